@@ -175,6 +175,18 @@ def effect(
     return Effect(kind, estimate, interval, p, _side(interval, unchanged))
 
 
+def critical_pairs(m: int, n: int, confidence: float = CONFIDENCE) -> int:
+    """How many of the m n pairs must be strictly higher for the verdict ``higher``.
+
+    The rank form of ``effect``: its interval lies above no change exactly then. m n + 1
+    (never) when there are too few repeats.
+    """
+    found = _between(
+        np.arange(1, m * n + 1, dtype=np.float64), lambda k: 2 * _u_below(m, n)[k - 1], confidence
+    )
+    return int(found.high) if found.reached else m * n + 1
+
+
 def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
     """Two-sided p that both series come from one distribution.
 
