@@ -112,6 +112,7 @@ class Comparison:
         geomeans: one per kernel, vcpus and metric.
         control: the A/A control.
         problems: what could not be compared, and why, a sentence each.
+        confidence: of the intervals, as a fraction of 1.
     """
 
     baseline: str
@@ -120,6 +121,7 @@ class Comparison:
     geomeans: tuple[GeoMean, ...]
     control: Control
     problems: tuple[str, ...]
+    confidence: float = stats.CONFIDENCE
 
 
 Key = tuple[str, int, str]  # workload, vcpus, metric
@@ -153,6 +155,7 @@ def compare(
         tuple(_geomeans(rows)),
         _control(series, baseline, confidence),
         tuple(problems),
+        confidence,
     )
 
 

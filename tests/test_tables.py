@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Golden tables in plain mode, and what must hold for any of them."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lull import tables
+from lull.compare import compare
+from lull.records import Check, Record, Results
+
+STOCK = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
+
+
+def record(
+    kernel: str,
+    workload: str,
+    metric: str,
+    values: tuple[float, ...],
+    operations: int = 0,
+    operation: str = "",
+    vcpus: int = 4,
+) -> Record:
+    unit = "s" if metric.startswith("seconds") else "count"
+    return Record(kernel, workload, vcpus, metric, unit, values, operations, operation)
+
+
+def example() -> Results:
+    metric = "tlbi_broadcast_user"
+    records = [
+        record("stock", "swap_bench", metric, tuple(100 * v for v in STOCK), 100, "page"),
+        record("lull", "swap_bench", metric, tuple(10 * v for v in STOCK), 100, "page"),
+        record("stock", "sleeper", metric, (300.0,) * 6),
+        record("lull", "sleeper", metric, (0.0,) * 6),
+        record("stock", "pingpong", metric, STOCK, 10, "round trip"),
+        record("lull", "pingpong", metric, STOCK[::-1], 10, "round trip"),
+        record("stock", "exact", metric, (7.0,) * 6, 1, "page"),
+        record("lull", "exact", metric, (7.0,) * 6, 1, "page"),
+    ]
+    for kernel, factor in (("stock", 1.0), ("lull", 1.25), ("stock.control", 1.0)):
+        seconds = tuple(factor * v / 1000 for v in STOCK)
+        records.append(record(kernel, "swap_bench", "seconds_emulated", seconds, 100, "page"))
+    return Results(
+        "0.1",
+        "linux 6.12.117",
+        {"cpu": "Xeon", "qemu": "10.0.2"},
+        records,
+        settings={"cpu_model": "max", "kernel_configurations": {"stock": "..."}},
+    )
+
+
+PLAIN = """\
+lull: 0.1
+base: linux 6.12.117
+host cpu: Xeon
+host qemu: 10.0.2
+cpu_model: max
+vcpus: 4
+repeats: 6
+
+tlbi_broadcast_user
+workload        per              stock        lull                  ratio
+swap_bench      page        102.5 ± 2%  10.25 ± 2%  0.100 [0.0971, 0.103]
+sleeper         window             300           0                   -300
+pingpong        round trip  10.25 ± 2%  10.25 ± 2%                ~ (p=1)
+exact           page                 7           7                      =
+geometric mean                                                      0.464
+geometric mean, lull: 1 of 4 workloads left out, a zero has no ratio
+
+seconds_emulated (emulated, not a machine's time), per page
+workload           stock          lull              ratio
+swap_bench  1.025ms ± 2%  1.281ms ± 2%  1.25 [1.21, 1.29]
+
+A/A control: held: 0 of 1 comparisons of stock with itself differ (0 higher, 0 lower); 0.0 are
+expected by chance (p = 1); stock.control: tlbi_broadcast_user not measured on stock.control:
+swap_bench, sleeper, pingpong, exact
+
+How to read this: the median of the repeats, with ± to the further end of its 95 % interval (none:
+every repeat gave the same); ratio = kernel / stock, with its 95 % interval; ~ is within noise, =
+the same exact count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no
+ratio. Counts are exact. Seconds are emulated: QEMU is not a machine.
+"""
+
+
+def plain(results: Results) -> str:
+    file = io.StringIO()
+    tables.show(tables.make_console(file), results, compare(results))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def test_plain_golden() -> None:
+    text = plain(example())
+    assert text == PLAIN.rstrip()
+
+
+def test_markdown_golden() -> None:
+    results = example()
+    text = tables.markdown(results, compare(results), ["seconds_emulated"])
+    assert text.startswith("* lull: 0.1\n* base: linux 6.12.117\n")
+    assert "kernel_configurations" not in text
+    assert (
+        """
+**seconds_emulated (emulated, not a machine's time), per page**
+
+| workload | stock | lull | ratio |
+| --- | ---: | ---: | ---: |
+| swap_bench | 1.025ms ± 2% | 1.281ms ± 2% | 1.25 [1.21, 1.29] |
+
+* A/A control: held: """
+        in text
+    )
+    assert text.endswith("QEMU is not a machine.*\n")
+
+
+def test_columns_that_vary_are_not_lifted() -> None:
+    records = [
+        record("stock", "a", "insns", STOCK, 10, "page", 4),
+        record("lull", "a", "insns", STOCK[:5], 10, "page", 4),
+        record("stock", "a", "insns", STOCK, 10, "page", 8),
+        record("lull", "a", "insns", STOCK, 10, "page", 8),
+    ]
+    results = Results("0.1", "6.12", {}, records)
+    comparison = compare(results)
+    names = [name for name, _ in tables.common(results, comparison)]
+    assert names == ["lull", "base"]
+    (grid,) = tables.grids(comparison, ["insns"])
+    assert grid.title == "insns, per page"
+    assert grid.header == ("workload", "vcpus", "repeats", "stock", "lull", "ratio")
+    assert [row[:3] for row in grid.rows] == [
+        ("a", "4", "6/5"),
+        ("a", "8", "6"),
+        ("geometric mean", "4", ""),
+        ("geometric mean", "8", ""),
+    ]
+    assert grid.notes == (
+        "± of 5 repeats is their whole range, which holds the median with 93.75 % confidence",
+    )
+
+
+def test_too_few_repeats_are_marked() -> None:
+    records = [
+        record("stock", "a", "insns", STOCK[:3]),
+        record("lull", "a", "insns", tuple(v / 2 for v in STOCK[:3])),
+        record("stock", "b", "insns", (0.0, 0.0, 4.0)),
+        record("lull", "b", "insns", (9.0, 9.0, 9.0)),
+    ]
+    (grid,) = tables.grids(compare(Results("", "", {}, records)), ["insns"])
+    assert grid.rows[0] == ("a", "101 ± 1%", "50.5 ± 1%", "0.500 ?")
+    assert grid.rows[1] == ("b", "0 [0, 4]", "9", "+9 ?")
+    assert "75 % confidence" in grid.notes[0]
+
+
+def many_kernels() -> list[Record]:
+    kernels = ["stock", "lull", "lull+young=sync", "lull+young=nosync", "lull+young=none", "l"]
+    return [
+        record(
+            kernel, workload, "seconds_emulated", tuple(v * (place + 1) for v in STOCK), 7, "page"
+        )
+        for workload in ("mprotect_threaded", "teardown/anon-64k")
+        for place, kernel in enumerate(kernels)
+    ]
+
+
+def test_kernels_that_do_not_fit_go_to_another_table() -> None:
+    results = Results("0.1", "6.12", {}, many_kernels())
+    comparison = compare(results)
+    found = tables.grids(comparison)
+    assert len(found) > 1
+    assert all(grid.width <= 100 for grid in found)
+    assert sum(grid.header.count("ratio") for grid in found) == 5
+    assert all(len(line) <= 100 for line in plain(results).splitlines())
+    (wide,) = tables.grids(comparison, width=None)
+    assert wide.header.count("ratio") == 5
+
+
+def test_every_table_with_seconds_says_that_they_are_emulated() -> None:
+    for grid in tables.grids(compare(Results("", "", {}, many_kernels()))):
+        assert "emulated, not a machine's time" in grid.title
+
+
+def test_nothing_measured() -> None:
+    results = Results("0.1", "6.12", {}, [])
+    text = plain(results)
+    assert "not compared: stock was not measured" in text
+    assert "ratio = kernel / stock" in text
+
+
+def test_no_colour_when_asked_for_and_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    results = example()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styled = Terminal()
+    tables.show(tables.make_console(styled), results, compare(results))
+    assert "\x1b[1m" in styled.getvalue()
+    assert "\x1b" not in plain(results)
+    monkeypatch.setenv("NO_COLOR", "1")
+    bare = Terminal()
+    tables.show(tables.make_console(bare), results, compare(results))
+    assert "\x1b[3" not in bare.getvalue()  # bold and dim are no colours
+
+
+def test_ascii_output_does_not_fail() -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii")
+    results = example()
+    tables.show(tables.make_console(file), results, compare(results))
+    file.flush()
+    assert b"1.025ms +- 2%" in raw.getvalue()
+
+
+def test_checks() -> None:
+    grid = tables.checks_grid([Check("young", "held", "3 | 3")])
+    assert tables.grid_markdown(grid).splitlines()[-1] == "| young | held | 3 \\| 3 |"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "count", "0"),
+        (7, "count", "7"),
+        (999.96, "count", "1k"),
+        (12345, "count", "12.35k"),
+        (-1500, "count", "-1.5k"),
+        (2.5e9, "count", "2.5G"),
+        (0.0312, "count", "0.0312"),
+        (0, "s", "0s"),
+        (61.5, "s", "61.5s"),
+        (0.0012345, "s", "1.234ms"),
+        (3.2e-6, "s", "3.2µs"),
+        (4e-10, "s", "0.4ns"),
+    ],
+)
+def test_numbers(value: float, unit: str, text: str) -> None:
+    assert tables.number(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.1, "0.100"), (1, "1.00"), (15.6, "15.6"), (100, "100"), (12345, "12,345")],
+)
+def test_ratios(value: float, text: str) -> None:
+    assert tables.ratio(value) == text
+
+
+@given(st.floats(1e-8, 1e11), st.sampled_from(["count", "s"]))
+def test_numbers_are_right_to_three_digits(value: float, unit: str) -> None:
+    scale = {"G": 1e9, "M": 1e6, "k": 1e3, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "s": 1.0}
+    text = tables.number(value, unit)
+    digits = text.rstrip("GMkmsµn")
+    suffix = text[len(digits) :]
+    assert float(digits) * scale.get(suffix, 1.0) == pytest.approx(value, rel=6e-3)
+
+
+cell = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(cell, cell, cell), max_size=4))
+def test_a_cell_is_printed_as_it_is(rows: list[tuple[str, str, str]]) -> None:
+    """No markup, no emoji names, nothing lost, whatever the workload is called."""
+    file = io.StringIO()
+    grid = tables.Grid("t", ("a", "b", "c"), tuple(rows), 1)
+    tables.show_grid(tables.make_console(file), grid)
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 2 + len(rows)
+    for line, row in zip(lines[2:], rows, strict=True):
+        assert line.split() == [part for part in row if part]
