@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * count - see count.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "count.h"
+#include "json.h"
+
+/* Sums of one vCPU, or of all. */
+struct totals {
+	uint64_t insns, ipi, dsb[DSB_FORMS];
+	uint64_t broadcast[CLASSES], local[CLASSES], range;
+};
+
+static struct cpu_counts *alloc(unsigned int ncpus)
+{
+	size_t size = ncpus * sizeof(struct cpu_counts);
+	struct cpu_counts *c = aligned_alloc(_Alignof(struct cpu_counts), size);
+
+	if (c)
+		memset(c, 0, size);
+	return c;
+}
+
+bool count_init(struct counts *c, unsigned int ncpus)
+{
+	*c = (struct counts){
+		.ncpus = ncpus,
+		.live = alloc(ncpus),
+		.opened = alloc(ncpus),
+		.shown = alloc(ncpus),
+	};
+	if (c->live && c->opened && c->shown)
+		return true;
+	count_free(c);
+	return false;
+}
+
+void count_free(struct counts *c)
+{
+	free(c->live);
+	free(c->opened);
+	free(c->shown);
+	*c = (struct counts){ 0 };
+}
+
+/* One writer; readers on other threads must not see half of a number. */
+static void bump(uint64_t *n)
+{
+	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
+}
+
+void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
+		 uint64_t operand)
+{
+	struct cpu_counts *live = &c->live[cpu];
+
+	switch (insn->kind) {
+	case INSN_TLBI:
+		bump(&live->tlbi[insn->tlbi.index][tlbi_class(&insn->tlbi, operand)]);
+		break;
+	case INSN_DSB:
+		bump(&live->dsb[insn->dsb]);
+		break;
+	case INSN_SGI:
+		bump(&live->ipi);
+		break;
+	case INSN_OTHER:
+	case INSN_OPEN:
+	case INSN_CLOSE:
+		break;
+	}
+}
+
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns)
+{
+	c->live[cpu].insns = insns;
+}
+
+/* struct cpu_counts is nothing but counters: copy it as an array of them. */
+#define COUNTERS (sizeof(struct cpu_counts) / sizeof(uint64_t))
+
+static void copy(struct cpu_counts *to, const struct cpu_counts *from)
+{
+	const uint64_t *f = (const uint64_t *)from;
+	uint64_t *t = (uint64_t *)to;
+
+	for (size_t i = 0; i < COUNTERS; i++)
+		t[i] = __atomic_load_n(&f[i], __ATOMIC_RELAXED);
+}
+
+static void subtract(struct cpu_counts *from, const struct cpu_counts *what)
+{
+	const uint64_t *w = (const uint64_t *)what;
+	uint64_t *f = (uint64_t *)from;
+
+	for (size_t i = 0; i < COUNTERS; i++)
+		f[i] -= w[i];
+}
+
+static void add(struct totals *t, const struct cpu_counts *c)
+{
+	t->insns += c->insns;
+	t->ipi += c->ipi;
+	for (unsigned int i = 0; i < DSB_FORMS; i++)
+		t->dsb[i] += c->dsb[i];
+	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
+		struct tlbi form;
+
+		if (!tlbi_form(i, &form))
+			continue;
+		for (unsigned int class = 0; class < CLASSES; class++) {
+			uint64_t n = c->tlbi[i][class];
+
+			if (form.scope == SCOPE_LOCAL)
+				t->local[class] += n;
+			else
+				t->broadcast[class] += n;
+			if (form.range)
+				t->range += n;
+		}
+	}
+}
+
+static uint64_t sum(const uint64_t *of_classes)
+{
+	uint64_t n = 0;
+
+	for (unsigned int class = 0; class < CLASSES; class++)
+		n += of_classes[class];
+	return n;
+}
+
+/* One vCPU: only what it did, the forms are many. */
+static void write_cpu(struct json *j, unsigned int cpu,
+		      const struct cpu_counts *c)
+{
+	json_open(j, '{');
+	json_field(j, "cpu", cpu);
+	json_field(j, "insns", c->insns);
+	json_key(j, "tlbi");
+	json_open(j, '{');
+	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
+		struct tlbi form;
+
+		if (!tlbi_form(i, &form))
+			continue;
+		for (unsigned int class = 0; class < CLASSES; class++) {
+			char key[48];
+
+			if (!c->tlbi[i][class])
+				continue;
+			snprintf(key, sizeof(key), "%s/%s", form.name,
+				 tlbi_class_name(class));
+			json_field(j, key, c->tlbi[i][class]);
+		}
+	}
+	json_close(j, '}');
+	json_key(j, "dsb");
+	json_open(j, '{');
+	for (unsigned int i = 0; i < DSB_FORMS; i++)
+		if (c->dsb[i])
+			json_field(j, dsb_name(i), c->dsb[i]);
+	json_close(j, '}');
+	json_field(j, "ipi", c->ipi);
+	json_close(j, '}');
+}
+
+/* All of them: every key, also when zero, so that readers need no default. */
+static void write_total(struct json *j, const struct totals *t)
+{
+	char key[48];
+
+	json_open(j, '{');
+	json_field(j, "insns", t->insns);
+	json_field(j, "tlbi_broadcast", sum(t->broadcast));
+	json_field(j, "tlbi_local", sum(t->local));
+	json_field(j, "tlbi_range", t->range);
+	for (unsigned int class = 0; class < CLASSES; class++) {
+		const char *name = tlbi_class_name(class);
+
+		snprintf(key, sizeof(key), "tlbi_%s", name);
+		json_field(j, key, t->broadcast[class] + t->local[class]);
+		snprintf(key, sizeof(key), "tlbi_broadcast_%s", name);
+		json_field(j, key, t->broadcast[class]);
+		snprintf(key, sizeof(key), "tlbi_local_%s", name);
+		json_field(j, key, t->local[class]);
+	}
+	for (unsigned int i = 0; i < DSB_FORMS; i++) {
+		snprintf(key, sizeof(key), "dsb_%s", dsb_name(i));
+		json_field(j, key, t->dsb[i]);
+	}
+	json_field(j, "ipi", t->ipi);
+	json_close(j, '}');
+}
+
+/* What is in shown, after "window" was written. */
+static void write_rest(struct counts *c, struct json *j)
+{
+	struct totals totals = { 0 };
+
+	json_field(j, "seq", ++c->seq);
+	json_key(j, "cpus");
+	json_open(j, '[');
+	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++) {
+		write_cpu(j, cpu, &c->shown[cpu]);
+		add(&totals, &c->shown[cpu]);
+	}
+	json_close(j, ']');
+	json_key(j, "total");
+	write_total(j, &totals);
+	json_close(j, '}');
+	json_end_line(j);
+	fflush(j->out);
+}
+
+static void write_error(FILE *out, const char *text)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	json_key(&j, "error");
+	json_string(&j, text);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
+
+void count_open(struct counts *c, uint64_t id, FILE *out)
+{
+	char error[128];
+
+	if (c->open) {
+		snprintf(error, sizeof(error),
+			 "window %" PRIu64 " was to open while %" PRIu64 " is open",
+			 id, c->id);
+		write_error(out, error);
+		return;
+	}
+	c->open = true;
+	c->id = id;
+	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
+		copy(&c->opened[cpu], &c->live[cpu]);
+}
+
+void count_close(struct counts *c, uint64_t id, FILE *out)
+{
+	struct json j = { .out = out };
+	char error[128];
+
+	if (!c->open) {
+		snprintf(error, sizeof(error),
+			 "window %" PRIu64 " was to close and none is open", id);
+		write_error(out, error);
+		return;
+	}
+	if (c->id != id) {
+		snprintf(error, sizeof(error),
+			 "window %" PRIu64 " was to close while %" PRIu64 " is open",
+			 id, c->id);
+		write_error(out, error);
+		return;
+	}
+	c->open = false;
+	/* all copies first: writing takes long, and others go on counting */
+	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
+		copy(&c->shown[cpu], &c->live[cpu]);
+	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
+		subtract(&c->shown[cpu], &c->opened[cpu]);
+	json_open(&j, '{');
+	json_field(&j, "window", id);
+	write_rest(c, &j);
+}
+
+void count_write_header(const struct counts *c, int api, FILE *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	json_key(&j, "plugin");
+	json_string(&j, "lull");
+	json_key(&j, "mode");
+	json_string(&j, "count");
+	json_field(&j, "api", api);
+	json_field(&j, "vcpus_max", c->ncpus);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
+
+void count_write_run(struct counts *c, FILE *out)
+{
+	struct json j = { .out = out };
+	char error[128];
+
+	if (c->open) {
+		snprintf(error, sizeof(error),
+			 "window %" PRIu64 " is still open at exit", c->id);
+		write_error(out, error);
+	}
+	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
+		copy(&c->shown[cpu], &c->live[cpu]);
+	json_open(&j, '{');
+	json_key(&j, "window");
+	json_string(&j, "whole-run");
+	write_rest(c, &j);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * count - what each vCPU did, in the whole run and between two markers.
+ *
+ * Each vCPU adds to its own struct, without locks. A window takes a copy when
+ * it opens and subtracts it when it closes, so that it costs nothing while it
+ * is open. One window at a time in the whole guest.
+ *
+ * Locking: count_event() is for the vCPU's own thread. The window calls and
+ * count_write_*() are serialised by the caller; they may run while other vCPUs
+ * count, and see each counter either before or after an event.
+ */
+#ifndef LULL_COUNT_H
+#define LULL_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "decode.h"
+
+/* Aligned, so that no two vCPUs write into one cache line. */
+struct cpu_counts {
+	uint64_t insns;
+	uint64_t tlbi[TLBI_FORMS][CLASSES];
+	uint64_t dsb[DSB_FORMS];
+	uint64_t ipi;
+} __attribute__((aligned(128)));
+
+struct counts {
+	unsigned int ncpus;
+	struct cpu_counts *live;	/* since the start */
+	struct cpu_counts *opened;	/* copy of live when the window opened */
+	struct cpu_counts *shown;	/* scratch of the writer */
+	bool open;
+	uint64_t id;			/* of the open window */
+	uint64_t seq;			/* windows written so far */
+};
+
+bool count_init(struct counts *c, unsigned int ncpus);
+void count_free(struct counts *c);
+
+/* A TLBI, DSB or SGI that vCPU cpu is about to execute. */
+void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
+		 uint64_t operand);
+
+/* The instruction counter is kept outside; set it before each call below. */
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns);
+
+/* A marker. A wrong one is written as an error and changes nothing else. */
+void count_open(struct counts *c, uint64_t id, FILE *out);
+void count_close(struct counts *c, uint64_t id, FILE *out);
+
+/* The first line, and the last one. */
+void count_write_header(const struct counts *c, int api, FILE *out);
+void count_write_run(struct counts *c, FILE *out);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * decode - which A64 instruction words matter for TLB maintenance.
+ *
+ * Pure: words and operand values in, structs out. No QEMU, no state, so that
+ * every encoding can be compared with the assembler's.
+ *
+ * "Arm ARM" is the Arm Architecture Reference Manual for A-profile, DDI 0487.
+ */
+#ifndef LULL_DECODE_H
+#define LULL_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum insn_kind {
+	INSN_OTHER,	/* nothing the checker looks at */
+	INSN_TLBI,
+	INSN_DSB,
+	INSN_SGI,	/* a write of ICC_SGI1R_EL1: an IPI */
+	INSN_OPEN,	/* marker: a measured window opens, x0 is its id */
+	INSN_CLOSE,	/* marker: it closes */
+};
+
+/* Who must obey: this PE, its Inner Shareable domain, its Outer one. */
+enum tlbi_scope { SCOPE_LOCAL, SCOPE_IS, SCOPE_OS };
+
+/* What the operand selects. */
+enum tlbi_what {
+	TLBI_ALL,	/* a whole regime, or all of a VMID: no operand */
+	TLBI_ASID,	/* all of one ASID */
+	TLBI_VA,	/* an address, under one ASID */
+	TLBI_VAA,	/* an address, under every ASID */
+	TLBI_IPA,	/* an intermediate physical address: stage 2 */
+	TLBI_PA,	/* a physical address: granule protection (RME) */
+};
+
+/* How the lab books a TLBI; see tlbi_class(). */
+enum tlbi_class { CLASS_USER, CLASS_KERNEL, CLASS_ALL, CLASS_OTHER, CLASSES };
+
+struct tlbi {
+	const char *name;	/* the assembler's, lower case: "vale1isnxs" */
+	enum tlbi_scope scope;
+	enum tlbi_what what;
+	uint8_t el;		/* translation regime: 1 (EL1&0), 2 or 3 */
+	bool last;		/* leaf entries only */
+	bool range;		/* FEAT_TLBIRANGE */
+	bool nxs;		/* FEAT_XS: does not wait for XS accesses */
+	uint8_t index;		/* dense number, below TLBI_FORMS */
+};
+
+enum dsb_form {
+	DSB_OSHLD, DSB_OSHST, DSB_OSH,
+	DSB_NSHLD, DSB_NSHST, DSB_NSH,
+	DSB_ISHLD, DSB_ISHST, DSB_ISH,
+	DSB_LD, DSB_ST, DSB_SY,
+	DSB_OSHNXS, DSB_NSHNXS, DSB_ISHNXS, DSB_SYNXS,
+	DSB_FORMS
+};
+
+struct insn {
+	enum insn_kind kind;
+	struct tlbi tlbi;	/* INSN_TLBI */
+	enum dsb_form dsb;	/* INSN_DSB */
+	uint8_t rt;		/* operand register; 31 is xzr */
+};
+
+/* TLBI forms with and without nXS; index / 2 is the row of the table. */
+#define TLBI_FORMS 164
+
+struct insn decode(uint32_t word);
+
+/* A form by its index; false when there is none (PA forms have no nXS). */
+bool tlbi_form(unsigned int index, struct tlbi *form);
+const char *dsb_name(enum dsb_form form);
+const char *tlbi_class_name(enum tlbi_class class);
+
+/* Does the register operand mean anything? */
+bool tlbi_has_operand(const struct tlbi *t);
+
+/* Operand fields; which of them a form has follows from what and range. */
+unsigned int tlbi_asid(uint64_t operand);
+bool tlbi_upper_half(const struct tlbi *t, uint64_t operand);
+
+enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand);
+
+/*
+ * May this instruction leave its translation block other than by being the
+ * last of it? May be true too often, never false too often.
+ */
+bool may_leave_block(uint32_t word);
+
+#endif

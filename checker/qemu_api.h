@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * qemu_api - the part of QEMU's TCG plugin interface, version 4, that we use.
+ *
+ * QEMU's own header is qemu-plugin.h; Debian does not package it, and it needs
+ * GLib's headers. These declarations are for QEMU 9.2 and 10.0 (version 4),
+ * and hold for 10.1 and 10.2 (version 5, which only adds functions). Later
+ * versions change what is here: 6 lets qemu_plugin_read_register() return
+ * bool, 7 takes the plugin id away from the callbacks. QEMU's range
+ * [version.min, version.cur] does not tell: its minimum was not raised with
+ * each such change. So API_LAST is ours.
+ *
+ * All are weak: an older QEMU lacks some, and can then still load the plugin
+ * far enough to say which version it has.
+ */
+#ifndef LULL_QEMU_API_H
+#define LULL_QEMU_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define API_VERSION	4	/* what we are written for */
+#define API_LAST	5	/* the last one known to be compatible */
+
+#define QEMU_EXPORT	__attribute__((visibility("default")))
+#define QEMU_IMPORT	extern __attribute__((weak))
+
+typedef uint64_t qemu_plugin_id_t;
+
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_plugin_scoreboard;
+struct qemu_plugin_register;
+
+typedef struct qemu_info_t {
+	const char *target_name;
+	struct {
+		int min;
+		int cur;
+	} version;
+	bool system_emulation;
+	union {
+		struct {
+			int smp_vcpus;
+			int max_vcpus;
+		} system;
+	};
+} qemu_info_t;
+
+/* A uint64_t at an offset in each vCPU's entry of a scoreboard. */
+typedef struct {
+	struct qemu_plugin_scoreboard *score;
+	size_t offset;
+} qemu_plugin_u64;
+
+enum qemu_plugin_cb_flags {
+	QEMU_PLUGIN_CB_NO_REGS,
+	QEMU_PLUGIN_CB_R_REGS,
+	QEMU_PLUGIN_CB_RW_REGS,
+};
+
+enum qemu_plugin_op {
+	QEMU_PLUGIN_INLINE_ADD_U64,
+	QEMU_PLUGIN_INLINE_STORE_U64,
+};
+
+typedef struct {
+	struct qemu_plugin_register *handle;
+	const char *name;
+	const char *feature;
+} qemu_plugin_reg_descriptor;
+
+/* The two GLib arrays that registers come in: their public layout. */
+typedef struct {
+	char *data;
+	unsigned int len;
+} GArray;
+
+typedef struct {
+	uint8_t *data;
+	unsigned int len;
+} GByteArray;
+
+/* QEMU has GLib loaded. */
+QEMU_IMPORT char *g_array_free(GArray *array, int free_segment);
+QEMU_IMPORT GByteArray *g_byte_array_new(void);
+QEMU_IMPORT GByteArray *g_byte_array_set_size(GByteArray *array,
+					      unsigned int length);
+
+typedef void (*qemu_plugin_udata_cb_t)(qemu_plugin_id_t id, void *userdata);
+typedef void (*qemu_plugin_vcpu_simple_cb_t)(qemu_plugin_id_t id,
+					     unsigned int vcpu_index);
+typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned int vcpu_index,
+					    void *userdata);
+typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id,
+					       struct qemu_plugin_tb *tb);
+
+/* What QEMU looks for in a plugin. */
+extern QEMU_EXPORT int qemu_plugin_version;
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
+				    const qemu_info_t *info,
+				    int argc, char **argv);
+
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
+				  qemu_plugin_vcpu_simple_cb_t cb);
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+				      qemu_plugin_vcpu_tb_trans_cb_t cb);
+QEMU_IMPORT void
+qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin_udata_cb_t cb,
+			       void *userdata);
+
+QEMU_IMPORT size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+QEMU_IMPORT struct qemu_plugin_insn *
+qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t idx);
+QEMU_IMPORT size_t
+qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *dest,
+		      size_t len);
+
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
+				       qemu_plugin_vcpu_udata_cb_t cb,
+				       enum qemu_plugin_cb_flags flags,
+				       void *userdata);
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+	struct qemu_plugin_insn *insn, enum qemu_plugin_op op,
+	qemu_plugin_u64 entry, uint64_t imm);
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+	struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
+	qemu_plugin_u64 entry, uint64_t imm);
+
+QEMU_IMPORT int qemu_plugin_num_vcpus(void);
+QEMU_IMPORT GArray *qemu_plugin_get_registers(void);
+QEMU_IMPORT int qemu_plugin_read_register(struct qemu_plugin_register *handle,
+					  GByteArray *buf);
+
+QEMU_IMPORT struct qemu_plugin_scoreboard *
+qemu_plugin_scoreboard_new(size_t element_size);
+QEMU_IMPORT uint64_t qemu_plugin_u64_get(qemu_plugin_u64 entry,
+					 unsigned int vcpu_index);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * decode-cli - for test_decode.py: reads lines "WORD [OPERAND]" in hexadecimal
+ * and says in a line each what the checker makes of it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "decode.h"
+
+int main(void)
+{
+	static const char * const scopes[] = { "local", "is", "os" };
+	static const char * const whats[] = {
+		"all", "asid", "va", "vaa", "ipa", "pa",
+	};
+	char line[128];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		uint64_t operand = 0;
+		struct insn i;
+		uint32_t word;
+
+		if (sscanf(line, "%" SCNx32 " %" SCNx64, &word, &operand) < 1)
+			return 2;
+		i = decode(word);
+		switch (i.kind) {
+		case INSN_TLBI:
+			printf("tlbi %s %s %s %d %d %d %d %d %s %u %d\n", i.tlbi.name,
+			       scopes[i.tlbi.scope], whats[i.tlbi.what], i.tlbi.el,
+			       i.tlbi.last, i.tlbi.range, i.tlbi.nxs, i.rt,
+			       tlbi_class_name(tlbi_class(&i.tlbi, operand)),
+			       tlbi_asid(operand), tlbi_has_operand(&i.tlbi));
+			break;
+		case INSN_DSB:
+			printf("dsb %s\n", dsb_name(i.dsb));
+			break;
+		case INSN_SGI:
+			printf("sgi %d\n", i.rt);
+			break;
+		case INSN_OPEN:
+			puts("open");
+			break;
+		case INSN_CLOSE:
+			puts("close");
+			break;
+		case INSN_OTHER:
+			puts(may_leave_block(word) ? "other leaves" : "other stays");
+			break;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * unit - tests of the checker's pure modules. Each prints its name when it
+ * held; the first that does not ends the program.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "count.h"
+#include "json.h"
+#include "options.h"
+
+#define CHECK(cond) do { \
+	if (!(cond)) { \
+		fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, \
+			__LINE__, __func__, #cond); \
+		exit(1); \
+	} \
+} while (0)
+
+#define CHECK_STR(got, want) do { \
+	const char *g = (got), *w = (want); \
+	if (strcmp(g, w)) { \
+		fprintf(stderr, "%s:%d: %s:\n got  %s\n want %s\n", __FILE__, \
+			__LINE__, __func__, g, w); \
+		exit(1); \
+	} \
+} while (0)
+
+/* A stream into memory, to look at what was written. */
+static char *text;
+static size_t length;
+
+static FILE *record(void)
+{
+	return open_memstream(&text, &length);
+}
+
+static void forget(FILE *f)
+{
+	fclose(f);
+	free(text);
+}
+
+static void test_json(void)
+{
+	FILE *f = record();
+	struct json j = { .out = f };
+
+	json_open(&j, '{');
+	json_field(&j, "a", UINT64_MAX);
+	json_key(&j, "b");
+	json_open(&j, '[');
+	json_u64(&j, 0);
+	json_open(&j, '{');
+	json_close(&j, '}');
+	json_close(&j, ']');
+	json_key(&j, "c");
+	json_string(&j, "q\"b\\n\n\x1f");
+	json_close(&j, '}');
+	json_end_line(&j);
+	json_open(&j, '[');
+	json_close(&j, ']');
+	json_end_line(&j);
+	fflush(f);
+	CHECK_STR(text, "{\"a\":18446744073709551615,\"b\":[0,{}],"
+		  "\"c\":\"q\\\"b\\\\n\\u000a\\u001f\"}\n[]\n");
+	forget(f);
+}
+
+#define ARGS(...) ((char *[]){ __VA_ARGS__ }), \
+		  (int)(sizeof((char *[]){ __VA_ARGS__ }) / sizeof(char *))
+
+static bool parse(struct options *o, char **argv, int argc, char *error)
+{
+	error[0] = 0;
+	return options_parse(o, argc, argv, error, 256);
+}
+
+static void test_options_good(void)
+{
+	struct options o;
+	char e[256];
+
+	CHECK(parse(&o, ARGS("out=x"), e));
+	CHECK_STR(o.out, "x");
+	CHECK(o.insns == INSNS_SEGMENT);
+	CHECK(parse(&o, ARGS("mode=count", "out=a=b", "insns=block"), e));
+	CHECK_STR(o.out, "a=b");
+	CHECK(o.insns == INSNS_BLOCK);
+	CHECK(parse(&o, ARGS("insns=each", "out=x"), e));
+	CHECK(o.insns == INSNS_EACH);
+	CHECK(parse(&o, ARGS("insns=segment", "out=x"), e));
+	CHECK(o.insns == INSNS_SEGMENT);
+}
+
+static void test_options_bad(void)
+{
+	struct options o;
+	char e[256];
+
+	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
+	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
+	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns)");
+	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns)");
+	CHECK(!parse(&o, ARGS("=x"), e));
+	CHECK_STR(e, "unknown option '' (known: mode out insns)");
+	CHECK(!parse(&o, ARGS("out=x", "mode=check"), e));
+	CHECK_STR(e, "option mode='check' is not one of: count");
+	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
+	CHECK_STR(e, "option insns='seg' is not one of: segment each block");
+	CHECK(!parse(&o, ARGS("out=x", "insns=segment each"), e));
+	CHECK(!parse(&o, ARGS("out=x", "insns="), e));
+	CHECK(!parse(&o, ARGS("out="), e));
+	CHECK_STR(e, "option out='' is not one of: a file name");
+	CHECK(!parse(&o, ARGS("out"), e));
+	CHECK(!parse(&o, ARGS("out=x", "out=y"), e));
+	CHECK_STR(e, "option out is given twice");
+}
+
+/* Whatever comes, it is refused with a reason or understood; never worse. */
+static void test_options_fuzz(void)
+{
+	static const char *const pieces[] = {
+		"out", "mode", "insns", "=", "==", "count", "each", " ", "",
+		"x", "\xff\x01", "%s%n", ",", "segment each",
+	};
+	unsigned int refused = 0, taken = 0;
+
+	srand(1);
+	for (int round = 0; round < 20000; round++) {
+		char args[4][600] = { "" };
+		char *argv[4], e[256];
+		int argc = rand() % 5;
+		struct options o;
+
+		for (int i = 0; i < argc; i++) {
+			int n = rand() % 5;
+
+			if (rand() % 50 == 0)
+				memset(args[i], 'a', 500);
+			for (int k = 0; k < n; k++)
+				strcat(args[i], pieces[rand() % (sizeof(pieces) / sizeof(*pieces))]);
+			if (rand() % 3 == 0)
+				strcpy(args[i], "out=f");
+			argv[i] = args[i];
+		}
+		if (parse(&o, argv, argc, e)) {
+			CHECK(o.out && *o.out);
+			taken++;
+		} else {
+			CHECK(e[0] && strlen(e) < sizeof(e));
+			refused++;
+		}
+	}
+	CHECK(taken > 100 && refused > 100);
+}
+
+/* Words from the assembler: tlbi vale1is x1, aside1is x1, rvae1 x1, vmalle1 */
+#define VALE1IS		0xd50883a1
+#define ASIDE1IS	0xd5088341
+#define RVAE1		0xd5088621
+#define VMALLE1		0xd508871f
+#define DSB_ISH_W	0xd5033b9f
+#define DSB_ISHST_W	0xd5033a9f
+#define SGI		0xd518cba0
+
+static void event(struct counts *c, unsigned int cpu, uint32_t word, uint64_t operand)
+{
+	struct insn insn = decode(word);
+
+	CHECK(insn.kind != INSN_OTHER);
+	count_event(c, cpu, &insn, operand);
+}
+
+static void test_count_window(void)
+{
+	FILE *f = record();
+	struct counts c;
+
+	CHECK(count_init(&c, 2));
+	/* before the window: must not be in it, must be in the whole run */
+	event(&c, 0, VALE1IS, 1);
+	event(&c, 1, SGI, 0);
+	count_set_insns(&c, 0, 100);
+	count_set_insns(&c, 1, 50);
+	count_open(&c, 3001, f);
+	event(&c, 0, VALE1IS, 1);
+	event(&c, 0, VALE1IS, 1ULL << 43);
+	event(&c, 0, VALE1IS, 1ULL << 43);
+	event(&c, 1, ASIDE1IS, 0);
+	event(&c, 1, RVAE1, 0);
+	event(&c, 1, RVAE1, 1ULL << 36);
+	event(&c, 1, VMALLE1, 0);
+	event(&c, 0, DSB_ISH_W, 0);
+	event(&c, 0, DSB_ISH_W, 0);
+	event(&c, 1, DSB_ISHST_W, 0);
+	event(&c, 1, SGI, 0);
+	count_set_insns(&c, 0, 160);
+	count_set_insns(&c, 1, 52);
+	count_close(&c, 3001, f);
+	fflush(f);
+	CHECK_STR(text,
+		"{\"window\":3001,\"seq\":1,\"cpus\":["
+		"{\"cpu\":0,\"insns\":60,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
+		"\"dsb\":{\"ish\":2},\"ipi\":0},"
+		"{\"cpu\":1,\"insns\":2,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
+		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1}],"
+		"\"total\":{\"insns\":62,\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,"
+		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
+		"\"tlbi_kernel\":3,\"tlbi_broadcast_kernel\":2,\"tlbi_local_kernel\":1,"
+		"\"tlbi_all\":1,\"tlbi_broadcast_all\":0,\"tlbi_local_all\":1,"
+		"\"tlbi_other\":0,\"tlbi_broadcast_other\":0,\"tlbi_local_other\":0,"
+		"\"dsb_oshld\":0,\"dsb_oshst\":0,\"dsb_osh\":0,"
+		"\"dsb_nshld\":0,\"dsb_nshst\":0,\"dsb_nsh\":0,"
+		"\"dsb_ishld\":0,\"dsb_ishst\":1,\"dsb_ish\":2,"
+		"\"dsb_ld\":0,\"dsb_st\":0,\"dsb_sy\":0,"
+		"\"dsb_oshnxs\":0,\"dsb_nshnxs\":0,\"dsb_ishnxs\":0,\"dsb_synxs\":0,"
+		"\"ipi\":1}}\n");
+	forget(f);
+
+	f = record();
+	count_write_run(&c, f);
+	fflush(f);
+	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
+	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
+	CHECK(strstr(text, "\"total\":{\"insns\":212,\"tlbi_broadcast\":5,"));
+	CHECK(strstr(text, "\"ipi\":2}}\n"));
+	CHECK(!strstr(text, "error"));
+	forget(f);
+	count_free(&c);
+}
+
+/* A wrong marker is reported, and the window that is open stays whole. */
+static void test_count_errors(void)
+{
+	FILE *f = record();
+	struct counts c;
+
+	CHECK(count_init(&c, 1));
+	count_close(&c, 5, f);
+	count_open(&c, 6, f);
+	event(&c, 0, VMALLE1, 0);
+	count_open(&c, 7, f);
+	event(&c, 0, VMALLE1, 0);
+	count_close(&c, 7, f);
+	event(&c, 0, VMALLE1, 0);
+	fflush(f);
+	CHECK_STR(text,
+		"{\"error\":\"window 5 was to close and none is open\"}\n"
+		"{\"error\":\"window 7 was to open while 6 is open\"}\n"
+		"{\"error\":\"window 7 was to close while 6 is open\"}\n");
+	forget(f);
+
+	f = record();
+	count_close(&c, 6, f);
+	fflush(f);
+	CHECK(strstr(text, "{\"window\":6,\"seq\":1,\"cpus\":[{\"cpu\":0,\"insns\":0,\"tlbi\":{\"vmalle1/all\":3}"));
+	forget(f);
+
+	f = record();
+	count_open(&c, UINT64_MAX, f);
+	count_write_run(&c, f);
+	fflush(f);
+	CHECK(strstr(text, "{\"error\":\"window 18446744073709551615 is still open at exit\"}\n{\"window\":\"whole-run\"") == text);
+	forget(f);
+	count_free(&c);
+}
+
+static void test_count_header(void)
+{
+	FILE *f = record();
+	struct counts c;
+
+	CHECK(count_init(&c, 8));
+	count_write_header(&c, 4, f);
+	fflush(f);
+	CHECK_STR(text, "{\"plugin\":\"lull\",\"mode\":\"count\",\"api\":4,\"vcpus_max\":8}\n");
+	forget(f);
+	count_free(&c);
+}
+
+/* Every form there is can be counted, and is found in exactly one total. */
+static void test_count_every_form(void)
+{
+	struct counts c;
+	unsigned int forms = 0;
+	uint64_t range = 0, local = 0;
+	char want[256];
+	FILE *f;
+
+	CHECK(count_init(&c, 1));
+	for (uint32_t op1 = 0; op1 < 8; op1++)
+		for (uint32_t low = 0x8000; low < 0xa000; low += 32) {
+			struct insn insn = decode(0xd5080000 | op1 << 16 | low | 3);
+
+			if (insn.kind != INSN_TLBI)
+				continue;
+			CHECK(insn.rt == 3);
+			CHECK(insn.tlbi.index < TLBI_FORMS);
+			count_event(&c, 0, &insn, 0);
+			forms++;
+			range += insn.tlbi.range;
+			local += insn.tlbi.scope == SCOPE_LOCAL;
+		}
+	CHECK(forms == TLBI_FORMS - 4);		/* RME's four have no nXS form */
+	f = record();
+	count_write_run(&c, f);
+	fflush(f);
+	snprintf(want, sizeof(want), "\"tlbi_broadcast\":%" PRIu64 ",\"tlbi_local\":%" PRIu64
+		 ",\"tlbi_range\":%" PRIu64 ",", forms - local, local, range);
+	CHECK(strstr(text, want));
+	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
+		struct tlbi form;
+
+		if (!tlbi_form(i, &form))
+			continue;
+		snprintf(want, sizeof(want), "\"%s/%s\":1", form.name,
+			 tlbi_class_name(tlbi_class(&form, 0)));
+		CHECK(strstr(text, want));
+	}
+	forget(f);
+	count_free(&c);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		void (*test)(void);
+	} tests[] = {
+#define TEST(name) { #name, test_##name }
+		TEST(json),
+		TEST(options_good),
+		TEST(options_bad),
+		TEST(options_fuzz),
+		TEST(count_window),
+		TEST(count_errors),
+		TEST(count_header),
+		TEST(count_every_form),
+	};
+
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		tests[i].test();
+		printf("ok %s\n", tests[i].name);
+	}
+	return 0;
+}
