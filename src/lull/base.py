@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Base kernels as data: kernel/bases/NAME.toml says package, kernels, configuration and features."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lull import cache, paths
+from lull.errors import UsageError
+
+DEFAULT = "6.12"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of Lull for one base.
+
+    Args:
+        name: its folder in kernel/ and its name in kernel specs.
+        folder: where NOTE.md, files/ and hooks/ are.
+        hooks: the patch of the few lines it adds to files the kernel has; None when it adds none.
+        policies: run-time values of its switch; empty for a feature that has none.
+        off: the policy that is stock's behaviour.
+        default: the policy it boots with.
+    """
+
+    name: str
+    folder: Path
+    hooks: Path | None
+    policies: tuple[str, ...] = ()
+    off: str = ""
+    default: str = ""
+
+    def files(self) -> list[Path]:
+        """Its own kernel files, relative to the kernel tree."""
+        top = self.folder / "files"
+        return sorted(p.relative_to(top) for p in top.rglob("*") if p.is_file())
+
+    def key(self) -> str:
+        """Content key of everything it does to a tree."""
+        own = [str(f) for f in self.files()]
+        text = [(self.folder / "files" / f).read_text() for f in own]
+        return cache.key_of(self.hooks.read_text() if self.hooks else "", *own, *text)
+
+
+@dataclass(frozen=True)
+class KernelKind:
+    """One kernel of a base: its configuration fragments, and whether the features are applied."""
+
+    name: str
+    fragments: tuple[Path, ...]
+    features: bool
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base kernel.
+
+    Args:
+        name: file name without ending.
+        series: ``6.12``.
+        package: Debian's source package of the kernel tree; empty when only --tree can bring one.
+        tarball: the tarball inside it.
+        suite: a release that carries it, when the machine's own does not.
+        kernels: what can be built.
+        features: in the order they are applied.
+        default_kernels: compared when none is named; the baseline first.
+        workloads: the workload file.
+    """
+
+    name: str
+    series: str
+    package: str
+    tarball: str
+    suite: str
+    kernels: Mapping[str, KernelKind]
+    features: Mapping[str, Feature]
+    default_kernels: tuple[str, ...] = ("stock", "lull")
+    workloads: Path = field(default=paths.GUEST / "workloads.toml")
+
+    def features_of(self, kernel: str) -> list[Feature]:
+        """The features applied to a kernel of this base."""
+        return list(self.features.values()) if self.kernels[kernel].features else []
+
+    def default_policies(self) -> dict[str, str]:
+        """Feature -> policy it boots with."""
+        return {f.name: f.default for f in self.features.values() if f.policies}
+
+
+def known() -> list[str]:
+    """The bases there are."""
+    return sorted(p.stem for p in paths.BASES.glob("*.toml"))
+
+
+def load(name: str = DEFAULT) -> Base:
+    """A base by name, or by the path of its TOML file. Raises UsageError."""
+    path = Path(name) if name.endswith(".toml") else paths.BASES / f"{name}.toml"
+    if not path.is_file():
+        raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
+    try:
+        return parse(tomllib.loads(path.read_text()), path.resolve())
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a base file: {error!r}", where=str(path)) from error
+
+
+def parse(raw: dict[str, Any], path: Path) -> Base:
+    """The base in the parsed TOML ``raw``; paths in it are relative to the folder above the file's."""
+    top = path.parent.parent
+
+    def files(names: Sequence[str]) -> tuple[Path, ...]:
+        return tuple(top / n for n in names)
+
+    features: dict[str, Feature] = {}
+    for name, entry in raw.get("features", {}).items():
+        folder = top / name
+        hooks = folder / "hooks" / f"{raw['series']}.patch"
+        switch = entry.get("switch", {})
+        features[name] = Feature(
+            name, folder, hooks if hooks.exists() else None, tuple(switch.get("policies", ())),
+            switch.get("off", ""), switch.get("default", ""),
+        )
+    kernels = {
+        name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))
+        for name, entry in raw["kernels"].items()
+    }
+    source = raw.get("source", {})
+    extra: dict[str, Any] = {}
+    if "workloads" in raw:
+        extra["workloads"] = top / raw["workloads"]
+    if "compare" in raw:
+        extra["default_kernels"] = tuple(raw["compare"])
+    return Base(
+        path.stem, raw["series"], source.get("package", ""), source.get("tarball", ""),
+        source.get("suite", ""), kernels, features, **extra,
+    )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line: options every command shares, one module of lull.commands per subcommand."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import __version__, cache
+from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError
+from lull.lab import Lab
+from lull.plan import unknown
+from lull.progress import progress, say
+
+COMMANDS = {
+    "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "test": "everything that proves it: host tests, plugin, builds, boots, KUnit",
+    "boot": "a shell, or one program, in a guest",
+    "build": "build kernels",
+    "fetch": "fetch kernel source, busybox and QEMU, so that --offline works",
+    "doctor": "what this machine has, what is missing, what can be measured",
+    "tree": "make a git tree of the kernel with a commit per feature",
+    "save": "turn the commits of such a tree back into the features",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with our form of an error and exit code 2."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Say what is wrong with the command line, and how to learn more."""
+        raise SystemExit(usage_error(self.prog, message))
+
+
+def usage_error(prog: str, message: str) -> int:
+    """Print a usage error; returns exit code 2."""
+    print(f"lull: {message}\n  to do: '{prog} --help' lists what there is", file=sys.stderr)
+    return 2
+
+
+def common_options() -> argparse.ArgumentParser:
+    """The options that every command takes."""
+    common = argparse.ArgumentParser(add_help=False)
+    group = common.add_argument_group("everywhere")
+    group.add_argument("--offline", action="store_true", help="never ask the network")
+    group.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
+    group.add_argument("--json", action="store_true", help="the result as JSON on standard output")
+    group.add_argument("--tree", metavar="PATH", type=Path, help="your own kernel tree instead of the package; "
+                       "it is copied, never changed")
+    group.add_argument("--base", metavar="NAME", default="6.12", help="base kernel (default: 6.12)")
+    group.add_argument("--quiet", action="store_true", help="no progress")
+    return common
+
+
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the module of the command on the command line is imported."""
+    codes = "\n".join(f"  {code:3} {text}" for code, text in EXIT_CODES.items())
+    parser = Parser(
+        prog="lull", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Lull: arm64 Linux without needless TLB invalidations, and the lab that proves it.",
+        epilog=f"exit codes:\n{codes}\n\nenvironment:\n  LULL_CACHE  the cache folder (default: lull in the XDG "
+        "cache folder)\n  LULL_QEMU   a qemu-system-aarch64 to use\n  NO_COLOR    no colours",
+    )
+    parser.add_argument("--version", action="version", version=f"lull {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    wanted = next((a for a in argv if not a.startswith("-")), None)
+    common = common_options()
+    for name, about in COMMANDS.items():
+        sub = commands.add_parser(name, help=about, description=about, parents=[common],
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name == wanted:
+            module = importlib.import_module(f"lull.commands.{name}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool; returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = next((a for a in words if not a.startswith("-")), None)
+    try:
+        if command is not None and command not in COMMANDS:
+            raise unknown("command", command, COMMANDS)
+        arguments = build_parser(words).parse_args(words)
+        if arguments.command is None:
+            build_parser(words).print_help()
+            return 2
+        progress.quiet = arguments.quiet or arguments.json
+        lab = Lab(arguments.base, arguments.tree, arguments.offline)
+        with cache.disk_errors(cache.root()):
+            status: int = arguments.run(lab, arguments)
+        return status
+    except LullError as error:
+        say(error.text())
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("\nlull: interrupted; what was finished is kept, the same command resumes")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return INTERRUPTED
+    except Exception:
+        log = cache.root() / "defect.log"
+        cache.write_atomic(log, traceback.format_exc())
+        say(f"lull: a defect of the tool: {traceback.format_exc().splitlines()[-1]}\n  where: {log}\n"
+            "  to do: report it with that file")
+        return DEFECT

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull boot: a shell, or one program, in a guest; the guest's exit code is the tool's."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from lull import guest
+from lull.lab import Lab
+from lull.plan import parse_spec
+from lull.progress import say
+from lull.qemu import Machine
+from lull.runner import launch
+from lull.toolchain import kvm_usable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull boot``."""
+    parser.add_argument("--kernel", metavar="K", default="lull", help="kernel, with settings: lull+young=sync")
+    parser.add_argument("--vcpus", metavar="N", type=int, default=4)
+    parser.add_argument("--memory", metavar="MIB", type=int, default=2048)
+    parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
+    parser.add_argument("--accel", choices=("tcg", "kvm"), default="kvm" if kvm_usable() else "tcg")
+    parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
+    parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
+    parser.epilog = ("The guest has busybox, and Lull's programs in /lull/bin. Ctrl-A X ends QEMU.\n"
+                     "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young")
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Boot, and return the exit code of the program (a shell's is 0 unless it says ``exit N``)."""
+    spec = parse_spec(arguments.kernel, lab.base)
+    machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
+    settings = [f"setting {name} {value}" for name, value in spec.settings]
+    program: list[str] = arguments.program
+    job = "\n".join([*settings, f"program {guest.quote(program)}" if program else "shell"]) + "\n"
+    if arguments.dry_run:
+        say(f"would boot {spec.image} with {machine} and the job:\n{job}")
+        return 0
+    booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
+    with tempfile.TemporaryDirectory(prefix="lull-boot-") as folder:
+        place = Path(folder)
+        if not program:
+            outcome = launch(booted, job, place, job_seconds=lambda number: 0.0, interactive=True)
+            return outcome.done or 0
+        booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
+        outcome = launch(booted, job, place, job_seconds=lambda number: arguments.timeout)
+        sys.stdout.write(output_of_program((place / "console.log").read_text(errors="replace")))
+    return outcome.done or 0
+
+
+BEGIN, END = "--- lull: program", "--- lull: end"
+
+
+def output_of_program(console: str) -> str:
+    """What the program wrote: the console between the marks that init prints around it."""
+    text = console.replace("\r\n", "\n")
+    _, begin, rest = text.partition(f"{BEGIN}\n")
+    return rest.partition(END)[0] if begin else text

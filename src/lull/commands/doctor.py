@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull doctor: what is there, what is missing, what can be measured here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lull import apt, cache, paths, qemu, toolchain
+from lull.errors import LullError
+from lull.lab import Lab
+
+NEED_GIB = 8
+"""Free space a cold run needs: source, two builds, the Python environment."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor: ``ok``, ``missing`` or ``note``."""
+
+    name: str
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One line of packages.txt."""
+
+    package: str
+    probe: str
+    purpose: str
+
+    def present(self) -> bool:
+        """Is the command, file or module there?"""
+        if self.probe.startswith("/"):
+            return Path(self.probe).exists()
+        if self.probe.startswith("python:"):
+            return importlib.util.find_spec(self.probe.removeprefix("python:")) is not None
+        return shutil.which(self.probe) is not None
+
+
+def requirements() -> list[Requirement]:
+    """What packages.txt asks of this machine."""
+    found = []
+    for line in (paths.REPOSITORY / "src/lull/packages.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            host, package, probe, purpose = line.split(maxsplit=3)
+            if host == "any" or not toolchain.host_is_arm64():
+                found.append(Requirement(package, probe, purpose))
+    return found
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """``lull doctor`` has no options of its own."""
+
+
+def examine(lab: Lab) -> list[Finding]:
+    """Look at everything; nothing is fetched or changed."""
+    findings = [Finding(r.package, "ok" if r.present() else "missing", r.purpose) for r in requirements()]
+    try:
+        machine = qemu.of_machine()
+    except LullError as error:
+        machine = None
+        findings.append(Finding("LULL_QEMU", "missing", error.what))
+    if machine and machine.major >= qemu.MINIMUM:
+        findings.append(Finding("QEMU", "ok", f"{machine.version} ({machine.program})"))
+    else:
+        private = lab.store.known("qemu")
+        have = f"{machine.version} is too old" if machine else "none installed"
+        findings.append(Finding("QEMU", "ok" if private else "note", f"{have}; a private copy is "
+                        + (f"in the cache ({private.package.version})" if private else "fetched by the first run")))
+    source = lab.store.known(lab.base.package)
+    findings.append(Finding(lab.base.package, "ok" if source else "note",
+                            source.package.version if source else "fetched by the first run"))
+    if not shutil.which("apt-get"):
+        findings.append(Finding("apt", "note", "this host has none: name a kernel tree with --tree PATH"))
+    else:
+        findings.append(Finding("apt", "ok", f"release {apt.codename() or 'unknown'}; read, never written"))
+    findings.append(Finding("ccache", "ok" if shutil.which("ccache") else "note",
+                            "used for kernel builds" if shutil.which("ccache") else "not installed; optional"))
+    root = cache.root()
+    probe = next(p for p in [root, *root.parents] if p.exists())
+    free = shutil.disk_usage(probe).free / 2**30
+    findings.append(Finding("cache", "ok" if free >= NEED_GIB else "missing",
+                            f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}"))
+    findings.append(Finding("cpus", "ok", f"{len(os.sched_getaffinity(0))} for builds and emulation"))
+    for accel in ("tcg", "kvm"):
+        usable = accel == "tcg" or toolchain.kvm_usable()
+        detail = qemu.machine_metrics(accel) if usable else "needs an arm64 host with /dev/kvm"
+        findings.append(Finding(f"accel {accel}", "ok" if usable else "note", detail))
+    return findings
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Print the findings; 3 when something needed is missing, with the line that installs it."""
+    findings = examine(lab)
+    missing = [f.name for f in findings if f.state == "missing"]
+    if arguments.json:
+        print(json.dumps([asdict(f) for f in findings], indent=1))
+    else:
+        for finding in findings:
+            print(f"{finding.state:8} {finding.name:24} {finding.detail}")
+    packages = [r.package for r in requirements() if not r.present()]
+    if packages and not arguments.json:
+        print(f"\nas root: apt-get install --no-install-recommends {' '.join(packages)}")
+    return 3 if missing else 0

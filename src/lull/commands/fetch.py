@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull fetch: everything from the network, now, so that later commands may be --offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from lull import cache
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull fetch``."""
+    parser.add_argument("--keep", action="store_true", help="do not look for newer versions of what is there")
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Fetch kernel source, busybox and, when the machine's is too old, QEMU."""
+    lab.refresh = not arguments.keep
+    base = lab.base
+    if arguments.dry_run:
+        say(f"would fetch {base.package}, busybox-static for arm64, and QEMU if the machine has none of 10 or newer, "
+            f"into {cache.root()}")
+        return 0
+    if not lab.user_tree:
+        lab.store.kernel_source(base)
+    busybox = lab.store.busybox()
+    qemu = lab.store.qemu()
+    lab.store.refresh = False
+    source = str(lab.user_tree) if lab.user_tree else lab.store.kernel_source(base).package.version
+    found = {"source": source, "linux": lab.pristine.version, "busybox": str(busybox), "qemu": qemu.version,
+             "cache": str(cache.root())}
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        print("\n".join(f"{k:8} {v}" for k, v in found.items()))
+    return 0

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a guest's console says about how it ended. Tested on real logs (tests/data)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEADLY = re.compile(
+    r"Kernel panic - not syncing: (?P<panic>.*)"
+    r"|(?P<oops>Internal error: .*|Unable to handle kernel .*|kernel BUG at .*)"
+)
+OUT_OF_MEMORY = re.compile(r"Out of memory: Killed process \d+ \((?P<name>[^)]*)\)|(?P<system>System is deadlocked on memory)")
+STALL = re.compile(r"rcu: INFO: .* detected stalls|watchdog: BUG: soft lockup.*")
+TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
+CONTEXT_LINES = 12
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the console shows.
+
+    Args:
+        kind: ``panic``, ``oom``, ``stall`` or ``fine``, the worst found.
+        detail: the telling line, without its time stamp.
+        excerpt: the lines around it, or the last ones.
+    """
+
+    kind: str
+    detail: str
+    excerpt: str
+
+
+def judge(text: str) -> Verdict:
+    """Read a console log. A panic says more than the memory shortage or stall before it, unless that caused it."""
+    lines = text.replace("\r", "").splitlines()
+    found: dict[str, tuple[int, str]] = {}
+    for number, raw in enumerate(lines):
+        line = TIMESTAMP.sub("", raw)
+        if match := DEADLY.search(line):
+            found.setdefault("panic", (number, match.group("panic") or match.group("oops")))
+        elif OUT_OF_MEMORY.search(line):
+            found.setdefault("oom", (number, line))
+        elif STALL.search(line):
+            found.setdefault("stall", (number, line))
+    kind = next((k for k in ("panic", "oom", "stall") if k in found), "fine")
+    if kind == "panic" and "memory" in found["panic"][1]:
+        kind = "oom"
+        found.setdefault("oom", found["panic"])
+    if kind == "fine":
+        return Verdict("fine", "", "\n".join(lines[-CONTEXT_LINES:]))
+    number, detail = found[kind]
+    start = max(0, number - 2)
+    return Verdict(kind, detail, "\n".join(lines[start : start + CONTEXT_LINES]))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Conduct a plan: boot after boot, each kept as soon as it is complete, so that a killed run resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lull import __version__, cache, guest, plan, process
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import clock, progress, say
+from lull.qemu import Machine, machine_metrics
+from lull.records import COUNT_UNIT, Check, Record, Results
+from lull.runner import Outcome, launch_retrying
+
+SKIPPED = 77
+"""Exit status of a guest program that this kernel or machine cannot run."""
+
+
+def results_folder(named: Path | None, key: str) -> Path:
+    """Where a run writes: the folder named, or in ./results the unfinished run of the same plan, or a new one.
+
+    Raises UsageError when the folder holds another plan's run.
+    """
+    if named:
+        held = held_plan(named)
+        if named.exists() and held is None and any(named.iterdir()):
+            raise UsageError(f"{named} holds other files", remedy="name a new or empty folder with --out")
+        if held not in (None, key):
+            raise UsageError(f"{named} holds a run of another plan", remedy="name another folder with --out")
+        return named
+    top = Path("results")
+    runs = sorted(p for p in top.glob("[0-9][0-9][0-9]") if p.is_dir())
+    if runs and held_plan(runs[-1]) == key and not (runs[-1] / "complete").exists():
+        return runs[-1]
+    return top / f"{int(runs[-1].name) + 1 if runs else 1:03d}"
+
+
+def held_plan(folder: Path) -> str | None:
+    """The key of the plan a results folder was begun with."""
+    try:
+        return (folder / "plan").read_text().strip()
+    except OSError:
+        return None
+
+
+def host() -> dict[str, Any]:
+    """The machine, for results.json; no names of it."""
+    model = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    return {"architecture": platform.machine(), "cpus": len(os.sched_getaffinity(0)), "model": model,
+            "system": platform.platform(terse=True), "python": platform.python_version()}
+
+
+def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
+    """The measurements of a boot: one per window, with kernel, workload and every metric."""
+    jobs = {job.number: job for job in boot.jobs}
+    found: list[dict[str, Any]] = []
+    for window in outcome.windows:
+        job = jobs[window["job"]]
+        kernel = job.spec.name if job.spec.settings else boot.label
+        case = f"/{window['case']}" if window["case"] else ""
+        metrics: dict[str, float] = {k: float(v) for k, v in window.get("metrics", {}).items()}
+        if counted:
+            metrics |= {k: float(v) for k, v in outcome.counts[window["window"]].items()}
+        found.append({
+            "kernel": kernel, "workload": f"{job.workload.name}{case}", "operations": window["operations"],
+            "unit": window.get("unit", ""), "scale": window.get("scale", ""),
+            "seconds": float(window.get("seconds", 0.0)), "metrics": metrics,
+        })
+    return found
+
+
+def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str) -> list[Record]:
+    """Measurements of all boots as records: values in the order of the run."""
+    values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    operations: dict[tuple[str, str], tuple[int, str]] = {}
+    for m in measurements:
+        operations[m["kernel"], m["workload"]] = (m["operations"], m["unit"])
+        values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
+        for metric, value in m["metrics"].items():
+            values[m["kernel"], m["workload"], metric, COUNT_UNIT].append(value)
+    return [
+        Record(kernel, workload, vcpus, metric, unit, tuple(series), *operations[kernel, workload])
+        for (kernel, workload, metric, unit), series in values.items()
+    ]
+
+
+def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> list[Check]:
+    """One check per workload and kernel: it ran and verified its own work in every repeat."""
+    states: dict[str, list[str]] = defaultdict(list)
+    for boot in boots:
+        for job in boot.jobs:
+            status = ended.get(boot.name, {}).get(job.number)
+            name = f"{job.workload.name} on {job.spec.name if job.spec.settings else boot.label}"
+            states[name].append("held" if status == 0 else "skipped" if status == SKIPPED
+                                else f"exit status {status} in {boot.name}")
+    checks = []
+    for name, found in states.items():
+        bad = [f for f in found if f not in ("held", "skipped")]
+        verdict = "failed" if bad else "skipped" if "skipped" in found else "held"
+        checks.append(Check(f"verified: {name}", verdict, "; ".join(bad) or f"{len(found)} runs"))
+    return checks
+
+
+def conduct(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, *, append: str,
+            as_json: bool) -> int:
+    """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
+    # Everything is made before the first boot, so that no build disturbs a measurement.
+    images = list(dict.fromkeys(b.image for b in boots))
+    guests = {image: lab.guest(image, machine, append=append) for image in images}
+    description = {**lab.describe(), "machine": asdict(machine), "append": append,
+                   "metrics": machine_metrics(machine.accel)}
+    key = plan.plan_key(boots, repr(machine), append, *(str(g.image) for g in guests.values()))
+    folder = results_folder(out, key)
+    folder.mkdir(parents=True, exist_ok=True)
+    with cache.disk_errors(folder), cache.lock(folder / "lock", lambda: say(f"another run writes {folder}; waiting")):
+        cache.write_atomic(folder / "plan", key + "\n")
+        for image in images:
+            shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
+        results = Results(__version__, lab.base.name, host(), settings=description)
+        counted = machine.accel == "tcg"
+        measurements: list[dict[str, Any]] = []
+        ended: dict[str, dict[int, int]] = {}
+        started = time.monotonic()
+        with progress.step(f"running {len(boots)} guests, {machine.vcpus} vCPUs") as step:
+            for number, boot in enumerate(boots, 1):
+                def tell(text: str, number: int = number, boot: plan.Boot = boot) -> None:
+                    step.update(f"{number}/{len(boots)} {boot.name}: {job_name(boot, text)}")
+
+                tell("booting")
+                outcome = one_boot(lab, guests[boot.image], boot, folder / "boots" / boot.name, tell, counted)
+                measurements += outcome["measurements"]
+                ended[boot.name] = {int(k): v for k, v in outcome["status"].items()}
+                results.records = records_of(measurements, machine.vcpus, seconds_metric(machine))
+                results.checks = job_checks(boots[:number], ended)
+                results.commands = list(dict.fromkeys(process.commands))
+                cache.write_atomic(folder / "results.json", results.to_json())
+            step.update(f"{len(boots)} boots in {clock(time.monotonic() - started)}")
+        from lull import verdict
+
+        verdict.judge(results, folder)
+        cache.write_atomic(folder / "results.json", results.to_json())
+        (folder / "complete").touch()
+    if as_json:
+        print(results.to_json(), end="")
+    else:
+        verdict.show(results, folder)
+    return 1 if any(c.verdict == "failed" for c in results.checks) else 0
+
+
+def seconds_metric(machine: Machine) -> str:
+    """Seconds under emulation are called that."""
+    return "seconds_emulated" if machine.accel == "tcg" else "seconds"
+
+
+def job_name(boot: plan.Boot, text: str) -> str:
+    """``job 3`` as the name of the workload it runs."""
+    for job in boot.jobs:
+        if text == f"job {job.number}":
+            return job.workload.name + (f" [{job.spec.name}]" if job.spec.settings else "")
+    return text
+
+
+def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, counted: bool) -> dict[str, Any]:
+    """One boot's measurements, run now or read from what an interrupted run left."""
+    done = folder / "boot.json"
+    if done.exists():
+        kept: dict[str, Any] = json.loads(done.read_text())
+        return kept
+    limits = {job.number: job.workload.timeout * max(1.0, guest_.machine.vcpus / 4) for job in boot.jobs}
+    script = plan.job_script(boot, lab.base.default_policies(), guest.quote)
+    outcome = launch_retrying(guest_, script, folder, job_seconds=lambda n: limits.get(n, 60.0), tell=tell, say=say)
+    kept = {"boot": boot.name, "kernel": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status,
+            "measurements": measured(boot, outcome, counted)}
+    cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
+    return kept

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lab: everything a command needs, made when it is first asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from lull import base as bases
+from lull import build, cache, guest, paths, process, toolchain, tree
+from lull.errors import BuildError
+from lull.fetch import Store
+from lull.plan import Workload, load_workloads
+from lull.progress import progress
+from lull.qemu import Machine, Qemu
+from lull.runner import Guest
+
+
+@dataclass
+class Lab:
+    """The lab over one base.
+
+    Args:
+        base_name: name or path of the base.
+        user_tree: the user's kernel tree, instead of the package.
+        offline: never ask the network.
+        refresh: look for newer packages.
+    """
+
+    base_name: str = bases.DEFAULT
+    user_tree: Path | None = None
+    offline: bool = False
+    refresh: bool = False
+    _kernels: dict[str, build.Kernel] = field(default_factory=dict)
+
+    @cached_property
+    def base(self) -> bases.Base:
+        """The base kernel."""
+        return bases.load(self.base_name)
+
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        """The base's workloads by name."""
+        return load_workloads(self.base.workloads)
+
+    @cached_property
+    def store(self) -> Store:
+        """What is fetched."""
+        return Store(offline=self.offline, refresh=self.refresh)
+
+    @cached_property
+    def toolchain(self) -> toolchain.Toolchain:
+        """The arm64 compiler."""
+        return toolchain.find()
+
+    @cached_property
+    def pristine(self) -> tree.Tree:
+        """The kernel source, untouched: the package's, or a copy of the user's."""
+        if self.user_tree:
+            return tree.of_user(self.user_tree, self.base)
+        fetched = self.store.kernel_source(self.base)
+        return tree.unpack(fetched.path, self.base, fetched.package.sha256)
+
+    def tree_of(self, kernel: str) -> tree.Tree:
+        """The source of one of the base's kernels."""
+        return tree.apply_features(self.pristine, self.base.features_of(kernel))
+
+    def kernel(self, name: str) -> build.Kernel:
+        """A built kernel of the base."""
+        if name not in self._kernels:
+            kind = self.base.kernels[name]
+            self._kernels[name] = build.build_kernel(name, self.tree_of(name), kind.fragments, self.toolchain)
+        return self._kernels[name]
+
+    @cached_property
+    def qemu(self) -> Qemu:
+        """The QEMU to boot with."""
+        return self.store.qemu()
+
+    @cached_property
+    def generator(self) -> Path:
+        """The initramfs writer."""
+        return guest.gen_init_cpio(self.pristine.path)
+
+    @cached_property
+    def initramfs(self) -> Path:
+        """The guest's userland."""
+        busybox = self.store.busybox()
+        return guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
+
+    @cached_property
+    def plugin(self) -> Path:
+        """The counting plugin, compiled for this machine."""
+        key = cache.key_of_files([*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"])
+
+        def make(part: Path) -> None:
+            with progress.step("building the counting plugin"):
+                process.run_logged(["make", "-C", paths.CHECKER, f"OUT={part}"],
+                                   part.parent / f"{part.name}.log", error=BuildError,
+                                   what="the counting plugin does not build")
+
+        return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
+
+    def guest(self, kernel: str, machine: Machine, *, append: str = "", count: bool = True) -> Guest:
+        """Everything to boot ``kernel`` with."""
+        return Guest(
+            self.qemu, machine, self.kernel(kernel).image, self.initramfs, self.generator,
+            self.plugin if count and machine.accel == "tcg" else None, append,
+        )
+
+    def describe(self) -> dict[str, object]:
+        """Versions of everything used, for results.json."""
+        return {
+            "base": self.base.name,
+            "linux": self.pristine.version,
+            "source": str(self.user_tree) if self.user_tree
+            else self.store.kernel_source(self.base).package.version,
+            "qemu": self.qemu.version,
+            "compiler": self.toolchain.version,
+            "kernels": {name: json.loads((k.path / "build.json").read_text()) for name, k in self._kernels.items()},
+        }

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What to run: kernels and workloads by name, and the interleaved order of boots and jobs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lull import cache
+from lull.base import Base
+from lull.errors import UsageError
+
+Item = TypeVar("Item")
+
+CONTROL = "stock.control"
+"""Name of the second, identical series of the baseline: the A/A control."""
+BASELINE = "stock"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A kernel as named on the command line: an image, and run-time settings (feature, value)."""
+
+    name: str
+    image: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A guest program with its arguments (guest/workloads.toml).
+
+    Args:
+        name: as on the command line and in tables.
+        program: name of the binary in the guest.
+        args: its arguments.
+        about: one line for ``--help`` and tables.
+        default: part of the default selection.
+        policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
+        timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
+    """
+
+    name: str
+    program: str
+    args: tuple[str, ...] = ()
+    about: str = ""
+    default: bool = True
+    policies: tuple[str, ...] = ()
+    timeout: float = 120.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a workload under one kernel spec, inside a boot."""
+
+    number: int
+    workload: Workload
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One boot of an image with its jobs in order.
+
+    Args:
+        name: ``r01-stock``: its folder in the results.
+        repeat: from 1.
+        image: kernel image to boot.
+        label: kernel name of records from plain specs (``stock.control`` for the control's boots).
+    """
+
+    name: str
+    repeat: int
+    image: str
+    label: str
+    jobs: tuple[Job, ...] = field(default_factory=tuple)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that does not exist: says the known ones, and the nearest."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return UsageError(f"unknown {kind} '{name}'", remedy=f"{hint}known: {', '.join(names)}")
+
+
+def load_workloads(path: Path) -> dict[str, Workload]:
+    """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
+    try:
+        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
+        return {
+            name: Workload(
+                name=name,
+                program=str(entry["program"]),
+                args=tuple(str(a) for a in entry.get("args", ())),
+                about=str(entry["about"]),
+                default=bool(entry.get("default", True)),
+                policies=tuple(str(p) for p in entry.get("policies", ())),
+                timeout=float(entry.get("timeout", 120)),
+            )
+            for name, entry in raw.items()
+        }
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a workload file: {error}", where=str(path)) from error
+
+
+def parse_spec(text: str, base: Base) -> Spec:
+    """A kernel name: IMAGE, then ``+FEATURE=POLICY`` or ``-FEATURE`` (off) any number of times.
+
+    Raises: UsageError naming what exists.
+    """
+    match = re.fullmatch(r"([a-z0-9_.]+)((?:[+-][a-z0-9_]+(?:=[a-z0-9_]+)?)*)", text)
+    if not match:
+        raise UsageError(f"'{text}' is not a kernel name",
+                         remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync")
+    image, rest = match.groups()
+    if image not in base.kernels:
+        raise unknown("kernel", image, base.kernels)
+    settings: list[tuple[str, str]] = []
+    for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
+        feature = base.features.get(name)
+        if feature is None or not feature.policies:
+            raise unknown("feature", name, [f.name for f in base.features.values() if f.policies])
+        if not base.kernels[image].features:
+            raise UsageError(f"kernel {image} has no features to set", where=text)
+        if sign == "-":
+            if value:
+                raise UsageError(f"'-{name}' takes no policy: it means off", where=text)
+            value = feature.off
+        if value not in feature.policies:
+            raise unknown(f"policy of {name}", value, feature.policies)
+        settings.append((name, value))
+    return Spec(text, image, tuple(settings))
+
+
+def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:
+    """The workloads named, or the default selection."""
+    for name in names:
+        if name not in known:
+            raise unknown("workload", name, known)
+    return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
+
+
+def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
+    """The kernel specs a workload runs under: those named, else stock, lull and lull under its policies."""
+    if named:
+        return list(named)
+    specs = [Spec(name, name) for name in base.default_kernels]
+    extra = [parse_spec(f"{base.default_kernels[-1]}+{policy}", base) for policy in workload.policies]
+    return specs + [s for s in extra if s not in specs]
+
+
+def rotate(items: Sequence[Item], by: int) -> list[Item]:
+    """``items`` starting at another place, so that no one is always first."""
+    by %= max(1, len(items))
+    return [*items[by:], *items[:by]]
+
+
+def make_plan(workloads: Sequence[Workload], named: Sequence[Spec], base: Base, repeat: int) -> list[Boot]:
+    """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
+
+    The order of images, and of jobs in a boot, rotates from repeat to repeat.
+    """
+    if repeat < 1:
+        raise UsageError(f"--repeat {repeat}: at least one is needed")
+    pairs = [(w, s) for w in workloads for s in specs_for(w, named, base)]
+    images = list(dict.fromkeys(s.image for _, s in pairs))
+    series = [(image, image) for image in images]
+    if BASELINE in images and len(series) > 1:
+        series.append((BASELINE, CONTROL))
+    boots: list[Boot] = []
+    for number in range(1, repeat + 1):
+        for image, label in rotate(series, number - 1):
+            mine = rotate([(w, s) for w, s in pairs if s.image == image], number - 1)
+            if label == CONTROL:
+                mine = [(w, s) for w, s in mine if not s.settings]
+            jobs = tuple(Job(n, w, s) for n, (w, s) in enumerate(mine, 1))
+            boots.append(Boot(f"r{number:02d}-{label}", number, image, label, jobs))
+    return boots
+
+
+def job_script(boot: Boot, defaults: dict[str, str], quote: Any) -> str:
+    """The /lull/job of a boot: settings and runs, in order.
+
+    Args:
+        defaults: policy each feature has unless a spec sets another.
+        quote: turns words into a shell line.
+    """
+    lines = [f"# {boot.name}"]
+    current = dict(defaults)
+    for job in boot.jobs:
+        wanted = {**defaults, **dict(job.spec.settings)}
+        lines += [f"setting {k} {v}" for k, v in wanted.items() if current.get(k) != v]
+        current = wanted
+        lines.append(f"run {job.number} {quote([job.workload.program, *job.workload.args])}")
+    return "\n".join(lines) + "\n"
+
+
+def plan_key(boots: Sequence[Boot], *extra: str) -> str:
+    """Identity of a plan: an interrupted run resumes only the same one."""
+    return cache.key_of(repr(list(boots)), *extra)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Run other programs: each command recorded, its output in a log, killed with its children when we go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull.errors import LullError, MissingError
+
+commands: list[str] = []
+"""Every command of this process, as a shell would take it; goes into results.json."""
+
+TAIL_LINES = 15
+DEVNULL = subprocess.DEVNULL
+
+
+def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    """This process's environment with ``extra`` on top."""
+    return {**os.environ, **(extra or {})}
+
+
+def shown(argv: Sequence[str | Path]) -> str:
+    """``argv`` as one shell line."""
+    return shlex.join(str(a) for a in argv)
+
+
+def tail(path: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log, decoded leniently; empty when there is none."""
+    if not path.exists():
+        return ""
+    with open(path, "rb") as handle:
+        handle.seek(0, os.SEEK_END)
+        handle.seek(max(0, handle.tell() - 64 * 1024))
+        text = handle.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-lines:])
+
+
+@contextlib.contextmanager
+def started(
+    argv: Sequence[str | Path], *, new_group: bool = True, **options: object
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start ``argv``; when the body is left, however it is left, the process and its children are gone.
+
+    Raises MissingError when the program does not exist.
+    """
+    words = [str(a) for a in argv]
+    commands.append(shown(words))
+    try:
+        process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
+            words, start_new_session=new_group, **options
+        )
+    except FileNotFoundError as error:
+        raise MissingError(
+            f"{words[0]} is not installed",
+            remedy="see './lull doctor' for the line that installs it",
+        ) from error
+    try:
+        yield process
+    finally:
+        stop(process, group=new_group)
+
+
+def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float = 3.0) -> None:
+    """End ``process`` (and its group): politely first, for good after ``grace`` seconds."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if group:
+                os.killpg(process.pid, sig)
+            else:
+                process.send_signal(sig)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+
+
+def run_logged(
+    argv: Sequence[str | Path],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    line: Callable[[str], None] | None = None,
+    error: type[LullError] = LullError,
+    what: str = "",
+    remedy: str = "",
+) -> None:
+    """Run ``argv`` to its end, its output appended to ``log`` behind a ``$ command`` line.
+
+    Args:
+        line: called with each line of output, for progress.
+        error: raised, with the log's tail, when the exit status is not 0.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        open(log, "ab", buffering=0) as out,
+        started(
+            argv,
+            cwd=cwd,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        out.write(f"$ {shown(argv)}\n".encode())
+        assert process.stdout is not None
+        for raw in process.stdout:
+            out.write(raw)
+            if line:
+                line(raw.decode(errors="replace").rstrip("\n"))
+        status = process.wait()
+    if status != 0:
+        raise error(
+            what or f"{Path(str(argv[0])).name} failed with status {status}",
+            where=f"{log} ($ {shown(argv)})",
+            remedy=remedy,
+            tail=tail(log),
+        )
+
+
+def output_of(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    error: type[LullError] = LullError,
+    what: str = "",
+    remedy: str = "",
+) -> str:
+    """Standard output of a short command. Raises ``error`` with its stderr when it fails."""
+    words = [str(a) for a in argv]
+    commands.append(shown(words))
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as missing:
+        raise MissingError(
+            f"{words[0]} is not installed",
+            remedy="see './lull doctor' for the line that installs it",
+        ) from missing
+    if done.returncode != 0:
+        last = "\n".join((done.stderr or done.stdout).splitlines()[-TAIL_LINES:])
+        raise error(
+            what or f"{Path(words[0]).name} failed with status {done.returncode}",
+            where=f"$ {shown(words)}",
+            remedy=remedy,
+            tail=last,
+        )
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended: its exit status, and its output and errors together."""
+
+    status: int
+    output: str
+
+
+def status_of(
+    argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Done:
+    """Run a short command whose failure the caller explains. Raises MissingError."""
+    words = [str(a) for a in argv]
+    commands.append(shown(words))
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as missing:
+        raise MissingError(
+            f"{words[0]} is not installed",
+            remedy="see './lull doctor' for the line that installs it",
+        ) from missing
+    return Done(done.returncode, done.stdout)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is being done, and for how long: a live line on a terminal, plain lines elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.status import Status
+
+console = Console(stderr=True, highlight=False)
+"""Where progress and messages go; standard output is for results."""
+
+PLAIN_INTERVAL = 30.0
+"""Seconds between two plain lines of one long step when there is no terminal."""
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people write them: ``7 s`` or ``3:07``."""
+    whole = int(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d}"
+
+
+class Step:
+    """One step under way; ``update`` says how far it is."""
+
+    def __init__(self, title: str, status: Status | None) -> None:
+        self.title = title
+        self.status = status
+        self.started = time.monotonic()
+        self.shown = self.started
+        self.note = ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the step began."""
+        return time.monotonic() - self.started
+
+    def update(self, note: str) -> None:
+        """Show ``note`` beside the title and the time; cheap enough to call often."""
+        self.note = note
+        now = time.monotonic()
+        if self.status:
+            self.status.update(f"{self.title}  {clock(self.elapsed)}  [dim]{note}[/dim]")
+        elif now - self.shown >= PLAIN_INTERVAL:
+            self.shown = now
+            say(f"{self.title}  {clock(self.elapsed)}  {note}")
+
+
+class Progress:
+    """Shows the steps of a command. ``quiet`` shows none of them."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+
+    @contextlib.contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Run the body as one step; its end is shown with the time it took."""
+        if self.quiet:
+            yield Step(title, None)
+            return
+        if console.is_terminal:
+            with console.status(title) as status:
+                step = Step(title, status)
+                yield step
+        else:
+            say(f"{title} ...")
+            step = Step(title, None)
+            yield step
+        note = f"  {step.note}" if step.note else ""
+        say(f"{title}: done in {clock(step.elapsed)}{note}")
+
+
+def say(text: str) -> None:
+    """A line for people, as it is (no markup)."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+progress = Progress()

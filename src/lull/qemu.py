@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QEMU: which one, what it can, and the command line of a guest."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lull import process, toolchain
+from lull.errors import MissingError, UsageError
+
+MINIMUM = 10
+"""The oldest major version: virt's second PL011 (9.1), and plugin API v4."""
+PROGRAM = "qemu-system-aarch64"
+MAX_VCPUS = 123
+"""What GICv3 on the virt machine takes at least (each redistributor region holds 123)."""
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU to run.
+
+    Args:
+        program: its executable.
+        version: ``10.0.2``, and the package's own words behind it.
+        environment: what it needs to find its libraries when it is a private copy.
+        data: its data folder (-L), for a private copy.
+    """
+
+    program: Path
+    version: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    data: Path | None = None
+
+    @property
+    def major(self) -> int:
+        """The major version."""
+        return int(self.version.split(".")[0])
+
+
+def probe(program: Path, environment: Mapping[str, str] | None = None, data: Path | None = None) -> Qemu:
+    """Ask ``program`` its version. Raises MissingError when it is not there or is no QEMU."""
+    done = process.status_of([program, "--version"], env=environment)
+    found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
+    if done.status != 0 or not found:
+        raise MissingError(f"{program} does not run", where=f"$ {program} --version",
+                           tail=done.output[-500:], remedy="install QEMU 10 or newer")
+    return Qemu(program, found.group(1), environment or {}, data)
+
+
+def of_machine() -> Qemu | None:
+    """The machine's QEMU: LULL_QEMU, or the one in PATH, whatever its version; None when there is none."""
+    named = os.environ.get("LULL_QEMU")
+    if named:
+        return probe(Path(named))
+    found = shutil.which(PROGRAM)
+    return probe(Path(found)) if found else None
+
+
+def of_prefix(prefix: Path) -> Qemu:
+    """A private copy: packages unpacked below ``prefix``. Raises MissingError when it does not run."""
+    libraries = sorted({str(p.parent) for p in prefix.glob("**/lib/*/lib*.so*")})
+    modules = next(iter(prefix.glob("usr/lib/*/qemu")), None)
+    environment = {"LD_LIBRARY_PATH": ":".join(libraries)}
+    if modules:
+        environment["QEMU_MODULE_DIR"] = str(modules)
+    return probe(prefix / "usr/bin" / PROGRAM, environment, prefix / "usr/share/qemu")
+
+
+def require(qemu: Qemu) -> Qemu:
+    """``qemu`` itself when it is new enough. Raises MissingError."""
+    if qemu.major < MINIMUM:
+        raise MissingError(
+            f"QEMU {qemu.version} is too old, {MINIMUM} or newer is needed", where=str(qemu.program),
+            remedy="unset LULL_QEMU and let the lab fetch one, or install a newer one",
+        )
+    return qemu
+
+
+def escape(value: str | Path) -> str:
+    """A value inside one of QEMU's comma-separated options: commas are doubled."""
+    return str(value).replace(",", ",,")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The guest's hardware and how it is driven.
+
+    Args:
+        vcpus: virtual CPUs.
+        memory_mib: RAM.
+        cpu: a CPU model of QEMU, with its properties.
+        accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
+    """
+
+    vcpus: int = 4
+    memory_mib: int = 2048
+    cpu: str = "max,pauth-impdef=on"
+    accel: str = "tcg"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.vcpus <= MAX_VCPUS:
+            raise UsageError(f"--vcpus {self.vcpus}: 1 to {MAX_VCPUS} are possible")
+        if self.accel == "kvm" and not toolchain.kvm_usable():
+            raise UsageError(
+                "--accel kvm needs an arm64 host with a usable /dev/kvm",
+                remedy="leave it out: tcg works everywhere, and only it counts TLBIs",
+            )
+
+
+def command(
+    qemu: Qemu,
+    machine: Machine,
+    *,
+    kernel: Path,
+    initrd: Path,
+    append: str,
+    results: Path,
+    plugin: str = "",
+    console: str = "stdio",
+) -> list[str]:
+    """The command line of a guest.
+
+    Args:
+        results: file that takes what the guest writes to its second UART: the results channel.
+        plugin: value of -plugin; only under TCG.
+        console: QEMU's chardev for the first UART.
+    """
+    words = [str(qemu.program)]
+    if qemu.data:
+        words += ["-L", str(qemu.data)]
+    kvm = machine.accel == "kvm"
+    words += [
+        "-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none",
+        "-machine", "virt,gic-version=3",
+        "-accel", "kvm" if kvm else "tcg,thread=multi",
+        "-cpu", "host" if kvm else machine.cpu,
+        "-smp", str(machine.vcpus),
+        "-m", f"{machine.memory_mib}M",
+        "-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
+        "-chardev", f"file,id=results,path={escape(results)}",
+        "-serial", "chardev:console",
+        "-serial", "chardev:results",
+        "-kernel", str(kernel),
+        "-initrd", str(initrd),
+        "-append", append,
+    ]
+    if plugin:
+        words += ["-plugin", plugin]
+    return words
+
+
+STDIO = "stdio,id=console,signal=off,mux=on"
+"""The chardev of an interactive console: Ctrl-C goes to the guest, Ctrl-A X ends QEMU."""
+
+
+def machine_metrics(accel: str) -> str:
+    """What can be measured under an accelerator, for people."""
+    if accel == "kvm":
+        return "seconds and the guest's own counters (faults, /proc/vmstat); no TLBI, DSB, IPI or instruction counts"
+    return "TLBIs, DSBs, IPIs and instructions counted exactly; seconds are emulated"

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boot a guest, follow its protocol, and never wait for ever.
+
+The guest writes JSON lines to its second UART (see guest/README.md); the plugin writes a line per window. A
+boot's folder holds console.log, results.jsonl, counts.jsonl, command.txt and, once it is complete, boot.json.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lull import cache, console, guest, process
+from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
+from lull.qemu import STDIO, Machine, Qemu, command
+
+APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4"
+BOOT_SECONDS = 60.0
+"""Until the guest's init speaks, at up to 4 vCPUs; a boot takes a few seconds."""
+BOOT_SECONDS_PER_VCPU = 4.0
+"""More for each further vCPU: they are emulated by few host CPUs."""
+POWEROFF_SECONDS = 30.0
+ATTEMPTS = 3
+POLL_SECONDS = 0.05
+MAX_RESULTS = 8 << 20
+"""Bytes of results after which a guest is talking garbage."""
+
+
+@dataclass
+class Guest:
+    """What a boot needs besides its job.
+
+    Args:
+        qemu, machine: see lull.qemu.
+        image: the kernel.
+        initramfs, generator: see lull.guest.
+        plugin: the counting plugin, or None.
+        append: more kernel parameters.
+    """
+
+    qemu: Qemu
+    machine: Machine
+    image: Path
+    initramfs: Path
+    generator: Path
+    plugin: Path | None = None
+    append: str = ""
+    arguments: str = APPEND
+
+    def parameters(self) -> str:
+        """The kernel's command line."""
+        return f"{self.arguments} {self.append}".strip()
+
+
+@dataclass
+class Outcome:
+    """What a complete boot said.
+
+    Args:
+        kernel: the guest's uname -r.
+        windows: result lines of the programs, in order.
+        status: job number -> exit status.
+        counts: window id -> totals of the plugin.
+        attempts: boots it took (stalls before user space are retried).
+    """
+
+    kernel: str = ""
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    status: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)
+    done: int | None = None
+    attempts: int = 1
+
+
+class Stall(GuestHang):
+    """The guest did not reach user space in time; worth another attempt."""
+
+
+class Follower:
+    """Reads the results channel as it grows, and keeps the deadline of what the guest is doing.
+
+    Args:
+        path: results.jsonl.
+        boot_seconds: allowed until ready.
+        job_seconds: job number -> seconds allowed.
+        tell: told what the guest is doing.
+    """
+
+    def __init__(self, path: Path, boot_seconds: float, job_seconds: Callable[[int], float],
+                 tell: Callable[[str], None]) -> None:
+        self.path = path
+        self.handle: BinaryIO | None = None
+        self.pending = b""
+        self.read = 0
+        self.outcome = Outcome()
+        self.job_seconds = job_seconds
+        self.tell = tell
+        self.doing = "booting"
+        self.deadline = time.monotonic() + boot_seconds
+        self.ready = False
+
+    def poll(self) -> None:
+        """Take in what was written since the last call. Raises GuestGarbage."""
+        if self.handle is None:
+            if not self.path.exists():
+                return
+            self.handle = open(self.path, "rb")
+        data = self.handle.read()
+        self.read += len(data)
+        if self.read > MAX_RESULTS:
+            raise GuestGarbage(f"the guest wrote more than {MAX_RESULTS >> 20} MiB of results", where=str(self.path))
+        *lines, self.pending = (self.pending + data).split(b"\n")
+        for line in lines:
+            if line.strip():
+                self.take(line)
+
+    def take(self, raw: bytes) -> None:
+        """One line of the protocol. Raises GuestGarbage."""
+        try:
+            message = json.loads(raw)
+            if "event" in message:
+                self.event(message)
+            else:
+                for needed, kind in (("job", int), ("window", int), ("case", str), ("operations", int)):
+                    if not isinstance(message[needed], kind):
+                        raise TypeError(f"{needed} is {message[needed]!r}")
+                self.outcome.windows.append(message)
+        except (ValueError, KeyError, TypeError) as error:
+            raise GuestGarbage(f"the guest broke its protocol: {error!r} in {raw[:200]!r}",
+                               where=str(self.path)) from error
+
+    def event(self, message: dict[str, Any]) -> None:
+        """A life sign of init."""
+        kind = message["event"]
+        now = time.monotonic()
+        if kind == "ready":
+            self.ready = True
+            self.outcome.kernel = str(message["kernel"])
+            self.deadline = now + POWEROFF_SECONDS
+        elif kind == "start":
+            number = int(message["job"])
+            self.doing = f"job {number}"
+            self.tell(self.doing)
+            self.deadline = now + self.job_seconds(number)
+        elif kind == "end":
+            self.outcome.status[int(message["job"])] = int(message["status"])
+            self.deadline = now + POWEROFF_SECONDS
+        elif kind == "done":
+            self.outcome.done = int(message["status"])
+            self.doing = "powering off"
+            self.deadline = now + POWEROFF_SECONDS
+        else:
+            raise ValueError(f"unknown event {kind}")
+
+
+def boot_seconds(machine: Machine) -> float:
+    """Time allowed until user space."""
+    return BOOT_SECONDS + BOOT_SECONDS_PER_VCPU * max(0, machine.vcpus - 4)
+
+
+def plugin_option(plugin: Path, out: Path) -> str:
+    """QEMU's -plugin value for counting into ``out``."""
+    from lull.qemu import escape
+
+    return f"file={escape(plugin)},mode=count,out={escape(out)}"
+
+
+def launch(
+    guest_: Guest, job: str, folder: Path, *, job_seconds: Callable[[int], float],
+    tell: Callable[[str], None] = lambda text: None, interactive: bool = False,
+) -> Outcome:
+    """Boot once and follow the guest to its end.
+
+    Args:
+        job: the /lull/job script.
+        folder: takes the logs; emptied of an earlier attempt's.
+        job_seconds: seconds each job may take.
+        interactive: the console is the user's terminal, and nothing times out.
+
+    Raises: Stall (user space not reached), GuestHang, GuestPanic, GuestGarbage.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    results, log, counts = folder / "results.jsonl", folder / "console.log", folder / "counts.jsonl"
+    for old in (results, log, counts):
+        old.unlink(missing_ok=True)
+    initrd = folder / "initrd.cpio"
+    guest.add_job(guest_.initramfs, guest_.generator, job, initrd)
+    words = command(
+        guest_.qemu, guest_.machine, kernel=guest_.image, initrd=initrd, append=guest_.parameters(),
+        results=results, plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
+        console=STDIO if interactive else str(log),
+    )
+    cache.write_atomic(folder / "command.txt", process.shown(words) + "\n")
+    follower = Follower(results, boot_seconds(guest_.machine), job_seconds, tell)
+    errors = folder / "qemu.log"
+    try:
+        with open(errors, "wb") as stderr:
+            streams = {} if interactive else {"stdin": process.DEVNULL, "stdout": stderr, "stderr": stderr}
+            with process.started(words, new_group=not interactive, env=process.environment(guest_.qemu.environment),
+                                 **streams) as child:
+                while child.poll() is None:
+                    follower.poll()
+                    if not interactive and time.monotonic() > follower.deadline:
+                        raise hang(follower, log)
+                    time.sleep(POLL_SECONDS)
+                status = child.returncode
+        follower.poll()
+    finally:
+        initrd.unlink(missing_ok=True)
+    if follower.outcome.done is None:
+        raise ended_early(follower, status, log, errors)
+    if guest_.plugin:
+        follower.outcome.counts = read_counts(counts, errors)
+    return follower.outcome
+
+
+def hang(follower: Follower, log: Path) -> LullError:
+    """The error for a guest that passed its deadline."""
+    verdict = console.judge(process.tail(log, 2000))
+    if not follower.ready:
+        return Stall("the guest did not reach user space in time", where=str(log), tail=verdict.excerpt,
+                     remedy="on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster")
+    return GuestHang(f"the guest hung: {follower.doing} did not end in time", where=str(log), tail=verdict.excerpt,
+                     remedy="the console log shows what it said last")
+
+
+def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> LullError:
+    """The error for a guest that ended without saying 'done'."""
+    verdict = console.judge(process.tail(log, 2000))
+    where = str(log)
+    if verdict.kind == "panic":
+        return GuestPanic(f"the guest kernel panicked: {verdict.detail}", where=where, tail=verdict.excerpt,
+                          remedy=f"it was {follower.doing}; the whole console is in the log")
+    if verdict.kind == "oom":
+        return GuestPanic(f"the guest ran out of memory: {verdict.detail}", where=where, tail=verdict.excerpt,
+                          remedy="give it more with --memory, or make the workload smaller")
+    if status != 0:
+        return LullError(f"QEMU failed with status {status}", where=str(errors), tail=process.tail(errors))
+    return GuestGarbage(f"the guest powered off while {follower.doing}, without a report", where=where,
+                        tail=verdict.excerpt)
+
+
+def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
+    """Window id -> the plugin's totals. Raises GuestGarbage when it wrote errors or nothing."""
+    totals: dict[int, dict[str, int]] = {}
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise LullError("the counting plugin wrote nothing", where=str(errors), tail=process.tail(errors)) from error
+    for line in text.splitlines():
+        message = json.loads(line)
+        if "error" in message:
+            raise GuestGarbage(f"the counting plugin says: {message['error']}", where=str(path))
+        if isinstance(message.get("window"), int):
+            totals[message["window"]] = message["total"]
+    return totals
+
+
+def launch_retrying(guest_: Guest, job: str, folder: Path, *, job_seconds: Callable[[int], float],
+                    tell: Callable[[str], None], say: Callable[[str], None]) -> Outcome:
+    """``launch``, again up to ATTEMPTS times when the guest stalls before user space; each stall is said."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            outcome = launch(guest_, job, folder, job_seconds=job_seconds, tell=tell)
+        except Stall as stall:
+            kept = folder / f"console.stalled-{attempt}.log"
+            if (folder / "console.log").exists():
+                (folder / "console.log").rename(kept)
+            if attempt == ATTEMPTS:
+                raise
+            say(f"{folder.name}: {stall.what} (attempt {attempt} of {ATTEMPTS}, console in {kept}); again")
+        else:
+            outcome.attempts = attempt
+            return outcome
+    raise AssertionError("unreachable")

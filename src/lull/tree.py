@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernel trees: unpacked, and with features applied. A tree of the user's is copied, never changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import cache, process
+from lull.base import Base, Feature
+from lull.errors import ApplyError, UsageError
+from lull.progress import progress, say
+
+TREE_GIB = 2.5
+"""Free space an unpacked tree needs, with a margin."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A kernel source tree that builds may read (they write elsewhere, O=).
+
+    Args:
+        path: its top.
+        key: content key of everything in it.
+        version: ``make kernelversion`` of it.
+    """
+
+    path: Path
+    key: str
+    version: str
+
+
+def kernel_version(path: Path) -> str:
+    """VERSION.PATCHLEVEL.SUBLEVEL of the tree at ``path``. Raises UsageError when it is no kernel tree."""
+    try:
+        text = (path / "Makefile").read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"not a kernel source tree: {error.strerror}", where=str(path / "Makefile"),
+                         remedy="name the top folder of an unpacked 6.12 source") from error
+    fields = dict(re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)", text))
+    if len(fields) != 3:
+        raise UsageError("not a kernel source tree: its Makefile names no version", where=str(path),
+                         remedy="name the top folder of an unpacked 6.12 source")
+    return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+
+
+def waiting(name: str) -> None:
+    """Say that another run is making a cache entry."""
+    say(f"another lull is making {name}; waiting for it")
+
+
+def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
+    """The pristine tree of a source package, unpacked into the cache.
+
+    Args:
+        tarball_deb: the package (``linux-source-6.12``), a .deb.
+        sha256: its hash: the tree's key.
+    """
+    key = sha256[: cache.KEY_LENGTH]
+
+    def make(part: Path) -> None:
+        cache.need_space(part, TREE_GIB, "unpacking the kernel source")
+        with progress.step(f"unpacking {base.package}"):
+            log = part.parent / f"{part.name}.log"
+            process.run_logged(["dpkg-deb", "-x", tarball_deb, part / "deb"], log)
+            process.run_logged(["tar", "-xf", part / "deb" / base.tarball, "-C", part,
+                                "--strip-components=1"], log)
+            shutil.rmtree(part / "deb")
+            make_read_only(part)
+
+    path = cache.make_entry("src", f"{base.name}-{key}", make, waiting=waiting)
+    return Tree(path, key, kernel_version(path))
+
+
+def make_read_only(path: Path) -> None:
+    """Take the write permission from every file below ``path``: patched trees share them by hard links."""
+    for folder, _, files in os.walk(path):
+        for name in files:
+            full = os.path.join(folder, name)
+            mode = os.lstat(full).st_mode
+            if stat.S_ISREG(mode):
+                os.chmod(full, mode & ~0o222)
+
+
+def of_user(path: Path, base: Base) -> Tree:
+    """A copy of the user's own tree (without build products), keyed by names, sizes and times.
+
+    Raises: UsageError when it is not a tree of the base's series.
+    """
+    path = path.resolve()
+    version = kernel_version(path)
+    if not version.startswith(f"{base.series}."):
+        raise UsageError(
+            f"the tree is Linux {version}, the features here are for {base.series}", where=str(path),
+            remedy=f"name a {base.series} tree",
+        )
+    parts: list[str] = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(f for f in folders if f != ".git")
+        for name in sorted(files):
+            info = os.lstat(os.path.join(folder, name))
+            parts.append(f"{os.path.relpath(folder, path)}/{name} {info.st_size} {info.st_mtime_ns}")
+    key = cache.key_of(str(path), "\n".join(parts))
+
+    def make(part: Path) -> None:
+        cache.need_space(part, TREE_GIB, "copying the kernel tree")
+        log = part.parent / f"{part.name}.log"
+        with progress.step(f"copying {path}"):
+            entries = [p for p in sorted(path.iterdir()) if p.name != ".git"]
+            process.run_logged(["cp", "-a", "--reflink=auto", "-t", part, "--", *entries], log)
+            if (part / ".config").exists() or (part / "include/config").exists():
+                process.run_logged(["make", "-C", part, "ARCH=arm64", "mrproper"], log)
+            make_read_only(part)
+
+    copy = cache.make_entry("src", f"user-{key}", make, waiting=waiting)
+    return Tree(copy, key, version)
+
+
+def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
+    """``pristine`` with ``features`` applied, in the cache.
+
+    Raises: ApplyError naming the file and the hunk that does not fit; ``pristine`` stays as it is.
+    """
+    if not features:
+        return pristine
+    key = cache.key_of(pristine.key, *(f.key() for f in features))
+    names = "+".join(f.name for f in features)
+
+    def make(part: Path) -> None:
+        log = part.parent / f"{part.name}.log"
+        with progress.step(f"applying {names} to Linux {pristine.version}"):
+            # Hard links to read-only files: patch(1) and the copies below replace files, never write into them.
+            process.run_logged(["cp", "-al", f"{pristine.path}/.", part], log)
+            for feature in features:
+                apply_feature(feature, part, log, source=pristine.path)
+
+    path = cache.make_entry("src", f"lull-{key}", make, waiting=waiting)
+    return Tree(path, key, pristine.version)
+
+
+def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> None:
+    """Apply one feature to ``tree`` in place: hooks by patch with no fuzz, then its own files.
+
+    Raises: ApplyError; ``source`` is the tree the message speaks of.
+    """
+    if feature.hooks:
+        done = process.status_of(
+            ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward",
+             "--reject-file=-", "-d", tree, "-i", feature.hooks]
+        )
+        with open(log, "a") as out:
+            out.write(done.output)
+        if done.status != 0:
+            raise ApplyError(
+                f"feature {feature.name} does not apply: {failed_hunks(done.output)}",
+                where=f"{feature.hooks} on {source}",
+                remedy=f"use a tree nearer to the base, or port the hook: './lull tree DIR' makes a tree "
+                f"to work in and './lull save DIR' brings the change back; {source} is unchanged",
+            )
+    for relative in feature.files():
+        target = tree / relative
+        if target.exists():
+            raise ApplyError(
+                f"feature {feature.name} brings {relative}, which this tree has already",
+                where=str(source),
+                remedy="use a tree without Lull's features",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(feature.folder / "files" / relative, target)
+
+
+def failed_hunks(output: str) -> str:
+    """The files and hunks that patch(1) says failed, from its output."""
+    failed: list[str] = []
+    current = ""
+    for line in output.splitlines():
+        if match := re.match(r"(?:checking|patching) file '?([^']+?)'?(?: \(|$)", line):
+            current = match.group(1)
+        elif match := re.match(r"Hunk #(\d+) FAILED at (\d+)", line):
+            failed.append(f"{current}, hunk {match.group(1)} (line {match.group(2)})")
+        elif re.match(r"\d+ out of \d+ hunks? ignored", line):
+            failed.append(f"{current}, every hunk (the file is not there, or has the change already)")
+    return "; ".join(failed) or "patch(1) could not read it"
