@@ -17,23 +17,32 @@ SCOPES = ("", "is", "os")
 EL1 = [
     f"{stem}{scope}"
     for scope in SCOPES
-    for stem in (
-        "vmalle1 vae1 aside1 vaae1 vale1 vaale1 rvae1 rvaae1 rvale1 rvaale1".split()
-    )
+    for stem in (["vmalle1", "vae1", "aside1", "vaae1", "vale1", "vaale1", "rvae1", "rvaae1", "rvale1", "rvaale1"])
 ]
 EL2 = [
     f"{stem}{scope}"
     for scope in SCOPES
     for stem in (
-        "alle2 vae2 alle1 vale2 vmalls12e1 rvae2 rvale2 "
-        "ipas2e1 ipas2le1 ripas2e1 ripas2le1".split()
+        [
+            "alle2",
+            "vae2",
+            "alle1",
+            "vale2",
+            "vmalls12e1",
+            "rvae2",
+            "rvale2",
+            "ipas2e1",
+            "ipas2le1",
+            "ripas2e1",
+            "ripas2le1",
+        ]
     )
 ]
-EL3 = [f"{stem}{scope}" for scope in SCOPES for stem in "alle3 vae3 vale3 rvae3 rvale3".split()]
+EL3 = [f"{stem}{scope}" for scope in SCOPES for stem in ["alle3", "vae3", "vale3", "rvae3", "rvale3"]]
 RME = ["paall", "paallos", "rpaos", "rpalos"]
 TLBI = EL1 + EL2 + EL3 + RME
-DSB = "oshld oshst osh nshld nshst nsh ishld ishst ish ld st sy".split()
-DSB_NXS = "oshnxs nshnxs ishnxs synxs".split()
+DSB = ["oshld", "oshst", "osh", "nshld", "nshst", "nsh", "ishld", "ishst", "ish", "ld", "st", "sy"]
+DSB_NXS = ["oshnxs", "nshnxs", "ishnxs", "synxs"]
 
 Decode = Callable[[list[int]], list[str]]
 
@@ -91,7 +100,14 @@ def by_name(name: str) -> tuple[str, str, int, int, int, int]:
     scope = bare[-2:] if bare.endswith(("is", "os")) else "local"
     if bare in RME:
         rest = bare.removesuffix("os")
-        return scope, "pa" if rest.startswith("rpa") else "all", 3, rest == "rpal", rest[0] == "r", nxs
+        return (
+            scope,
+            "pa" if rest.startswith("rpa") else "all",
+            3,
+            rest == "rpal",
+            rest[0] == "r",
+            nxs,
+        )
     m = re.fullmatch(r"(r?)(vmall|vmalls12|all|asid|vaa|va|ipas2)(l?)e([123])(is|os)?", bare)
     assert m, name
     what = {"vmall": "all", "vmalls12": "all", "ipas2": "ipa"}.get(m[2], m[2])
@@ -109,9 +125,7 @@ def test_assembled_tlbi(cross: str, tmp_path: Path, decode: Decode) -> None:
     lines = [f"tlbi {n}" + ("" if by_name(n)[1] == "all" else ", x7") for n in names]
     rt = [31 if by_name(n)[1] == "all" else 7 for n in names]
     got = decode(assemble(cross, tmp_path, lines))
-    assert [" ".join(g.split()[:9]) for g in got] == [
-        expected(n, r) for n, r in zip(names, rt, strict=True)
-    ]
+    assert [" ".join(g.split()[:9]) for g in got] == [expected(n, r) for n, r in zip(names, rt, strict=True)]
     assert len(set(names)) == 78
 
 
@@ -136,9 +150,7 @@ def test_assembler_knows_nxs(cross: str, tmp_path: Path, decode: Decode) -> None
 
 def test_assembled_dsb(cross: str, tmp_path: Path, decode: Decode) -> None:
     names = DSB + DSB_NXS
-    assert decode(assemble(cross, tmp_path, [f"dsb {n}" for n in names])) == [
-        f"dsb {n}" for n in names
-    ]
+    assert decode(assemble(cross, tmp_path, [f"dsb {n}" for n in names])) == [f"dsb {n}" for n in names]
 
 
 def test_markers_and_sgi(cross: str, tmp_path: Path, decode: Decode) -> None:
@@ -171,9 +183,7 @@ def test_whole_sys_space(cross: str, tmp_path: Path, decode: Decode) -> None:
     }
     assert len(el3) == 15
     seen = set()
-    for word, text, got in zip(
-        words, disassemble(cross, tmp_path, words), decode(words), strict=True
-    ):
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
         name = text.split()[1].rstrip(",") if text.startswith("tlbi") else None
         name = name or names.get(word | 28) or el3.get(word | 28)
         if name:
@@ -188,9 +198,7 @@ def test_whole_barrier_and_hint_space(cross: str, tmp_path: Path, decode: Decode
     """Every word 0xd503xxxx with Rt 31, and a few Rt more: DSB and markers only where they are."""
     words = [0xD5030000 | x << 5 | rt for x in range(1 << 11) for rt in (0, 30, 31)]
     count = 0
-    for word, text, got in zip(
-        words, disassemble(cross, tmp_path, words), decode(words), strict=True
-    ):
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
         if text.startswith("dsb"):
             # CRm 8 and 12 are reserved and executed as SY (the disassembler prints the number)
             kind = {"#0x08": "sy", "#0x0c": "sy"}.get(text.split()[1], text.split()[1])
@@ -209,9 +217,7 @@ def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> Non
     rng = random.Random(1)
     words = [0xD5000000 | rng.getrandbits(22) for _ in range(60000)]
     words += [rng.getrandbits(32) for _ in range(60000)]
-    for word, text, got in zip(
-        words, disassemble(cross, tmp_path, words), decode(words), strict=True
-    ):
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
         kind = got.split()[0]
         if text.startswith("tlbi"):
             assert kind == "tlbi", f"{word:#x} {text}"
@@ -238,9 +244,7 @@ def test_may_leave_block(cross: str, tmp_path: Path, decode: Decode) -> None:
     words = [rng.getrandbits(32) for _ in range(150000)]
     words += [0xDAC10000 | rng.getrandbits(16) for _ in range(2000)]  # pointer authentication
     stays = 0
-    for word, text, got in zip(
-        words, disassemble(cross, tmp_path, words), decode(words), strict=True
-    ):
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
         if got != "other stays":
             continue
         stays += 1
@@ -273,9 +277,7 @@ OPERANDS = [
 
 
 @pytest.mark.parametrize(("name", "operand", "cls"), OPERANDS)
-def test_class(
-    name: str, operand: int, cls: str, cross: str, tmp_path: Path, decode: Callable[..., list[str]]
-) -> None:
+def test_class(name: str, operand: int, cls: str, cross: str, tmp_path: Path, decode: Callable[..., list[str]]) -> None:
     has = by_name(name)[1] != "all"
     words = assemble(cross, tmp_path, [f"tlbi {name}" + (", x1" if has else "")])
     fields = decode(words, operand)[0].split()

@@ -21,7 +21,17 @@ def install(build: Callable[[str], Path]) -> Install:
     plugin = build("lull.so")
     host = plugin.with_name("fake_qemu")
     cc = shutil.which("cc") or "gcc"
-    run(cc, "-Wall", "-Werror", f"-I{CHECKER}", "-rdynamic", "-o", host, HERE / "fake_qemu.c", "-ldl")
+    run(
+        cc,
+        "-Wall",
+        "-Werror",
+        f"-I{CHECKER}",
+        "-rdynamic",
+        "-o",
+        host,
+        HERE / "fake_qemu.c",
+        "-ldl",
+    )
 
     def ask(
         *options: str, low: int = 2, cur: int = 4, target: str = "aarch64", kind: str = "system"
