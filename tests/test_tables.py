@@ -47,19 +47,24 @@ def example() -> Results:
     return Results(
         "0.1",
         "linux 6.12.117",
-        {"cpu": "Xeon", "qemu": "10.0.2"},
+        {"model": "Xeon", "cpus": 2},
         records,
-        settings={"cpu_model": "max", "kernel_configurations": {"stock": "..."}},
+        settings={
+            "base": "linux 6.12.117",
+            "machine": {"vcpus": 4, "cpu": "max"},
+            "kernels": {"stock": {"config": "..."}},
+            "append": "",
+        },
     )
 
 
 PLAIN = """\
 lull: 0.1
 base: linux 6.12.117
-host cpu: Xeon
-host qemu: 10.0.2
-cpu_model: max
 vcpus: 4
+cpu: max
+host model: Xeon
+host cpus: 2
 repeats: 6
 
 tlbi_broadcast_user
@@ -101,7 +106,7 @@ def test_markdown_golden() -> None:
     results = example()
     text = tables.markdown(results, compare(results), ["seconds_emulated"])
     assert text.startswith("* lull: 0.1\n* base: linux 6.12.117\n")
-    assert "kernel_configurations" not in text
+    assert "config" not in text
     assert (
         """
 **seconds_emulated (emulated, not a machine's time), per page**
@@ -180,6 +185,13 @@ def test_kernels_that_do_not_fit_go_to_another_table() -> None:
 def test_every_table_with_seconds_says_that_they_are_emulated() -> None:
     for grid in tables.grids(compare(Results("", "", {}, many_kernels()))):
         assert "emulated, not a machine's time" in grid.title
+
+
+def test_seconds_of_a_machine_are_not_called_emulated() -> None:
+    records = [record("stock", "a", "seconds", STOCK), record("lull", "a", "seconds", STOCK)]
+    text = plain(Results("", "", {}, records))
+    assert "\nseconds, per window\n" in text
+    assert "emulated" not in text
 
 
 def test_nothing_measured() -> None:

@@ -275,9 +275,9 @@ def results_markdown(results: Results, picture: str = "") -> str:
     repeats = sorted({len(spread.values) for spread in found.spreads.values()})
     parts = [
         f"Times are *emulated* seconds, {' or '.join(map(str, repeats))} repeats. A difference "
-        f"holds when Welch's t-test and the Mann-Whitney test both give p < {ALPHA}; *Holm* says "
-        "whether it still does after correction for all differences tested. The published study used 31 "
-        "repeats on a machine with 8 CPUs."
+        "holds when Welch's t-test and the Mann-Whitney test both give "
+        f"p < {ALPHA}; *Holm* says whether it still does after correction for all differences "
+        "tested. The published study used 31 repeats on a machine with 8 CPUs."
     ]
     if picture:
         parts.append(f"![Emulated seconds of each repeat, by program and policy]({picture})")

@@ -23,7 +23,14 @@ from lull.records import COUNT_UNIT, Check, Results
 from lull.stats import Effect, Verdict
 
 WIDTH = 100
-MAIN_METRICS = ("tlbi_broadcast_user", "tlbi_local", "dsb_ish", "insns", "seconds_emulated")
+MAIN_METRICS = (
+    "tlbi_broadcast_user",
+    "tlbi_local",
+    "dsb_ish",
+    "insns",
+    "seconds_emulated",
+    "seconds",
+)
 GAP = 2
 GEOMEAN = "geometric mean"
 
@@ -92,17 +99,23 @@ def make_console(file: IO[str] | None = None) -> Console:
 
 def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
     """What holds for every row: versions, host, settings, and vcpus and repeats when all alike."""
-    pairs: list[tuple[str, object]] = [("lull", results.lull), ("base", results.base)]
-    pairs += [(f"host {key}", value) for key, value in results.host.items()]
-    pairs += list(results.settings.items())
+    pairs: dict[str, object] = {"lull": results.lull, "base": results.base}
+    for name, value in results.settings.items():
+        # One level down are a machine's properties; below that, whole kernel configurations, which
+        # are for the JSON file.
+        pairs |= value if isinstance(value, dict) else {name: value}
+    pairs |= {f"host {name}": value for name, value in results.host.items()}
     vcpus = {row.vcpus for row in comparison.rows}
     repeats = {count for row in comparison.rows for count in _repeats(row)}
-    if len(vcpus) == 1 and "vcpus" not in results.settings:
-        pairs.append(("vcpus", vcpus.pop()))
-    if len(repeats) == 1 and "repeats" not in results.settings:
-        pairs.append(("repeats", repeats.pop()))
-    # What is no plain value (a whole kernel configuration) is for the JSON file.
-    return [(name, str(v)) for name, v in pairs if isinstance(v, str | int | float) and v != ""]
+    if len(vcpus) == 1:
+        pairs["vcpus"] = vcpus.pop()
+    if len(repeats) == 1:
+        pairs["repeats"] = repeats.pop()
+    return [
+        (name, str(value))
+        for name, value in pairs.items()
+        if isinstance(value, str | int | float) and value != ""
+    ]
 
 
 def grids(
@@ -171,13 +184,15 @@ def checks_grid(checks: Sequence[Check]) -> Grid:
 def how_to_read(comparison: Comparison) -> str:
     """The line under the tables."""
     level = f"{100 * comparison.confidence:g} %"
-    return (
+    emulated = any(_is_emulated(row.metric) for row in comparison.rows)
+    text = (
         "How to read this: the median of the repeats, with ± to the further end of its "
         f"{level} interval (none: every repeat gave the same); ratio = kernel / "
         f"{comparison.baseline}, with its {level} interval; ~ is within noise, = the same exact "
         "count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no "
-        "ratio. Counts are exact. Seconds are emulated: QEMU is not a machine."
+        "ratio. Counts are exact."
     )
+    return text + " Seconds are emulated: QEMU is not a machine." * emulated
 
 
 def number(value: float, unit: str = COUNT_UNIT) -> str:
@@ -215,7 +230,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
     if len({count for row in comparison.rows for count in _repeats(row)}) > 1:
         extra.append(("repeats", repeats))
     title = rows[0].metric
-    if title.startswith("seconds") and title.endswith("emulated"):
+    if _is_emulated(title):
         title += " (emulated, not a machine's time)"
     if len(set(pers)) == 1:
         title += f", per {pers[0]}"
@@ -331,6 +346,10 @@ def _repeats_text(rows: Iterable[Row]) -> str:
     for row in rows:
         found = [*(found or [row.baseline.repeats]), row.other.repeats]
     return str(found[0]) if len(set(found)) == 1 else "/".join(map(str, found))
+
+
+def _is_emulated(metric: str) -> bool:
+    return metric.endswith("_emulated")
 
 
 def _check_line(check: Check) -> str:
