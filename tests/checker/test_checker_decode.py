@@ -14,31 +14,17 @@ from checker_tools import HERE, run
 # Every TLBI of the Arm ARM without nXS, as C5.5 lists them. An address form may be last-level
 # ("l"), a range ("r"), and reach further than this CPU ("is", "os").
 SCOPES = ("", "is", "os")
-EL1 = [
-    f"{stem}{scope}"
-    for scope in SCOPES
-    for stem in (["vmalle1", "vae1", "aside1", "vaae1", "vale1", "vaale1", "rvae1", "rvaae1", "rvale1", "rvaale1"])
-]
-EL2 = [
-    f"{stem}{scope}"
-    for scope in SCOPES
-    for stem in (
-        [
-            "alle2",
-            "vae2",
-            "alle1",
-            "vale2",
-            "vmalls12e1",
-            "rvae2",
-            "rvale2",
-            "ipas2e1",
-            "ipas2le1",
-            "ripas2e1",
-            "ripas2le1",
-        ]
-    )
-]
-EL3 = [f"{stem}{scope}" for scope in SCOPES for stem in ["alle3", "vae3", "vale3", "rvae3", "rvale3"]]
+
+
+def forms(el: int, whole: list[str], addresses: list[str], ranges: list[str]) -> list[str]:
+    """All there are of one regime: whole ones, and addresses with "l", "r" or both."""
+    stems = whole + [f"{a}{last}" for a in addresses + ["r" + r for r in ranges] for last in ("", "l")]
+    return [f"{stem}e{el}{scope}" for stem in stems for scope in SCOPES]
+
+
+EL1 = forms(1, ["vmall", "asid"], ["va", "vaa"], ["va", "vaa"])
+EL2 = forms(2, ["all"], ["va"], ["va"]) + forms(1, ["all", "vmalls12"], ["ipas2"], ["ipas2"])
+EL3 = forms(3, ["all"], ["va"], ["va"])
 RME = ["paall", "paallos", "rpaos", "rpalos"]
 TLBI = EL1 + EL2 + EL3 + RME
 DSB = ["oshld", "oshst", "osh", "nshld", "nshst", "nsh", "ishld", "ishst", "ish", "ld", "st", "sy"]
