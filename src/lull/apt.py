@@ -222,11 +222,12 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
     def download_closure(self, name: str, version: str, folder: Path, log: Path) -> list[Path]:
         """Fetch ``name`` and the dependencies the machine lacks into ``folder``. Nothing is installed."""
+        (folder / "partial").mkdir(parents=True, exist_ok=True)
         with cache.lock(self.home / "lock"):
             process.run_logged(
                 self.command(
                     "apt-get", "install", "--yes", "--download-only", "--no-install-recommends",
-                    "--reinstall", "-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={folder}",
+                    "-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={folder}",
                     f"{name}={version}",
                     *self._newer_from_same(name, version),
                 ),

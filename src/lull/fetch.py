@@ -143,7 +143,7 @@ class Store:
             raise MissingError("no QEMU", remedy=error.remedy) from error
         if not found:
             found = self.remember("qemu", self.fetch_qemu())
-        return qemu.require(qemu.of_prefix(found.path))
+        return qemu.require(qemu.probe(found.path / qemu.PROGRAM))
 
     def fetch_qemu(self) -> Fetched:
         """Download QEMU and the libraries the machine lacks, and unpack them side by side."""
@@ -163,7 +163,8 @@ class Store:
                 for deb in debs:
                     apt.unpack(deb, part, self.log)
             shutil.rmtree(part / "debs")
-            qemu.of_prefix(part)
+            qemu.write_starter(part)
+            qemu.probe(part / qemu.PROGRAM)
 
         path = cache.make_entry("qemu", f"qemu-{key}", make, waiting=waiting)
         return Fetched(apt.Package(QEMU_PACKAGE, version, ""), path)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lull import process, toolchain
@@ -25,16 +24,12 @@ class Qemu:
     """A QEMU to run.
 
     Args:
-        program: its executable.
+        program: its executable; for a private copy, the script that starts it with its own libraries.
         version: ``10.0.2``, and the package's own words behind it.
-        environment: what it needs to find its libraries when it is a private copy.
-        data: its data folder (-L), for a private copy.
     """
 
     program: Path
     version: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    data: Path | None = None
 
     @property
     def major(self) -> int:
@@ -42,14 +37,14 @@ class Qemu:
         return int(self.version.split(".")[0])
 
 
-def probe(program: Path, environment: Mapping[str, str] | None = None, data: Path | None = None) -> Qemu:
+def probe(program: Path) -> Qemu:
     """Ask ``program`` its version. Raises MissingError when it is not there or is no QEMU."""
-    done = process.status_of([program, "--version"], env=environment)
+    done = process.status_of([program, "--version"])
     found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
     if done.status != 0 or not found:
         raise MissingError(f"{program} does not run", where=f"$ {program} --version",
                            tail=done.output[-500:], remedy="install QEMU 10 or newer")
-    return Qemu(program, found.group(1), environment or {}, data)
+    return Qemu(program, found.group(1))
 
 
 def of_machine() -> Qemu | None:
@@ -61,14 +56,24 @@ def of_machine() -> Qemu | None:
     return probe(Path(found)) if found else None
 
 
-def of_prefix(prefix: Path) -> Qemu:
-    """A private copy: packages unpacked below ``prefix``. Raises MissingError when it does not run."""
-    libraries = sorted({str(p.parent) for p in prefix.glob("**/lib/*/lib*.so*")})
-    modules = next(iter(prefix.glob("usr/lib/*/qemu")), None)
-    environment = {"LD_LIBRARY_PATH": ":".join(libraries)}
-    if modules:
-        environment["QEMU_MODULE_DIR"] = str(modules)
-    return probe(prefix / "usr/bin" / PROGRAM, environment, prefix / "usr/share/qemu")
+STARTER = """#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Starts the QEMU unpacked beside this script with the libraries that came with it.
+here=$(dirname -- "$(readlink -f -- "$0")")
+for folder in "$here"/usr/lib/*-linux-gnu "$here"/lib/*-linux-gnu; do
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [ ! -d "$folder/qemu" ] || export QEMU_MODULE_DIR="$folder/qemu"
+done
+export LD_LIBRARY_PATH
+exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
+"""
+
+
+def write_starter(prefix: Path) -> None:
+    """Write the script that starts the QEMU whose packages are unpacked below ``prefix``."""
+    script = prefix / PROGRAM
+    script.write_text(STARTER)
+    script.chmod(0o755)
 
 
 def require(qemu: Qemu) -> Qemu:
@@ -131,8 +136,6 @@ def command(
         console: QEMU's chardev for the first UART.
     """
     words = [str(qemu.program)]
-    if qemu.data:
-        words += ["-L", str(qemu.data)]
     kvm = machine.accel == "kvm"
     words += [
         "-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none",

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from lull import cache, console, guest, process
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
-from lull.qemu import STDIO, Machine, Qemu, command
+from lull.qemu import STDIO, Machine, Qemu, command, escape
 
 APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4"
 BOOT_SECONDS = 60.0
@@ -164,8 +164,6 @@ def boot_seconds(machine: Machine) -> float:
 
 def plugin_option(plugin: Path, out: Path) -> str:
     """QEMU's -plugin value for counting into ``out``."""
-    from lull.qemu import escape
-
     return f"file={escape(plugin)},mode=count,out={escape(out)}"
 
 
@@ -200,8 +198,7 @@ def launch(
     try:
         with open(errors, "wb") as stderr:
             streams = {} if interactive else {"stdin": process.DEVNULL, "stdout": stderr, "stderr": stderr}
-            with process.started(words, new_group=not interactive, env=process.environment(guest_.qemu.environment),
-                                 **streams) as child:
+            with process.started(words, new_group=not interactive, **streams) as child:
                 while child.poll() is None:
                     follower.poll()
                     if not interactive and time.monotonic() > follower.deadline:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull save: turn the commits of a tree back into the features."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from lull import paths, series
+from lull.lab import Lab
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull save``."""
+    parser.add_argument("dir", metavar="DIR", type=Path, help="a tree made by 'lull tree'")
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Write what differs; with --dry-run only say so."""
+    found = series.changes(arguments.dir.absolute(), lab.base)
+    if not arguments.dry_run:
+        series.write(found)
+    names = [(("-" if c.text is None else "~"), str(c.path.relative_to(paths.REPOSITORY))
+              if c.path.is_relative_to(paths.REPOSITORY) else str(c.path)) for c in found]
+    if arguments.json:
+        print(json.dumps([{"change": kind, "path": name} for kind, name in names], indent=1))
+    elif names:
+        print("\n".join(f"{kind} {name}" for kind, name in names))
+    else:
+        print("the features are as the tree has them")
+    return 0

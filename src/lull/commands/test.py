@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull test: everything that proves it, the fast part first, through pytest."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+
+from lull import cache, paths, process
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull test``."""
+    parser.add_argument("--fast", action="store_true",
+                        help="lint, types, host tests, the plugin and the fake kernel: no real kernel is built")
+    parser.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="passed to pytest, e.g. -- -k young")
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Run pytest over tests/. Returns 0, or 1 when a test failed."""
+    words = [sys.executable, "-m", "pytest", "--durations=8"]
+    words += ["-m", "not guest"] if arguments.fast else []
+    words += arguments.pytest
+    if arguments.dry_run:
+        say(f"would run: {process.shown(words)}")
+        return 0
+    environment = {
+        **os.environ,
+        "LULL_QEMU": str(lab.store.qemu().program),
+        "LULL_CACHE": str(cache.root()),
+        "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
+    }
+    return min(1, subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode)

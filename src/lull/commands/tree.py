@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull tree: a git tree of the kernel to work in, a commit per feature."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lull import series
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull tree``."""
+    parser.add_argument("dir", metavar="DIR", type=Path, help="a new folder for the tree")
+    parser.epilog = "Change it, commit with a line 'Lull-feature: NAME', then: lull save DIR"
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Make the tree."""
+    features = list(lab.base.features.values())
+    if arguments.dry_run:
+        say(f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for "
+            + ", ".join(f.name for f in features))
+        return 0
+    series.make_tree(lab.pristine, features, arguments.dir.absolute())
+    print(arguments.dir)
+    return 0

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run's numbers say: the comparison, the checks, and their tables. Imports scipy; imported when needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lull import aging, cache, compare, tables, young
+from lull.records import Check, Results
+
+
+def exact_counting(results: Results) -> list[Check]:
+    """The ``exact`` workload on the baseline: what the guest says it executed is what the plugin counted.
+
+    A metric ``expect_NAME`` of the guest is compared with NAME of the plugin, value by value; the kernel may add to a
+    count that ``atleast_NAME`` announces.
+    """
+    checks = []
+    for expected in results.records:
+        kind, _, name = expected.metric.partition("_")
+        if kind not in ("expect", "atleast") or not expected.workload.startswith("exact") or not name:
+            continue
+        for counted in results.find(kernel=expected.kernel, workload=expected.workload, metric=name):
+            pairs = list(zip(expected.values, counted.values, strict=True))
+            held = all(c == e if kind == "expect" else c >= e for e, c in pairs)
+            checks.append(Check(
+                f"counting: {name} in {expected.workload} on {expected.kernel}", "held" if held else "failed",
+                "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs)),
+            ))
+    return checks
+
+
+def judge(results: Results, folder: Path) -> None:
+    """Add the checks that need all numbers to ``results``; write the tables beside it."""
+    comparison = compare.compare(results)
+    results.checks += exact_counting(results)
+    if any(results.find(workload=young.WORKLOAD)):
+        results.checks += young.check(results)
+    results.checks.append(comparison.control.check)
+    text = tables.markdown(results, comparison)
+    if any(r.workload.startswith("aging/") for r in results.records):
+        (folder / "aging.svg").write_text(aging.picture_svg(results))
+        text += "\n" + aging.results_markdown(results, "aging.svg")
+    cache.write_atomic(folder / "comparison.md", text)
+
+
+def show(results: Results, folder: Path) -> None:
+    """Print the comparison, the checks and where everything is."""
+    console = tables.make_console()
+    tables.show(console, results, compare.compare(results))
+    console.print()
+    tables.show_grid(console, tables.checks_grid(results.checks))
+    console.print(f"\nresults: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True)

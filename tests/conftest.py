@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fixtures for all tests: a cache of their own, and the fake kernel's lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lull import cache, process, qemu
+from lull.fetch import Store
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FAKE = REPOSITORY / "tests/fake"
+REAL_CACHE = cache.root()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The fast first: host tests, then those with a QEMU, then those with real kernels."""
+    items.sort(key=lambda item: 2 if item.get_closest_marker("guest") else 1 if item.get_closest_marker("qemu") else 0)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has an empty cache; nothing touches the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("LULL_CACHE", str(folder))
+    process.commands.clear()
+    return folder
+
+
+def real_qemu() -> qemu.Qemu:
+    """The QEMU the lab would use here: the machine's, or the private copy of the real cache."""
+    machine = qemu.of_machine()
+    if machine and machine.major >= qemu.MINIMUM:
+        return machine
+    store = Store(offline=True)
+    store.index = REAL_CACHE / "fetched.json"
+    found = store.known("qemu")
+    if found is None:
+        pytest.skip("no QEMU of 10 or newer here ('./lull fetch' brings one)")
+    return qemu.probe(found.path / qemu.PROGRAM)
+
+
+@dataclass
+class Tool:
+    """Runs the tool as a user does: another process, its own cache, the fake base."""
+
+    cache: Path
+    cwd: Path
+    environment: dict[str, str]
+
+    def command(self, *words: str) -> list[str]:
+        """The command line."""
+        return [sys.executable, "-m", "lull", *words]
+
+    def __call__(self, *words: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(self.command(*words), cwd=self.cwd, env={**self.environment, **environment},
+                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start it."""
+        return subprocess.Popen(self.command(*words), cwd=self.cwd, env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def tool(own_cache: Path, tmp_path: Path) -> Tool:
+    """The tool with an empty cache and no network needed before it fetches."""
+    environment = {**os.environ, "LULL_CACHE": str(own_cache), "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
+    return Tool(own_cache, tmp_path, environment)
+
+
+@pytest.fixture
+def fake_tree(tmp_path: Path) -> Path:
+    """A copy of the fake kernel tree, free to be broken."""
+    return Path(shutil.copytree(FAKE / "linux", tmp_path / "linux"))
+
+
+@pytest.fixture
+def fake(tool: Tool, fake_tree: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command of the tool on the fake kernel under real QEMU: ``fake("run", "--workload", "count")``."""
+    machine = real_qemu()
+    busybox = tool.cache / "busybox/bin"
+    busybox.mkdir(parents=True)
+    (busybox / "busybox").write_bytes(b"never run: the fake kernel has no user space")
+    entries = {"busybox": str(busybox.parent)}
+    tool.environment["LULL_QEMU"] = str(machine.program)
+    package = {"name": "test", "version": "0", "sha256": ""}
+    index = {name: {"package": package, "path": path} for name, path in entries.items()}
+    (tool.cache / "fetched.json").write_text(json.dumps(index))
+    base = str(FAKE / "bases/fake.toml")
+
+    def run(command: str, *words: str, **options: str) -> subprocess.CompletedProcess[str]:
+        return tool(command, "--base", base, "--tree", str(fake_tree), "--offline", *words, **options)
+
+    return run

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Names of kernels and workloads, and the order of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lull import base as bases
+from lull import guest, plan
+from lull.errors import UsageError
+
+BASE = bases.load()
+WORKLOADS = plan.load_workloads(BASE.workloads)
+
+
+def test_plain_and_set_kernels() -> None:
+    """A name, a policy, and off (which is the policy that equals stock)."""
+    assert plan.parse_spec("stock", BASE) == plan.Spec("stock", "stock")
+    assert plan.parse_spec("lull+young=sync", BASE).settings == (("young", "sync"),)
+    assert plan.parse_spec("lull-young", BASE).settings == (("young", "nosync"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("luul", "did you mean lull"),
+        ("lull+yong=sync", "did you mean young"),
+        ("lull+young=synk", "did you mean sync"),
+        ("lull+young", "unknown policy"),
+        ("lull-young=sync", "takes no policy"),
+        ("stock+young=sync", "no features"),
+        ("Lull!", "is not a kernel name"),
+        ("", "is not a kernel name"),
+    ],
+)
+def test_unknown_names_name_the_known(text: str, words: str) -> None:
+    """Each mistake says what there is."""
+    with pytest.raises(UsageError) as caught:
+        plan.parse_spec(text, BASE)
+    assert words in caught.value.text()
+
+
+def test_unknown_workload() -> None:
+    """The known ones are listed."""
+    with pytest.raises(UsageError) as caught:
+        plan.select_workloads(["agin"], WORKLOADS)
+    assert "did you mean aging" in caught.value.text() and "swap_bench" in caught.value.text()
+
+
+def test_default_selection_runs_policies_only_where_they_show() -> None:
+    """young runs under each policy, swap_bench does not."""
+    chosen = plan.select_workloads([], WORKLOADS)
+    boots = plan.make_plan(chosen, [], BASE, 1)
+    pairs = {(j.workload.name, j.spec.name) for b in boots for j in b.jobs}
+    assert ("young", "lull+young=none") in pairs
+    assert ("swap_bench", "lull") in pairs and ("swap_bench", "lull+young=none") not in pairs
+    assert not any(w == "aging" for w, _ in pairs)
+
+
+def test_interleaving_and_control() -> None:
+    """Every repeat boots each image once and the baseline twice; nobody is always first."""
+    boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], [], BASE, 3)
+    labels = [b.label for b in boots]
+    assert sorted(labels) == sorted(["stock", "lull", "stock.control"] * 3)
+    assert {b.label for b in boots if b.name.startswith("r01")} == {"stock", "lull", "stock.control"}
+    assert len({labels[0], labels[3], labels[6]}) == 3
+    firsts = {b.jobs[0].workload.name + b.jobs[0].spec.name for b in boots if b.label == "lull"}
+    assert len(firsts) == 3
+    assert len({b.name for b in boots}) == len(boots)
+
+
+def test_one_kernel_needs_no_control() -> None:
+    """With stock alone there is nothing to control."""
+    boots = plan.make_plan([WORKLOADS["young"]], [plan.Spec("stock", "stock")], BASE, 2)
+    assert [b.label for b in boots] == ["stock", "stock"]
+
+
+def test_repeat_must_be_positive() -> None:
+    """Zero repeats measure nothing."""
+    with pytest.raises(UsageError):
+        plan.make_plan([WORKLOADS["young"]], [], BASE, 0)
+
+
+def test_job_script_sets_only_what_changes() -> None:
+    """Settings are written before the first run that needs them, and taken back after it."""
+    young = WORKLOADS["young"]
+    jobs = tuple(
+        plan.Job(n, young, plan.parse_spec(k, BASE))
+        for n, k in enumerate(["lull", "lull+young=sync", "lull+young=sync", "lull"], 1)
+    )
+    script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies(), guest.quote)
+    assert script.splitlines()[1:] == [
+        "run 1 young", "setting young sync", "run 2 young", "run 3 young", "setting young auto", "run 4 young",
+    ]
+
+
+def test_plan_key_knows_the_plan() -> None:
+    """Another number of repeats is another plan; the same is the same."""
+    one, two = (plan.make_plan([WORKLOADS["young"]], [], BASE, n) for n in (1, 2))
+    assert plan.plan_key(one) == plan.plan_key(list(one)) != plan.plan_key(two)
+
+
+def test_malformed_workload_file(tmp_path: Path) -> None:
+    """A file without programs is refused by name."""
+    path = tmp_path / "w.toml"
+    path.write_text("[x]\nabout = 'no program'\n")
+    with pytest.raises(UsageError) as caught:
+        plan.load_workloads(path)
+    assert str(path) in caught.value.text()
+
+
+def test_every_workload_has_its_program() -> None:
+    """Each program named in guest/workloads.toml is a file of guest/, and each fixture folder is whole."""
+    programs = {p.stem for p in guest.sources()}
+    assert {w.program for w in WORKLOADS.values()} <= programs
+
+
+def test_base_file_is_whole() -> None:
+    """Every fragment, note and hook the base names exists."""
+    for kernel in BASE.kernels.values():
+        assert all(f.is_file() for f in kernel.fragments)
+    for feature in BASE.features.values():
+        assert (feature.folder / "NOTE.md").is_file()
+        assert feature.hooks and feature.hooks.is_file()
+        assert feature.off in feature.policies or not feature.policies
+
+
+def test_unknown_base() -> None:
+    """The known ones are listed."""
+    with pytest.raises(UsageError, match="unknown base"):
+        bases.load("5.4")

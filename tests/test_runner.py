@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guest's protocol, read as it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lull import runner
+from lull.errors import GuestGarbage, LullError
+from lull.qemu import Machine
+
+READY = '{"event":"ready","kernel":"6.12"}\n'
+WINDOW = '{"job":1,"window":1001,"case":"","operations":5,"unit":"page","seconds":0.1,"metrics":{}}\n'
+
+
+def follow(path: Path) -> runner.Follower:
+    """A follower with generous limits."""
+    return runner.Follower(path, 100, lambda number: 100, lambda text: None)
+
+
+def test_a_whole_boot(tmp_path: Path) -> None:
+    """Lines cut anywhere are put together."""
+    path = tmp_path / "results"
+    text = READY + '{"event":"start","job":1}\n' + WINDOW + '{"event":"end","job":1,"status":0}\n{"event":"done","status":0}\n'
+    follower = follow(path)
+    follower.poll()
+    with open(path, "w") as out:
+        for start in range(0, len(text), 7):
+            out.write(text[start : start + 7])
+            out.flush()
+            follower.poll()
+    outcome = follower.outcome
+    assert outcome.kernel == "6.12" and outcome.done == 0 and outcome.status == {1: 0}
+    assert [w["window"] for w in outcome.windows] == [1001]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["what", "{}", "[]", "7", '{"event":"dance"}', '{"event":"end","job":1}', '{"event":"ready"}',
+     '{"job":1,"window":"x","case":"","operations":1}', '{"job":1,"window":1,"case":""}', "\x00\xff"],
+)
+def test_garbage_is_refused_with_the_line(tmp_path: Path, line: str) -> None:
+    """Anything outside the protocol is named."""
+    path = tmp_path / "results"
+    path.write_text(READY + line + "\n")
+    with pytest.raises(GuestGarbage):
+        follow(path).poll()
+
+
+def test_endless_results_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest that writes for ever does not fill the memory."""
+    monkeypatch.setattr(runner, "MAX_RESULTS", 1000)
+    path = tmp_path / "results"
+    path.write_text("x" * 2000)
+    with pytest.raises(GuestGarbage):
+        follow(path).poll()
+
+
+def test_a_stall_is_told_from_a_hang(tmp_path: Path) -> None:
+    """Before user space it is worth another attempt; after it, it is a finding."""
+    follower = follow(tmp_path / "results")
+    log = tmp_path / "console.log"
+    log.write_text("[    0.1] booting\n")
+    assert isinstance(runner.hang(follower, log), runner.Stall)
+    follower.ready = True
+    assert not isinstance(runner.hang(follower, log), runner.Stall)
+
+
+def test_boots_with_many_cpus_get_more_time() -> None:
+    """32 vCPUs on few host CPUs boot slowly."""
+    assert runner.boot_seconds(Machine(vcpus=32)) > runner.boot_seconds(Machine(vcpus=4))
+
+
+def test_counts(tmp_path: Path) -> None:
+    """Totals by window; an error of the plugin is an error; no file says where to look."""
+    path, errors = tmp_path / "counts", tmp_path / "qemu.log"
+    path.write_text('{"plugin":"lull"}\n{"window":1001,"total":{"insns":5}}\n{"window":"whole-run","total":{"insns":9}}\n')
+    assert runner.read_counts(path, errors) == {1001: {"insns": 5}}
+    path.write_text('{"error":"close without open"}\n')
+    with pytest.raises(GuestGarbage, match="close without open"):
+        runner.read_counts(path, errors)
+    errors.write_text("plugin trouble\n")
+    with pytest.raises(LullError) as caught:
+        runner.read_counts(tmp_path / "absent", errors)
+    assert "plugin trouble" in caught.value.text()
