@@ -14,7 +14,7 @@ from lull.progress import progress
 from lull.toolchain import Toolchain, jobs
 from lull.tree import waiting
 
-CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
+CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 APPLETS = ["sh", "mount", "umount", "mkdir", "cat", "echo", "ls", "dmesg", "ps", "top", "free", "vi", "grep",
            "sed", "awk", "head", "tail", "sleep", "kill", "mkswap", "swapon", "swapoff", "stty", "setsid",
            "cttyhack", "poweroff", "sync", "uname", "nproc", "taskset", "test", "find", "tr", "cut", "wc", "true",

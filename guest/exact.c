@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The counting counts itself: known numbers of operations in a window, told to the host as expect_NAME (the count must
+ * be exactly that) or atleast_NAME (the rest of the kernel executes some too).
+ *
+ * Case dsb: barriers executed at EL0. The kernel uses some of their kinds itself, but never OSH or a load-only one.
+ * Case mprotect: protection taken from a touched page of a single-threaded process, on stock one user broadcast each.
+ */
+#include "lull.h"
+
+static long barriers = 10007, flushes = 1009;
+
+static const struct option_spec options[] = {
+	{ "barriers", &barriers, NULL, "DSBs of each kind" },
+	{ "flushes", &flushes, NULL, "mprotect calls that flush" },
+	{ }
+};
+
+#ifdef __aarch64__
+#define DSB(kind) do { long dsb_i; for (dsb_i = 0; dsb_i < barriers; dsb_i++) asm volatile("dsb " #kind : : : "memory"); } while (0)
+#else
+#define DSB(kind) ((void)0)
+#endif
+
+static void count_barriers(void)
+{
+	fresh_window();
+	open_window();
+	DSB(ish);
+	DSB(ishst);
+	DSB(nsh);
+	DSB(osh);
+	DSB(oshld);
+	DSB(sy);
+	close_window();
+	add_metric("atleast_dsb_ish", barriers);
+	add_metric("atleast_dsb_ishst", barriers);
+	add_metric("atleast_dsb_nsh", barriers);
+	add_metric("atleast_dsb_sy", barriers);
+	add_metric("expect_dsb_osh", barriers);
+	add_metric("expect_dsb_oshld", barriers);
+	report("dsb", 6 * barriers, "dsb", "");
+}
+
+static void count_flushes(void)
+{
+	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
+	long i;
+
+	fresh_window();
+	*page = 0;
+	open_window();
+	for (i = 0; i < flushes; i++) {
+		/* Taking the permission flushes; giving it back does not: the write then faults it in, lazily or not. */
+		must(mprotect((void *)page, PAGE, PROT_READ));
+		must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
+		*page += 1;
+	}
+	close_window();
+	verify(*page == flushes, "%ld writes arrived, not %ld", *page, flushes);
+	add_metric("atleast_tlbi_broadcast_user", flushes);
+	report("mprotect", flushes, "flush", "");
+}
+
+int main(int argc, char **argv)
+{
+	parse_options(argc, argv, "known numbers of barriers and flushes", options);
+	pin(0);
+	count_barriers();
+	count_flushes();
+	return 0;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What every guest program shares: options, the window, results, and system calls that may not fail.
+ *
+ * A program opens a window, does its work, closes the window, and verifies what it did. The counting plugin sees the
+ * two marker instructions; the result line carries the same number to the host. See README.md.
+ */
+#ifndef LULL_H
+#define LULL_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE	4096UL
+
+enum { FAILED = 1, USAGE = 2, SKIPPED = 77 };
+
+/* ---- ends ---- */
+
+/* Say what went wrong, with errno if it is set, and end with a status. */
+__attribute__((noreturn, format(printf, 2, 3), unused))
+static void finish(int status, const char *form, ...)
+{
+	int error = errno;
+	va_list args;
+
+	va_start(args, form);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	vfprintf(stderr, form, args);
+	va_end(args);
+	if (error && status == FAILED)
+		fprintf(stderr, ": %s", strerror(error));
+	fputc('\n', stderr);
+	exit(status);
+}
+
+#define die(...)	finish(FAILED, __VA_ARGS__)
+#define skip(...)	finish(SKIPPED, __VA_ARGS__)
+
+/* A system call that must not fail: its result, or the end. */
+#define must(call) ({							\
+	__typeof__(call) must_result = (call);				\
+	if (must_result == (__typeof__(call))-1)			\
+		die("%s:%d: %s", __FILE__, __LINE__, #call);		\
+	must_result;							\
+})
+
+/* A fact that must hold: verification. */
+#define verify(fact, ...) do { if (!(fact)) { errno = 0; die(__VA_ARGS__); } } while (0)
+
+/* ---- options ---- */
+
+struct option_spec {
+	const char *name;
+	long *number;		/* where a number goes, or */
+	const char **text;	/* where a word goes */
+	const char *help;
+};
+
+__attribute__((unused))
+static void show_help(const char *about, const struct option_spec *o)
+{
+	printf("%s: %s\n", program_invocation_short_name, about);
+	for (; o->name; o++) {
+		if (o->number)
+			printf("  %s=%ld\t%s\n", o->name, *o->number, o->help);
+		else
+			printf("  %s=%s\t%s\n", o->name, *o->text ? *o->text : "", o->help);
+	}
+}
+
+/* Read key=value arguments into the table (ends with a NULL name). Unknown ones are refused by name. */
+__attribute__((unused))
+static void parse_options(int argc, char **argv, const char *about, const struct option_spec *table)
+{
+	const struct option_spec *o;
+	char *end, *value;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help")) {
+			show_help(about, table);
+			exit(0);
+		}
+		value = strchr(argv[i], '=');
+		for (o = table; o->name; o++)
+			if (value && strlen(o->name) == (size_t)(value - argv[i]) &&
+			    !strncmp(o->name, argv[i], value - argv[i]))
+				break;
+		if (!o->name)
+			finish(USAGE, "unknown option '%s' ('--help' lists them)", argv[i]);
+		if (o->text) {
+			*o->text = value + 1;
+			continue;
+		}
+		errno = 0;
+		*o->number = strtol(value + 1, &end, 0);
+		if (errno || *end || end == value + 1 || *o->number < 0)
+			finish(USAGE, "'%s' is not a number of 0 or more", argv[i]);
+	}
+}
+
+/* ---- the window ---- */
+
+/* One row of /proc/vmstat, or -1 when this kernel has no such counter. */
+__attribute__((unused))
+static long vmstat(const char *name)
+{
+	FILE *in = fopen("/proc/vmstat", "r");
+	long value, found = -1;
+	char row[80];
+
+	if (!in)
+		return -1;
+	while (fscanf(in, "%79s %ld", row, &value) == 2)
+		if (!strcmp(row, name))
+			found = value;
+	fclose(in);
+	return found;
+}
+
+#define MAX_METRICS	32
+
+static struct window {
+	int number;			/* of this program, from 1 */
+	struct timespec opened;
+	double seconds;
+	int metrics;
+	const char *name[MAX_METRICS];
+	long value[MAX_METRICS];
+} window;
+
+static inline long window_id(void)
+{
+	const char *job = getenv("LULL_JOB");
+
+	return (job ? atol(job) : 0) * 1000 + window.number;
+}
+
+/* HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. */
+static inline void mark(long id, bool open)
+{
+#ifdef __aarch64__
+	register long x0 asm("x0") = id;
+
+	if (open)
+		asm volatile("hint #112" : : "r" (x0) : "memory");
+	else
+		asm volatile("hint #113" : : "r" (x0) : "memory");
+#else
+	(void)id;
+	(void)open;
+#endif
+}
+
+/* Add an exact count to the result of the window. */
+static inline void add_metric(const char *name, long value)
+{
+	if (window.metrics < MAX_METRICS) {
+		window.name[window.metrics] = name;
+		window.value[window.metrics++] = value;
+	}
+}
+
+/* What /proc/vmstat counts in the window: begun before it opens, finished after it closes. */
+static inline void begin_vmstat(const char *const *rows)
+{
+	for (; *rows; rows++) {
+		long value = vmstat(*rows);
+
+		if (value >= 0)
+			add_metric(*rows, value);
+	}
+}
+
+__attribute__((unused))
+static void end_vmstat(const char *const *rows)
+{
+	int i;
+
+	for (; *rows; rows++)
+		for (i = 0; i < window.metrics; i++)
+			if (window.name[i] == *rows)
+				window.value[i] = vmstat(*rows) - window.value[i];
+}
+
+/* Value of a metric added before; 0 when there is none. */
+__attribute__((unused))
+static long metric(const char *name)
+{
+	int i;
+
+	for (i = 0; i < window.metrics; i++)
+		if (!strcmp(window.name[i], name))
+			return window.value[i];
+	return 0;
+}
+
+static inline void open_window(void)
+{
+	window.number++;
+	clock_gettime(CLOCK_MONOTONIC, &window.opened);
+	mark(window_id(), true);
+}
+
+static inline void close_window(void)
+{
+	struct timespec now;
+
+	mark(window_id(), false);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	window.seconds = (now.tv_sec - window.opened.tv_sec) + (now.tv_nsec - window.opened.tv_nsec) / 1e9;
+}
+
+/* Forget the metrics of the last window, before the next one. */
+__attribute__((unused))
+static void fresh_window(void)
+{
+	window.metrics = 0;
+}
+
+/*
+ * Report the window just closed.
+ * @name: case of the program, "" when it has one only
+ * @operations: how many, each one @unit
+ * @scale: our size against the published one, "" when there is none
+ */
+__attribute__((unused))
+static void report(const char *name, long operations, const char *unit, const char *scale)
+{
+	const char *path = getenv("LULL_RESULTS");
+	const char *job = getenv("LULL_JOB");
+	char line[4096];
+	int length, i, fd = path ? must(open(path, O_WRONLY | O_APPEND)) : 1;
+
+	length = snprintf(line, sizeof(line),
+			  "{\"job\":%ld,\"window\":%ld,\"case\":\"%s\",\"operations\":%ld,\"unit\":\"%s\","
+			  "\"scale\":\"%s\",\"seconds\":%.6f,\"metrics\":{",
+			  job ? atol(job) : 0L, window_id(), name, operations, unit, scale, window.seconds);
+	for (i = 0; i < window.metrics; i++)
+		length += snprintf(line + length, sizeof(line) - length, "%s\"%s\":%ld", i ? "," : "",
+				   window.name[i], window.value[i]);
+	length += snprintf(line + length, sizeof(line) - length, "}}\n");
+	verify(write(fd, line, length) == length, "the result line could not be written");
+	if (path)
+		close(fd);
+}
+
+/* ---- small helpers ---- */
+
+/* Fork without printing buffered output twice. */
+static inline pid_t fork_child(void)
+{
+	fflush(NULL);
+	return must(fork());
+}
+
+/* Wait for a child that must have ended with status 0; its status goes on when it was SKIPPED. */
+__attribute__((unused))
+static void wait_child(pid_t child)
+{
+	int status;
+
+	must(waitpid(child, &status, 0));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+		exit(SKIPPED);
+	verify(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d ended with wait status 0x%x", child, status);
+}
+
+/* Run only on one CPU, counted modulo those there are. */
+__attribute__((unused))
+static void pin(long cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &set);
+	must(sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* Fresh anonymous memory. */
+__attribute__((unused))
+static char *map_memory(size_t size, int flags)
+{
+	return must((char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0));
+}
+
+/* Send and take one byte: two processes in step. */
+static inline void tell(int fd)
+{
+	verify(write(fd, "x", 1) == 1, "pipe: write");
+}
+
+static inline void hear(int fd)
+{
+	char byte;
+
+	verify(read(fd, &byte, 1) == 1, "pipe: the other end is gone");
+}
+
+/* Write a word to a file of the kernel; false when it is not there or refuses. */
+__attribute__((unused))
+static bool put_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	close(fd);
+	return ok;
+}
+
+/* xorshift64: the next pseudo-random number; the state must not be 0. */
+static inline uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
+ * Published as mprotect-threaded 10000, a copy per CPU of 32.
+ */
+#include <pthread.h>
+
+#include "lull.h"
+
+static long procs, loops = 1000;
+
+static const struct option_spec options[] = {
+	{ "procs", &procs, NULL, "processes (0: one per CPU, 4 at most; published: one per CPU)" },
+	{ "loops", &loops, NULL, "protection changes in each (published: 10000)" },
+	{ }
+};
+
+/* The idle thread: waits for a byte that never comes before the end. */
+static void *idle(void *argument)
+{
+	char byte;
+
+	return read(*(int *)argument, &byte, 1) < 0 ? NULL : NULL;
+}
+
+/* One process: each change really takes effect, which the writes verify. */
+static void work(int ready, int start)
+{
+	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
+	pthread_t thread;
+	int silent[2];
+	long i;
+
+	must(pipe(silent));
+	verify(!pthread_create(&thread, NULL, idle, &silent[0]), "pthread_create");
+	*page = 0;
+	tell(ready);
+	hear(start);
+	for (i = 0; i < loops; i++) {
+		if (i % 2) {
+			must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
+			*page += 1;
+		} else {
+			must(mprotect((void *)page, PAGE, PROT_READ));
+			verify(*page == i / 2, "page reads %ld, not %ld", *page, i / 2);
+		}
+	}
+	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
+	tell(ready);
+	/* Its teardown is not part of the window: wait to be told. */
+	hear(start);
+	close(silent[1]);
+	pthread_join(thread, NULL);
+	exit(0);
+}
+
+/* Send every process one byte, or take one from each. */
+static void each(void (*step)(int), int fd)
+{
+	long i;
+
+	for (i = 0; i < procs; i++)
+		step(fd);
+}
+
+int main(int argc, char **argv)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+	int ready[2], start[2];
+	char scale[64];
+	pid_t *children;
+
+	parse_options(argc, argv, "mprotect in a loop, in processes with an idle thread", options);
+	if (!procs)
+		procs = cpus < 4 ? cpus : 4;
+	children = calloc(procs, sizeof(*children));
+	must(pipe(ready));
+	must(pipe(start));
+	for (i = 0; i < procs; i++) {
+		children[i] = fork_child();
+		if (!children[i])
+			work(ready[1], start[0]);
+	}
+	each(hear, ready[0]);
+	open_window();
+	each(tell, start[1]);
+	each(hear, ready[0]);
+	close_window();
+	each(tell, start[1]);
+	for (i = 0; i < procs; i++)
+		wait_child(children[i]);
+	snprintf(scale, sizeof(scale), "%ld x %ld of 32 x 10000 loops", procs, loops);
+	report("", procs * loops, "mprotect", scale);
+	return 0;
+}

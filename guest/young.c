@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Accessed bits cleared by reclaim, exactly counted (system E).
+ *
+ * A child in a cgroup of its own touches its pages, so that all are young, and sleeps. The parent asks for a little
+ * proactive reclaim: fresh anonymous pages stand on the inactive list, and the scan finds each referenced, clears its
+ * accessed bit through ptep_clear_flush_young(), and keeps it (folio_check_references() in mm/vmscan.c). Only when
+ * the scan comes round again does it unmap pages, and it stops when it has the few it was asked for. So
+ *
+ *	TLBIs to user ASIDs = accessed bits cleared with a TLBI + pages unmapped (pswpout)
+ *
+ * and nothing else runs in the window.
+ */
+#include "cgroup.h"
+
+static long pages = 2048, reclaim = 32;
+
+static const struct option_spec options[] = {
+	{ "pages", &pages, NULL, "pages made young" },
+	{ "reclaim", &reclaim, NULL, "pages to ask for" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"young_sync", "young_nosync", "young_none", "pswpout", "pgsteal_anon", "pgscan_anon", "pgrefill", NULL
+};
+
+/* Touch every page, say so, and verify the contents when told to. */
+static void child(int told, int say)
+{
+	long *memory, i;
+
+	cgroup_enter();
+	memory = (long *)map_memory(pages * PAGE, MAP_PRIVATE);
+	must(madvise(memory, pages * PAGE, MADV_NOHUGEPAGE));
+	for (i = 0; i < pages; i++)
+		memory[i * PAGE / sizeof(long)] = i ^ 0x5a5a;
+	tell(say);
+	hear(told);
+	for (i = 0; i < pages; i++)
+		verify(memory[i * PAGE / sizeof(long)] == (i ^ 0x5a5a), "page %ld lost its contents", i);
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	int down[2], up[2], fd, status;
+	char path[128], amount[32];
+	pid_t pid;
+
+	parse_options(argc, argv, "accessed bits cleared by proactive reclaim", options);
+	cgroup_make("young");
+	must(pipe(down));
+	must(pipe(up));
+	pid = fork_child();
+	if (!pid)
+		child(down[0], up[1]);
+	hear(up[0]);
+
+	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		skip("this kernel has no memory.reclaim");
+	snprintf(amount, sizeof(amount), "%ld", reclaim * PAGE);
+	begin_vmstat(rows);
+	open_window();
+	status = write(fd, amount, strlen(amount));
+	close_window();
+	end_vmstat(rows);
+	if (status < 0)
+		die("memory.reclaim: %s", amount);
+
+	tell(down[1]);
+	wait_child(pid);
+	cgroup_remove();
+	verify(metric("pswpout") >= reclaim, "%ld pages were to go, %ld went", reclaim, metric("pswpout"));
+	verify(metric("pgscan_anon") >= pages, "only %ld of %ld pages were scanned", metric("pgscan_anon"), pages);
+	report("", pages, "page", "");
+	return 0;
+}
