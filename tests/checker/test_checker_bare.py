@@ -14,6 +14,8 @@ import pytest
 from checker_tools import HERE, run
 from test_checker_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
+pytestmark = pytest.mark.qemu
+
 # What bare.S executes around BODY: instructions of its macros and handler.
 CLOSE_MOV = 1  # close_window: the mov; the marker itself is outside
 HANDLER = 4
