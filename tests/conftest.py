@@ -85,10 +85,19 @@ def fake_tree(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FAKE / "linux", tmp_path / "linux"))
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Guest programs and plugin, built once for all tests with a guest."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture
-def fake(tool: Tool, fake_tree: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command of the tool on the fake kernel under real QEMU: ``fake("run", "--workload", "count")``."""
     machine = real_qemu()
+    for kind in ("guest", "plugin"):
+        (shared_cache / kind).mkdir(exist_ok=True)
+        (tool.cache / kind).symlink_to(shared_cache / kind)
     busybox = tool.cache / "busybox/bin"
     busybox.mkdir(parents=True)
     (busybox / "busybox").write_bytes(b"never run: the fake kernel has no user space")

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -246,10 +248,43 @@ def test_results_of_another_plan_are_not_overwritten(fake: Fake, tmp_path: Path)
     assert (tmp_path / "mine/file").read_text() == "mine"
 
 
-def test_tree_and_save_round_trip(fake: Fake, tmp_path: Path) -> None:
-    """A tree saved without a change changes nothing."""
-    tree = tmp_path / "work tree"
-    assert fake("tree", str(tree)).returncode == 0
-    done = fake("save", str(tree))
+@pytest.fixture
+def own_base(tmp_path: Path) -> Path:
+    """A copy of the fake base, free to be written."""
+    return Path(shutil.copytree(FAKE, tmp_path / "own")) / "bases/fake.toml"
+
+
+def commit(tree: Path, message: str) -> None:
+    """Commit everything in ``tree``."""
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost"]
+    subprocess.run(["git", "-C", tree, "add", "-A"], check=True)
+    subprocess.run(["git", "-C", tree, *identity, "commit", "-q", "-m", message], check=True)
+
+
+def test_tree_and_save_round_trip(fake: Fake, own_base: Path, tmp_path: Path) -> None:
+    """A tree saved without a change changes nothing; a commit changes just its feature's files and hooks."""
+    tree, base = tmp_path / "work tree", ["--base", str(own_base)]
+    assert fake("tree", str(tree), *base).returncode == 0
+    done = fake("save", str(tree), *base)
     assert done.returncode == 0, done.stderr
     assert "as the tree has them" in done.stdout
+
+    (tree / "init/fast.h").write_text("#define BROADCASTS\t2\n")
+    (tree / "init/new.h").write_text("/* new */\n")
+    (tree / "init/main.c").write_text((tree / "init/main.c").read_text().replace('"fast.h"', '"fast.h"\n#include "new.h"'))
+    assert fake("save", str(tree), *base).returncode == 2, "uncommitted work must be refused"
+    commit(tree, "Faster still")
+    done = fake("save", str(tree), *base)
+    assert done.returncode == 2 and "Faster still" in done.stderr and "Lull-feature" in done.stderr
+    subprocess.run(["git", "-C", tree, "reset", "-q", "--soft", "HEAD^"], check=True)
+    commit(tree, "Faster still\n\nLull-feature: fast")
+    done = fake("save", str(tree), *base)
+    assert done.returncode == 0, done.stderr
+    feature = own_base.parents[1] / "fast"
+    assert (feature / "files/init/fast.h").read_text() == "#define BROADCASTS\t2\n"
+    assert (feature / "files/init/new.h").exists()
+    assert '+#include "new.h"' in (feature / "hooks/6.12.patch").read_text()
+    out = tmp_path / "out"
+    done = fake("run", *base, "--repeat", "1", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert records(out)["lull", "tlbi_broadcast_user"] == [2]

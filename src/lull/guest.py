@@ -59,13 +59,13 @@ def gen_init_cpio(tree: Path) -> Path:
     return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
 
 
-def listing(busybox: Path, programs: Path, init: Path) -> str:
-    """The description of the initramfs for gen_init_cpio. Source paths are symbolic links without spaces."""
+def listing(programs: Sequence[str]) -> str:
+    """The description of the initramfs for gen_init_cpio, whose sources are names in its working folder."""
     lines = [f"dir /{folder} 0755 0 0" for folder in FOLDERS]
     lines += ["nod /dev/console 0600 0 0 c 5 1", "nod /dev/null 0666 0 0 c 1 3",
-              f"file /init {init} 0755 0 0", f"file /bin/busybox {busybox} 0755 0 0"]
+              "file /init init 0755 0 0", "file /bin/busybox busybox 0755 0 0"]
     lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS]
-    lines += [f"file /lull/bin/{p.name} {programs / p.name} 0755 0 0" for p in sorted(programs.iterdir())]
+    lines += [f"file /lull/bin/{name} programs/{name} 0755 0 0" for name in programs]
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +93,8 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
         shutil.copy(busybox, part / "busybox")
         shutil.copy(init, part / "init")
         shutil.copytree(programs, part / "programs")
-        write_cpio(generator, listing(Path("busybox"), Path("programs"), Path("init")), part / "initramfs.cpio")
+        names = sorted(p.name for p in programs.iterdir())
+        write_cpio(generator, listing(names), part / "initramfs.cpio")
 
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
-from lull import paths, series
+from lull import series
 from lull.lab import Lab
 
 
@@ -21,8 +22,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     found = series.changes(arguments.dir.absolute(), lab.base)
     if not arguments.dry_run:
         series.write(found)
-    names = [(("-" if c.text is None else "~"), str(c.path.relative_to(paths.REPOSITORY))
-              if c.path.is_relative_to(paths.REPOSITORY) else str(c.path)) for c in found]
+    names = [("-" if c.text is None else "~", os.path.relpath(c.path)) for c in found]
     if arguments.json:
         print(json.dumps([{"change": kind, "path": name} for kind, name in names], indent=1))
     elif names:
