@@ -5,7 +5,7 @@
  */
 #include "lull.h"
 
-static long loops = 4000;
+static long loops = 1000;
 static const char *wanted = "";
 
 static const struct option_spec options[] = {

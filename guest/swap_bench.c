@@ -8,7 +8,7 @@
 #define SIZE	(1UL << 20)
 #define PAGES	(SIZE / PAGE)
 
-static long rounds = 40, share = 1;
+static long rounds = 20, share = 1;
 
 static const struct option_spec options[] = {
 	{ "rounds", &rounds, NULL, "times everything is swapped in and out (published: 10000)" },

@@ -16,6 +16,7 @@ import pytest
 
 from lull import cache, process, qemu
 from lull.fetch import Store
+from lull.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FAKE = REPOSITORY / "tests/fake"
@@ -63,13 +64,27 @@ class Tool:
 
     def __call__(self, *words: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        return subprocess.run(self.command(*words), cwd=self.cwd, env={**self.environment, **environment},
-                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            self.command(*words),
+            cwd=self.cwd,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start it."""
-        return subprocess.Popen(self.command(*words), cwd=self.cwd, env=self.environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(
+            self.command(*words),
+            cwd=self.cwd,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
 
 
 @pytest.fixture
@@ -112,3 +127,10 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
         return tool(command, "--base", base, "--tree", str(fake_tree), "--offline", *words, **options)
 
     return run
+
+
+@pytest.fixture
+def stock_image(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stock kernel's Image, from the real cache."""
+    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
+    return Lab(offline=bool(os.environ.get("LULL_TEST_OFFLINE"))).kernel("stock").image

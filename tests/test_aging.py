@@ -29,9 +29,7 @@ AS_PUBLISHED: dict[str, dict[str, Shape]] = {
 }
 
 
-def simulate(
-    shapes: Mapping[str, Mapping[str, Shape]], repeats: int = 31, vcpus: int = 4
-) -> Results:
+def simulate(shapes: Mapping[str, Mapping[str, Shape]], repeats: int = 31, vcpus: int = 4) -> Results:
     """Times with exactly the mean and variation asked for: scaled normal quantiles, shuffled."""
     from scipy.stats import norm
 
@@ -72,9 +70,7 @@ def test_spreads() -> None:
 
 def test_agrees_with_the_published_study() -> None:
     found = evaluate(simulate(AS_PUBLISHED))
-    assert {f.claim.text: f.verdict for f in found.findings} == {
-        claim.text: AGREES for claim in aging.PUBLISHED
-    }
+    assert {f.claim.text: f.verdict for f in found.findings} == {claim.text: AGREES for claim in aging.PUBLISHED}
     here = {f.claim.text: f.here for f in found.findings}
     assert here["none 51 % faster than sync"].startswith("none takes -51 % time [-52 %")
     assert here["none varies 5 %, sync 1 %"] == "sync 1 %, none 5 %"
@@ -131,9 +127,7 @@ def test_both_tests_must_agree_and_holm_is_stricter() -> None:
         assert d.holds == (d.welch < 0.01 and d.effect.p < 0.01)
         assert d.effect.interval.coverage >= 0.99
     smallest = min(d.p for d in found.differences if d.p is not None)
-    assert min(d.p_holm for d in found.differences if d.p_holm is not None) == pytest.approx(
-        18 * smallest
-    )
+    assert min(d.p_holm for d in found.differences if d.p_holm is not None) == pytest.approx(18 * smallest)
     assert all(d.p_holm is None for d in found.control)
 
 
@@ -214,10 +208,7 @@ def test_markdown() -> None:
     assert "31 repeats" in text
     assert "| rand-write | none 51 % faster than sync | none takes -51 % time [" in text
     assert "| nosync | 38 % [" in text
-    assert (
-        "`none` here (100 % of the resampled studies choose it), `none` as published: agrees"
-        in text
-    )
+    assert "`none` here (100 % of the resampled studies choose it), `none` as published: agrees" in text
     for table in (block for block in text.split("\n\n") if block.startswith("|")):
         widths = {line.count("|") for line in table.splitlines()}
         assert len(widths) == 1

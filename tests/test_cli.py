@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from conftest import REPOSITORY, Tool
+
 from lull.cli import COMMANDS
 from lull.errors import EXIT_CODES
 
@@ -96,8 +96,12 @@ def test_doctor_as_json(tool: Tool) -> None:
 
 def launcher(path: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ./lull with a PATH of ours."""
-    return subprocess.run([str(REPOSITORY / "lull"), *words], text=True, capture_output=True,
-                          env={**os.environ, "PATH": path, **environment})
+    return subprocess.run(
+        [str(REPOSITORY / "lull"), *words],
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PATH": path, **environment},
+    )
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ def bare_path(tmp_path: Path) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("sh", "dirname", "uname", "id", "cat", "cut", "sha256sum", "tail", "sed", "mkdir"):
-        found = next(Path(p) / name for p in os.defpath.split(":") + ["/usr/bin", "/bin"] if (Path(p) / name).exists())
+        found = next(Path(p) / name for p in [*os.defpath.split(":"), "/usr/bin", "/bin"] if (Path(p) / name).exists())
         (folder / name).symlink_to(found)
     return folder
 

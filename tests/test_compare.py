@@ -125,9 +125,7 @@ def test_what_is_missing_is_named() -> None:
         "lull: tlbi_broadcast not measured on stock: pingpong",
         "lull: young_sync not measured on stock: swap_bench",
     }
-    assert run(record("lull", [1])).problems == (
-        "stock was not measured: there is nothing to compare with",
-    )
+    assert run(record("lull", [1])).problems == ("stock was not measured: there is nothing to compare with",)
     assert run().rows == ()
 
 
@@ -177,9 +175,7 @@ def test_control_holds_as_often_as_it_should_on_a_busy_host() -> None:
     runs = 150
     found = [control_run(rng, 5, 1.0, 0.5).control for _ in range(runs)]
     failed = sum(control.check.verdict == "failed" for control in found)
-    together = sum(
-        sum(row.effect.verdict.differs for row in control.rows) >= 6 for control in found
-    )
+    together = sum(sum(row.effect.verdict.differs for row in control.rows) >= 6 for control in found)
     assert together > 3 * failed  # counting alone would have failed these
     limit = CONTROL_ALPHA * runs
     assert failed <= limit + 3 * math.sqrt(limit)
@@ -206,9 +202,7 @@ def test_control_with_unlike_numbers_of_repeats() -> None:
     for place in range(6):
         repeats = 5 if place < 3 else 8
         for kernel, n, factor in (("stock", repeats, 1), ("stock.control", repeats - 1, 2)):
-            records.append(
-                seconds(kernel, (factor * rng.lognormal(0, 0.1, n)).tolist(), f"w{place}")
-            )
+            records.append(seconds(kernel, (factor * rng.lognormal(0, 0.1, n)).tolist(), f"w{place}"))
     found = run(*records).control.check
     assert found.verdict == "failed"
     assert found.detail.startswith("6 of 6 comparisons")
@@ -221,17 +215,13 @@ def test_control_with_unlike_numbers_of_repeats() -> None:
     st.lists(st.integers(0, 4).map(float), min_size=1, max_size=5),
     st.booleans(),
 )
-def test_splits_are_judged_by_the_rule_of_effect(
-    x: list[float], y: list[float], exact: bool
-) -> None:
+def test_splits_are_judged_by_the_rule_of_effect(x: list[float], y: list[float], exact: bool) -> None:
     splits = _splits(len(x), len(y))
     pooled = np.array(x + y)
     found = _differences(pooled.tolist(), splits, exact=exact, confidence=0.95)
     assert splits[0].tolist() == [False] * len(x) + [True] * len(y)
     for split, differs in itertools.islice(zip(splits, found, strict=True), 30):
-        verdict = stats.effect(
-            pooled[~split].tolist(), pooled[split].tolist(), exact=exact, test=False
-        ).verdict
+        verdict = stats.effect(pooled[~split].tolist(), pooled[split].tolist(), exact=exact, test=False).verdict
         assert differs == verdict.differs
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-
 from conftest import FAKE, Tool
 
 pytestmark = pytest.mark.qemu
@@ -42,8 +41,13 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     assert found["stock", "dsb_ishst"] == [2, 2]
     assert found["stock", "faults"] == [7, 7]
     assert "tlbi_broadcast_user" in done.stdout
-    for name in ("results.json", "comparison.md", "config-stock", "boots/r01-stock/console.log",
-                 "boots/r01-stock/command.txt"):
+    for name in (
+        "results.json",
+        "comparison.md",
+        "config-stock",
+        "boots/r01-stock/console.log",
+        "boots/r01-stock/command.txt",
+    ):
         assert (out / name).exists()
 
 
@@ -115,7 +119,9 @@ def test_an_interrupted_run_resumes(fake: Fake, tool: Tool, fake_tree: Path, tmp
 def test_an_interrupted_build_leaves_nothing_half(fake: Fake, tool: Tool, fake_tree: Path) -> None:
     """Ctrl-C while the compiler runs: no entry is published, and the next build completes."""
     slow = fake_tree / "Makefile"
-    slow.write_text(slow.read_text().replace('\t@echo "  CC      init/main.o"', '\t@echo "  CC      init/main.o"; sleep 3'))
+    slow.write_text(
+        slow.read_text().replace('\t@echo "  CC      init/main.o"', '\t@echo "  CC      init/main.o"; sleep 3')
+    )
     common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
     child = tool.start("build", *common, "--kernel", "stock")
     limit = time.monotonic() + 60
@@ -150,7 +156,9 @@ def test_a_tree_the_hook_does_not_fit_is_refused(fake: Fake, fake_tree: Path) ->
     assert before == {p: p.read_bytes() for p in fake_tree.rglob("*") if p.is_file()}
 
 
-def test_the_users_tree_may_have_spaces_and_builds_in_it(fake: Fake, tool: Tool, fake_tree: Path, tmp_path: Path) -> None:
+def test_the_users_tree_may_have_spaces_and_builds_in_it(
+    fake: Fake, tool: Tool, fake_tree: Path, tmp_path: Path
+) -> None:
     """--tree with a space in its path, already built in: copied, and neither changed nor built in."""
     odd = fake_tree.rename(tmp_path / "my linux")
     (odd / ".config").write_text("CONFIG_FAKE=y\n")
@@ -190,8 +198,11 @@ def test_a_dropped_option_is_named(fake: Fake) -> None:
 def test_disk_full_while_building(fake: Fake, fake_tree: Path) -> None:
     """A compiler that meets a full disk: exit 8, not a build error."""
     makefile = fake_tree / "Makefile"
-    makefile.write_text(makefile.read_text().replace('\t@echo "  CC      init/main.o"',
-                                                     '\t@echo "cc1: No space left on device"; exit 1'))
+    makefile.write_text(
+        makefile.read_text().replace(
+            '\t@echo "  CC      init/main.o"', '\t@echo "cc1: No space left on device"; exit 1'
+        )
+    )
     done = fake("build", "--kernel", "stock")
     assert done.returncode == 8, done.stderr
     assert "resumes" in done.stderr
@@ -201,8 +212,15 @@ def test_a_cache_that_cannot_be_written(fake: Fake, tool: Tool) -> None:
     """Exit 2 and the variable that names another; root may write everywhere, so a file stands in the way."""
     place = tool.cwd / "file"
     place.write_text("")
-    done = tool("build", "--base", str(FAKE / "bases/fake.toml"), "--tree", str(tool.cwd / "linux"), "--offline",
-                LULL_CACHE=str(place / "cache"))
+    done = tool(
+        "build",
+        "--base",
+        str(FAKE / "bases/fake.toml"),
+        "--tree",
+        str(tool.cwd / "linux"),
+        "--offline",
+        LULL_CACHE=str(place / "cache"),
+    )
     assert done.returncode == 2
     assert "LULL_CACHE" in done.stderr
 
@@ -271,7 +289,9 @@ def test_tree_and_save_round_trip(fake: Fake, own_base: Path, tmp_path: Path) ->
 
     (tree / "init/fast.h").write_text("#define BROADCASTS\t2\n")
     (tree / "init/new.h").write_text("/* new */\n")
-    (tree / "init/main.c").write_text((tree / "init/main.c").read_text().replace('"fast.h"', '"fast.h"\n#include "new.h"'))
+    (tree / "init/main.c").write_text(
+        (tree / "init/main.c").read_text().replace('"fast.h"', '"fast.h"\n#include "new.h"')
+    )
     assert fake("save", str(tree), *base).returncode == 2, "uncommitted work must be refused"
     commit(tree, "Faster still")
     done = fake("save", str(tree), *base)

@@ -92,7 +92,12 @@ def test_job_script_sets_only_what_changes() -> None:
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies(), guest.quote)
     assert script.splitlines()[1:] == [
-        "run 1 young", "setting young sync", "run 2 young", "run 3 young", "setting young auto", "run 4 young",
+        "run 1 young",
+        "setting young sync",
+        "run 2 young",
+        "run 3 young",
+        "setting young auto",
+        "run 4 young",
     ]
 
 

@@ -23,7 +23,12 @@ def follow(path: Path) -> runner.Follower:
 def test_a_whole_boot(tmp_path: Path) -> None:
     """Lines cut anywhere are put together."""
     path = tmp_path / "results"
-    text = READY + '{"event":"start","job":1}\n' + WINDOW + '{"event":"end","job":1,"status":0}\n{"event":"done","status":0}\n'
+    text = (
+        READY
+        + '{"event":"start","job":1}\n'
+        + WINDOW
+        + '{"event":"end","job":1,"status":0}\n{"event":"done","status":0}\n'
+    )
     follower = follow(path)
     follower.poll()
     with open(path, "w") as out:
@@ -38,8 +43,18 @@ def test_a_whole_boot(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["what", "{}", "[]", "7", '{"event":"dance"}', '{"event":"end","job":1}', '{"event":"ready"}',
-     '{"job":1,"window":"x","case":"","operations":1}', '{"job":1,"window":1,"case":""}', "\x00\xff"],
+    [
+        "what",
+        "{}",
+        "[]",
+        "7",
+        '{"event":"dance"}',
+        '{"event":"end","job":1}',
+        '{"event":"ready"}',
+        '{"job":1,"window":"x","case":"","operations":1}',
+        '{"job":1,"window":1,"case":""}',
+        "\x00\xff",
+    ],
 )
 def test_garbage_is_refused_with_the_line(tmp_path: Path, line: str) -> None:
     """Anything outside the protocol is named."""
@@ -76,7 +91,9 @@ def test_boots_with_many_cpus_get_more_time() -> None:
 def test_counts(tmp_path: Path) -> None:
     """Totals by window; an error of the plugin is an error; no file says where to look."""
     path, errors = tmp_path / "counts", tmp_path / "qemu.log"
-    path.write_text('{"plugin":"lull"}\n{"window":1001,"total":{"insns":5}}\n{"window":"whole-run","total":{"insns":9}}\n')
+    path.write_text(
+        '{"plugin":"lull"}\n{"window":1001,"total":{"insns":5}}\n{"window":"whole-run","total":{"insns":9}}\n'
+    )
     assert runner.read_counts(path, errors) == {1001: {"insns": 5}}
     path.write_text('{"error":"close without open"}\n')
     with pytest.raises(GuestGarbage, match="close without open"):

@@ -44,8 +44,7 @@ def test_median_interval_by_order_statistics(n: int, coverage: float, low: int, 
 def test_u_distribution_is_that_of_all_splits() -> None:
     for m, n in [(1, 1), (2, 3), (3, 3), (4, 2), (4, 5)]:
         us = [
-            sum(rank - place for place, rank in enumerate(split))
-            for split in itertools.combinations(range(m + n), m)
+            sum(rank - place for place, rank in enumerate(split)) for split in itertools.combinations(range(m + n), m)
         ]
         expected = [sum(u <= k for u in us) / len(us) for k in range(m * n + 1)]
         assert stats._u_below(m, n) == pytest.approx(expected)
@@ -66,9 +65,7 @@ def test_hodges_lehmann_textbook() -> None:
     assert stats.mann_whitney(x, y) == pytest.approx(0.2544, abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "coverage"), [(1, 1, 0.0), (2, 2, 1 - 2 / 6), (3, 3, 0.9), (4, 4, 1 - 2 / 70)]
-)
+@pytest.mark.parametrize(("m", "n", "coverage"), [(1, 1, 0.0), (2, 2, 1 - 2 / 6), (3, 3, 0.9), (4, 4, 1 - 2 / 70)])
 def test_shift_interval_of_few_values(m: int, n: int, coverage: float) -> None:
     x = [float(v) for v in range(m)]
     y = [100.0 + v for v in range(n)]

@@ -141,9 +141,7 @@ def test_columns_that_vary_are_not_lifted() -> None:
         ("geometric mean", "4", ""),
         ("geometric mean", "8", ""),
     ]
-    assert grid.notes == (
-        "± of 5 repeats is their whole range, which holds the median with 93.75 % confidence",
-    )
+    assert grid.notes == ("± of 5 repeats is their whole range, which holds the median with 93.75 % confidence",)
 
 
 def test_too_few_repeats_are_marked() -> None:
@@ -162,9 +160,7 @@ def test_too_few_repeats_are_marked() -> None:
 def many_kernels() -> list[Record]:
     kernels = ["stock", "lull", "lull+young=sync", "lull+young=nosync", "lull+young=none", "l"]
     return [
-        record(
-            kernel, workload, "seconds_emulated", tuple(v * (place + 1) for v in STOCK), 7, "page"
-        )
+        record(kernel, workload, "seconds_emulated", tuple(v * (place + 1) for v in STOCK), 7, "page")
         for workload in ("mprotect_threaded", "teardown/anon-64k")
         for place, kernel in enumerate(kernels)
     ]

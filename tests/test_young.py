@@ -66,9 +66,7 @@ def test_what_is_right_holds_with_the_numbers() -> None:
         "2048 accessed bits cleared, 2048 TLBIs for them, exactly as many as due (3072 to 3104 "
         "TLBIs, 1024 to 1056 pages unmapped); 2048 DSBs due for them, 40 to 43 beside those"
     )
-    assert found["stock"].detail == (
-        "2048 TLBIs for accessed bits cleared, nosync 2048; 40 to 43 DSBs, none 40 to 43"
-    )
+    assert found["stock"].detail == ("2048 TLBIs for accessed bits cleared, nosync 2048; 40 to 43 DSBs, none 40 to 43")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +96,7 @@ def test_what_is_right_holds_with_the_numbers() -> None:
         ("stock", "dsb_ish", CLEARED, "40 to 2091 DSBs, none 40 to 43"),
     ],
 )
-def test_each_fault_is_caught_in_the_repeat_it_is_in(
-    policy: str, metric: str, change: int, says: str
-) -> None:
+def test_each_fault_is_caught_in_the_repeat_it_is_in(policy: str, metric: str, change: int, says: str) -> None:
     kernels = every()
     name = policy if policy == "stock" else f"lull+young={policy}"
     kernels[name][metric][1] += change
@@ -119,9 +115,7 @@ def test_nothing_cleared_shows_nothing() -> None:
     kernels["lull+young=none"] |= {"young_none": [0, 0]}
     found = judged(kernels)["none"]
     assert found.verdict == "failed"
-    assert found.detail == (
-        "repeat 1: no accessed bit was cleared, so nothing was shown (and 1 more)"
-    )
+    assert found.detail == ("repeat 1: no accessed bit was cleared, so nothing was shown (and 1 more)")
 
 
 def test_a_stray_flush_is_no_fault_but_is_said() -> None:

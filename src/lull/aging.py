@@ -361,9 +361,7 @@ def picture_svg(results: Results) -> str:
     return text[text.index("<svg") :]
 
 
-def _differences(
-    spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]
-) -> list[Difference]:
+def _differences(spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]) -> list[Difference]:
     found = []
     chosen = list(pairs)
     for program in PROGRAMS:
@@ -393,14 +391,10 @@ def _differences(
 
 def _corrected(differences: Sequence[Difference]) -> list[Difference]:
     corrected = stats.holm([difference.p for difference in differences])
-    return [
-        replace(difference, p_holm=p) for difference, p in zip(differences, corrected, strict=True)
-    ]
+    return [replace(difference, p_holm=p) for difference, p in zip(differences, corrected, strict=True)]
 
 
-def _finding(
-    claim: Claim, spreads: Mapping[tuple[str, str], Spread], differences: Sequence[Difference]
-) -> Finding:
+def _finding(claim: Claim, spreads: Mapping[tuple[str, str], Spread], differences: Sequence[Difference]) -> Finding:
     here = [d for d in differences if d.program == claim.program]
     if claim.kind == "nothing":
         if len(here) < math.comb(len(POLICIES), 2):
@@ -426,9 +420,7 @@ def _finding(
     if better.variation is None or worse.variation is None:
         return Finding(claim, "one repeat does not vary", UNCERTAIN)
     text = f"{claim.better} {_percent(better.variation)}, {claim.worse} {_percent(worse.variation)}"
-    return Finding(
-        claim, text, _verdict(difference.vary_differently, better.variation < worse.variation)
-    )
+    return Finding(claim, text, _verdict(difference.vary_differently, better.variation < worse.variation))
 
 
 def _verdict(significant: bool, same_direction: bool) -> str:
@@ -486,8 +478,7 @@ def _spread_table(found: Evaluation) -> str:
                 cells.append(number(spread.mean, "s"))
             else:
                 cells.append(
-                    f"{number(spread.mean, 's')} ± {number(spread.deviation, 's')} "
-                    f"({_percent(spread.variation)})"
+                    f"{number(spread.mean, 's')} ± {number(spread.deviation, 's')} ({_percent(spread.variation)})"
                 )
         rows.append(cells)
     return markdown_table(["program", *POLICIES, STOCK], rows)
@@ -541,8 +532,7 @@ def _conclusion(found: Evaluation) -> list[str]:
     ]
     table = markdown_table(["policy", "worst variation", "in", "published", "verdict"], rows)
     return [
-        "**Worst variation**, with a 99 % bootstrap interval; `agrees`: the published figure lies "
-        "in it.",
+        "**Worst variation**, with a 99 % bootstrap interval; `agrees`: the published figure lies in it.",
         table,
         "**Conclusion** by the published rule, *choose the way whose worst variation is least*: "
         f"`{found.choice.policy}` here ({_percent(found.choice.share)} of the resampled studies "

@@ -87,9 +87,7 @@ def machine_sources() -> list[Source]:
         )
     release = codename()
     form = "$(SOURCESENTRY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
-    listing = process.output_of(
-        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"], error=FetchError
-    )
+    listing = process.output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], error=FetchError)
     sources: list[Source] = []
     for line in listing.splitlines():
         entry, uri, suite, component = line.split("|")
@@ -113,10 +111,7 @@ def with_suites(sources: Sequence[Source], suites: Sequence[str]) -> list[Source
     mains = [s for s in sources if s.suite == release] or list(sources[:1])
     have = {s.suite for s in sources}
     extra = [
-        Source(main.uri, suite, main.component, main.options)
-        for suite in suites
-        for main in mains
-        if suite not in have
+        Source(main.uri, suite, main.component, main.options) for suite in suites for main in mains if suite not in have
     ]
     return [*sources, *extra]
 
@@ -179,7 +174,10 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         with cache.disk_errors(self.home), cache.lock(self.home / "lock"):
             self.prepare()
             process.run_logged(
-                self.command("apt-get", "update", "--error-on=any"), log, line=line, error=FetchError,
+                self.command("apt-get", "update", "--error-on=any"),
+                log,
+                line=line,
+                error=FetchError,
                 what="the package indexes could not be fetched",
                 remedy="check the network and the mirror of the machine's apt configuration; "
                 "once fetched, --offline works without",
@@ -209,7 +207,10 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         spec = f"{package.name}={package.version}"
         with cache.lock(self.home / "lock"):
             process.run_logged(
-                self.command("apt-get", "download", spec), log, cwd=folder, error=FetchError,
+                self.command("apt-get", "download", spec),
+                log,
+                cwd=folder,
+                error=FetchError,
                 what=f"{spec} could not be downloaded",
                 remedy="check the network and run again: it resumes",
             )
@@ -226,12 +227,20 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         with cache.lock(self.home / "lock"):
             process.run_logged(
                 self.command(
-                    "apt-get", "install", "--yes", "--download-only", "--no-install-recommends",
-                    "-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={folder}",
+                    "apt-get",
+                    "install",
+                    "--yes",
+                    "--download-only",
+                    "--no-install-recommends",
+                    "-o",
+                    "Debug::NoLocking=1",
+                    "-o",
+                    f"Dir::Cache::archives={folder}",
                     f"{name}={version}",
                     *self._newer_from_same(name, version),
                 ),
-                log, error=FetchError,
+                log,
+                error=FetchError,
                 what=f"{name} {version} and what it needs could not be downloaded",
                 remedy="check the network and run again: it resumes",
             )
@@ -264,7 +273,10 @@ def verify(path: Path, sha256: str) -> None:
 def unpack(deb: Path, folder: Path, log: Path) -> None:
     """Unpack the files of ``deb`` into ``folder``; no maintainer script runs."""
     process.run_logged(
-        ["dpkg-deb", "-x", deb, folder], log, error=FetchError, what=f"{deb.name} could not be unpacked",
+        ["dpkg-deb", "-x", deb, folder],
+        log,
+        error=FetchError,
+        what=f"{deb.name} could not be unpacked",
     )
 
 

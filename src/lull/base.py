@@ -120,8 +120,12 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         hooks = folder / "hooks" / f"{raw['series']}.patch"
         switch = entry.get("switch", {})
         features[name] = Feature(
-            name, folder, hooks if hooks.exists() else None, tuple(switch.get("policies", ())),
-            switch.get("off", ""), switch.get("default", ""),
+            name,
+            folder,
+            hooks if hooks.exists() else None,
+            tuple(switch.get("policies", ())),
+            switch.get("off", ""),
+            switch.get("default", ""),
         )
     kernels = {
         name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))
@@ -134,6 +138,12 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     if "compare" in raw:
         extra["default_kernels"] = tuple(raw["compare"])
     return Base(
-        path.stem, raw["series"], source.get("package", ""), source.get("tarball", ""),
-        source.get("suite", ""), kernels, features, **extra,
+        path.stem,
+        raw["series"],
+        source.get("package", ""),
+        source.get("tarball", ""),
+        source.get("suite", ""),
+        kernels,
+        features,
+        **extra,
     )

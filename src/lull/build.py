@@ -62,16 +62,17 @@ def asked_options(text: str) -> dict[str, str]:
 def dropped_options(asked: dict[str, str], config: str) -> list[str]:
     """The options whose value in the final configuration is not what was asked, as ``CONFIG_X=y (is n)``."""
     have = asked_options(config)
-    return [f"{option}={value} (is {have.get(option, 'n')})" for option, value in asked.items()
-            if have.get(option, "n") != value]
+    return [
+        f"{option}={value} (is {have.get(option, 'n')})"
+        for option, value in asked.items()
+        if have.get(option, "n") != value
+    ]
 
 
 def kconfig_reason(tree: Path, option: str) -> str:
     """Where Kconfig defines ``option`` and what it depends on, for the message about a dropped one."""
     name = option.removeprefix("CONFIG_").partition("=")[0]
-    done = process.status_of(
-        ["grep", "-rn", "--include=Kconfig*", "-A14", "-E", rf"^\s*(menu)?config {name}$", tree]
-    )
+    done = process.status_of(["grep", "-rn", "--include=Kconfig*", "-A14", "-E", rf"^\s*(menu)?config {name}$", tree])
     if done.status != 0:
         return "no Kconfig file defines it"
     place = done.output.splitlines()[0].partition(":config")[0].removeprefix(f"{tree}/").rpartition(":")[0]
@@ -97,23 +98,34 @@ class Builder:
 
     def make_command(self, *words: str) -> list[str]:
         """A make command line for this kernel."""
-        return ["make", "-C", str(self.tree.path), f"O={self.out}", *self.toolchain.make_variables(),
-                *REPRODUCIBLE, *words]
+        return [
+            "make",
+            "-C",
+            str(self.tree.path),
+            f"O={self.out}",
+            *self.toolchain.make_variables(),
+            *REPRODUCIBLE,
+            *words,
+        ]
 
     def configure(self, fragments: str) -> None:
         """Write .config: Kconfig's defaults with the fragments on top. Raises BuildError on a dropped option."""
         wanted = self.out / "lull.config"
         wanted.write_text(fragments)
         process.run_logged(
-            self.make_command(f"KCONFIG_ALLCONFIG={wanted}", "alldefconfig"), self.log, error=BuildError,
+            self.make_command(f"KCONFIG_ALLCONFIG={wanted}", "alldefconfig"),
+            self.log,
+            error=BuildError,
             what="the kernel could not be configured",
         )
         dropped = dropped_options(asked_options(fragments), (self.out / ".config").read_text())
         if dropped:
             reasons = "\n".join(f"{d}  {kconfig_reason(self.tree.path, d)}" for d in dropped)
             raise BuildError(
-                f"Kconfig dropped {len(dropped)} option(s) the fragments ask for", tail=reasons,
-                where=str(self.tree.path), remedy="take them out of the fragment, or add what they depend on",
+                f"Kconfig dropped {len(dropped)} option(s) the fragments ask for",
+                tail=reasons,
+                where=str(self.tree.path),
+                remedy="take them out of the fragment, or add what they depend on",
             )
 
     def compile(self, step: Step) -> None:
@@ -127,8 +139,12 @@ class Builder:
                 step.update(f"{count} {match.group(1)}")
 
         process.run_logged(
-            self.make_command(f"-j{jobs()}", "Image"), self.log, line=line, error=BuildError,
-            what="the kernel does not build", remedy="the log has the compiler's words",
+            self.make_command(f"-j{jobs()}", "Image"),
+            self.log,
+            line=line,
+            error=BuildError,
+            what="the kernel does not build",
+            remedy="the log has the compiler's words",
         )
         step.update(f"{count} files")
 
@@ -157,9 +173,14 @@ def build_kernel(name: str, tree: Tree, fragments: Sequence[Path], toolchain: To
         for source, product in PRODUCTS.items():
             shutil.copyfile(out / source, part / product)
         shutil.copyfile(log, part / "build.log")
-        description = {"kernel": name, "version": tree.version, "compiler": toolchain.version,
-                       "tree": tree.key, "seconds": round(seconds, 1),
-                       "command": process.shown(builder.make_command(f"-j{jobs()}", "Image"))}
+        description = {
+            "kernel": name,
+            "version": tree.version,
+            "compiler": toolchain.version,
+            "tree": tree.key,
+            "seconds": round(seconds, 1),
+            "command": process.shown(builder.make_command(f"-j{jobs()}", "Image")),
+        }
         (part / "build.json").write_text(json.dumps(description, indent=1) + "\n")
         shutil.rmtree(out)
         log.unlink()

@@ -42,15 +42,19 @@ def usage_error(prog: str, message: str) -> int:
     return 2
 
 
-def common_options() -> argparse.ArgumentParser:
+def common_options() -> Parser:
     """The options that every command takes."""
-    common = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)
     group = common.add_argument_group("everywhere")
     group.add_argument("--offline", action="store_true", help="never ask the network")
     group.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
     group.add_argument("--json", action="store_true", help="the result as JSON on standard output")
-    group.add_argument("--tree", metavar="PATH", type=Path, help="your own kernel tree instead of the package; "
-                       "it is copied, never changed")
+    group.add_argument(
+        "--tree",
+        metavar="PATH",
+        type=Path,
+        help="your own kernel tree instead of the package; it is copied, never changed",
+    )
     group.add_argument("--base", metavar="NAME", default="6.12", help="base kernel (default: 6.12)")
     group.add_argument("--quiet", action="store_true", help="no progress")
     return common
@@ -60,7 +64,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the module of the command on the command line is imported."""
     codes = "\n".join(f"  {code:3} {text}" for code, text in EXIT_CODES.items())
     parser = Parser(
-        prog="lull", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="lull",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Lull: arm64 Linux without needless TLB invalidations, and the lab that proves it.",
         epilog=f"exit codes:\n{codes}\n\nenvironment:\n  LULL_CACHE  the cache folder (default: lull in the XDG "
         "cache folder)\n  LULL_QEMU   a qemu-system-aarch64 to use\n  NO_COLOR    no colours",
@@ -70,8 +75,9 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     wanted = next((a for a in argv if not a.startswith("-")), None)
     common = common_options()
     for name, about in COMMANDS.items():
-        sub = commands.add_parser(name, help=about, description=about, parents=[common],
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        sub = commands.add_parser(
+            name, help=about, description=about, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
+        )
         if name == wanted:
             module = importlib.import_module(f"lull.commands.{name}")
             module.add_arguments(sub)
@@ -107,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         log = cache.root() / "defect.log"
         cache.write_atomic(log, traceback.format_exc())
-        say(f"lull: a defect of the tool: {traceback.format_exc().splitlines()[-1]}\n  where: {log}\n"
-            "  to do: report it with that file")
+        say(
+            f"lull: a defect of the tool: {traceback.format_exc().splitlines()[-1]}\n  where: {log}\n"
+            "  to do: report it with that file"
+        )
         return DEFECT

@@ -127,9 +127,7 @@ class Comparison:
 Key = tuple[str, int, str]  # workload, vcpus, metric
 
 
-def compare(
-    results: Results, baseline: str = BASELINE, confidence: float = stats.CONFIDENCE
-) -> Comparison:
+def compare(results: Results, baseline: str = BASELINE, confidence: float = stats.CONFIDENCE) -> Comparison:
     """Compare each other kernel of ``results`` with ``baseline``, and that with its control.
 
     Raises: ValueError for a value that is NaN or infinite, or a series recorded twice.
@@ -256,9 +254,7 @@ def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: fl
         splits = _splits(m, n)
         # Groups with unlike numbers of repeats are shared out independently of each other.
         counted = sum(
-            _differences(
-                [*a.values, *b.values], splits, exact=a.unit == COUNT_UNIT, confidence=confidence
-            )
+            _differences([*a.values, *b.values], splits, exact=a.unit == COUNT_UNIT, confidence=confidence)
             for a, b in pairs
         )
         chance = _sample(np.add.outer(chance, counted).ravel())
@@ -292,9 +288,7 @@ def _splits(m: int, n: int) -> Bools:
     return np.vstack([real, random.permuted(np.tile(real, (MAX_SPLITS - 1, 1)), axis=1)])
 
 
-def _differences(
-    pooled: Sequence[float], splits: Bools, *, exact: bool, confidence: float
-) -> Counts:
+def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool, confidence: float) -> Counts:
     """1 for each split whose two series differ by the rule of ``stats.effect``, else 0."""
     values = np.asarray(pooled, dtype=np.float64)
     second = splits.astype(np.float64)

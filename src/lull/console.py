@@ -10,7 +10,9 @@ DEADLY = re.compile(
     r"Kernel panic - not syncing: (?P<panic>.*)"
     r"|(?P<oops>Internal error: .*|Unable to handle kernel .*|kernel BUG at .*)"
 )
-OUT_OF_MEMORY = re.compile(r"Out of memory: Killed process \d+ \((?P<name>[^)]*)\)|(?P<system>System is deadlocked on memory)")
+OUT_OF_MEMORY = re.compile(
+    r"Out of memory: Killed process \d+ \((?P<name>[^)]*)\)|(?P<system>System is deadlocked on memory)"
+)
 STALL = re.compile(r"rcu: INFO: .* detected stalls|watchdog: BUG: soft lockup.*")
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 CONTEXT_LINES = 12

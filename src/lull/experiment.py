@@ -63,8 +63,13 @@ def host() -> dict[str, Any]:
                 break
     except OSError:
         pass
-    return {"architecture": platform.machine(), "cpus": len(os.sched_getaffinity(0)), "model": model,
-            "system": platform.platform(terse=True), "python": platform.python_version()}
+    return {
+        "architecture": platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "model": model,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+    }
 
 
 def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
@@ -78,11 +83,17 @@ def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str,
         metrics: dict[str, float] = {k: float(v) for k, v in window.get("metrics", {}).items()}
         if counted:
             metrics |= {k: float(v) for k, v in outcome.counts[window["window"]].items()}
-        found.append({
-            "kernel": kernel, "workload": f"{job.workload.name}{case}", "operations": window["operations"],
-            "unit": window.get("unit", ""), "scale": window.get("scale", ""),
-            "seconds": float(window.get("seconds", 0.0)), "metrics": metrics,
-        })
+        found.append(
+            {
+                "kernel": kernel,
+                "workload": f"{job.workload.name}{case}",
+                "operations": window["operations"],
+                "unit": window.get("unit", ""),
+                "scale": window.get("scale", ""),
+                "seconds": float(window.get("seconds", 0.0)),
+                "metrics": metrics,
+            }
+        )
     return found
 
 
@@ -108,8 +119,9 @@ def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> 
         for job in boot.jobs:
             status = ended.get(boot.name, {}).get(job.number)
             name = f"{job.workload.name} on {job.spec.name if job.spec.settings else boot.label}"
-            states[name].append("held" if status == 0 else "skipped" if status == SKIPPED
-                                else f"exit status {status} in {boot.name}")
+            states[name].append(
+                "held" if status == 0 else "skipped" if status == SKIPPED else f"exit status {status} in {boot.name}"
+            )
     checks = []
     for name, found in states.items():
         bad = [f for f in found if f not in ("held", "skipped")]
@@ -118,14 +130,19 @@ def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> 
     return checks
 
 
-def conduct(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, *, append: str,
-            as_json: bool) -> int:
+def conduct(
+    lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, *, append: str, as_json: bool
+) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
     guests = {image: lab.guest(image, machine, append=append) for image in images}
-    description = {**lab.describe(), "machine": asdict(machine), "append": append,
-                   "metrics": machine_metrics(machine.accel)}
+    description = {
+        **lab.describe(),
+        "machine": asdict(machine),
+        "append": append,
+        "metrics": machine_metrics(machine.accel),
+    }
     key = plan.plan_key(boots, repr(machine), append, *(str(g.image) for g in guests.values()))
     folder = results_folder(out, key)
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,6 +157,7 @@ def conduct(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
         started = time.monotonic()
         with progress.step(f"running {len(boots)} guests, {machine.vcpus} vCPUs") as step:
             for number, boot in enumerate(boots, 1):
+
                 def tell(text: str, number: int = number, boot: plan.Boot = boot) -> None:
                     step.update(f"{number}/{len(boots)} {boot.name}: {job_name(boot, text)}")
 
@@ -186,7 +204,12 @@ def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, co
     limits = {job.number: job.workload.timeout * max(1.0, guest_.machine.vcpus / 4) for job in boot.jobs}
     script = plan.job_script(boot, lab.base.default_policies(), guest.quote)
     outcome = launch_retrying(guest_, script, folder, job_seconds=lambda n: limits.get(n, 60.0), tell=tell, say=say)
-    kept = {"boot": boot.name, "kernel": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status,
-            "measurements": measured(boot, outcome, counted)}
+    kept = {
+        "boot": boot.name,
+        "kernel": outcome.kernel,
+        "attempts": outcome.attempts,
+        "status": outcome.status,
+        "measurements": measured(boot, outcome, counted),
+    }
     cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
     return kept

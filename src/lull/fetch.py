@@ -74,7 +74,8 @@ class Store:
             return found
         if self.offline:
             raise FetchError(
-                f"{name} is not in the cache, and --offline forbids to fetch it", where=str(cache.root()),
+                f"{name} is not in the cache, and --offline forbids to fetch it",
+                where=str(cache.root()),
                 remedy="run './lull fetch' once with a network",
             )
         return None
@@ -100,8 +101,9 @@ class Store:
                 private.download(package, part, self.log)
 
         plain = re.sub(r"[^\w.-]", "_", name)
-        path = cache.make_entry("fetch", f"{plain}-{package.sha256[: cache.KEY_LENGTH]}", make, resume=True,
-                                waiting=waiting)
+        path = cache.make_entry(
+            "fetch", f"{plain}-{package.sha256[: cache.KEY_LENGTH]}", make, resume=True, waiting=waiting
+        )
         return Fetched(package, next(path.glob("*.deb")))
 
     def kernel_source(self, base: Base) -> Fetched:
@@ -119,8 +121,9 @@ class Store:
         """A static busybox for the guest."""
         found = self.have("busybox")
         if not found:
-            fetched = self.one_package(BUSYBOX, self.private_apt(backports()),
-                                       "it is in Debian's main archive for arm64")
+            fetched = self.one_package(
+                BUSYBOX, self.private_apt(backports()), "it is in Debian's main archive for arm64"
+            )
 
             def make(part: Path) -> None:
                 apt.unpack(fetched.path, part, self.log)
@@ -151,7 +154,8 @@ class Store:
         fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) >= qemu.MINIMUM]
         if not fit:
             raise MissingError(
-                f"no archive of this machine has {QEMU_PACKAGE} {qemu.MINIMUM} or newer", where=str(private.home),
+                f"no archive of this machine has {QEMU_PACKAGE} {qemu.MINIMUM} or newer",
+                where=str(private.home),
                 remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
             )
         version = fit[0]

@@ -15,10 +15,56 @@ from lull.toolchain import Toolchain, jobs
 from lull.tree import waiting
 
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
-APPLETS = ["sh", "mount", "umount", "mkdir", "cat", "echo", "ls", "dmesg", "ps", "top", "free", "vi", "grep",
-           "sed", "awk", "head", "tail", "sleep", "kill", "mkswap", "swapon", "swapoff", "stty", "setsid",
-           "cttyhack", "poweroff", "sync", "uname", "nproc", "taskset", "test", "find", "tr", "cut", "wc", "true",
-           "false", "seq", "sysctl", "hexdump", "less", "ln", "rm", "cp", "mv", "env", "clear", "date"]
+APPLETS = [
+    "sh",
+    "mount",
+    "umount",
+    "mkdir",
+    "cat",
+    "echo",
+    "ls",
+    "dmesg",
+    "ps",
+    "top",
+    "free",
+    "vi",
+    "grep",
+    "sed",
+    "awk",
+    "head",
+    "tail",
+    "sleep",
+    "kill",
+    "mkswap",
+    "swapon",
+    "swapoff",
+    "stty",
+    "setsid",
+    "cttyhack",
+    "poweroff",
+    "sync",
+    "uname",
+    "nproc",
+    "taskset",
+    "test",
+    "find",
+    "tr",
+    "cut",
+    "wc",
+    "true",
+    "false",
+    "seq",
+    "sysctl",
+    "hexdump",
+    "less",
+    "ln",
+    "rm",
+    "cp",
+    "mv",
+    "env",
+    "clear",
+    "date",
+]
 FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "root", "etc"]
 
 
@@ -37,7 +83,9 @@ def build_programs(toolchain: Toolchain) -> Path:
 
         def compile_one(source: Path) -> None:
             process.run_logged(
-                [toolchain.gcc, *CFLAGS, "-o", part / source.stem, source], log, error=BuildError,
+                [toolchain.gcc, *CFLAGS, "-o", part / source.stem, source],
+                log,
+                error=BuildError,
                 what=f"guest program {source.name} does not compile",
             )
 
@@ -53,8 +101,9 @@ def gen_init_cpio(tree: Path) -> Path:
     key = cache.key_of_files([source])
 
     def make(part: Path) -> None:
-        process.run_logged(["gcc", "-O2", "-o", part / "gen_init_cpio", source],
-                           part.parent / f"{part.name}.log", error=BuildError)
+        process.run_logged(
+            ["gcc", "-O2", "-o", part / "gen_init_cpio", source], part.parent / f"{part.name}.log", error=BuildError
+        )
 
     return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
 
@@ -62,8 +111,12 @@ def gen_init_cpio(tree: Path) -> Path:
 def listing(programs: Sequence[str]) -> str:
     """The description of the initramfs for gen_init_cpio, whose sources are names in its working folder."""
     lines = [f"dir /{folder} 0755 0 0" for folder in FOLDERS]
-    lines += ["nod /dev/console 0600 0 0 c 5 1", "nod /dev/null 0666 0 0 c 1 3",
-              "file /init init 0755 0 0", "file /bin/busybox busybox 0755 0 0"]
+    lines += [
+        "nod /dev/console 0600 0 0 c 5 1",
+        "nod /dev/null 0666 0 0 c 1 3",
+        "file /init init 0755 0 0",
+        "file /bin/busybox busybox 0755 0 0",
+    ]
     lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS]
     lines += [f"file /lull/bin/{name} programs/{name} 0755 0 0" for name in programs]
     return "\n".join(lines) + "\n"
@@ -74,9 +127,10 @@ def write_cpio(generator: Path, description: str, target: Path) -> None:
     spec = target.with_suffix(".list")
     spec.write_text(description)
     log = target.with_suffix(".log")
-    with open(target, "wb") as out, process.started(
-        [generator, "-t", "0", spec], stdout=out, stderr=open(log, "wb"), cwd=target.parent
-    ) as child:
+    with (
+        open(target, "wb") as out,
+        process.started([generator, "-t", "0", spec], stdout=out, stderr=open(log, "wb"), cwd=target.parent) as child,
+    ):
         status = child.wait()
     if status != 0:
         raise BuildError("the initramfs could not be written", where=str(spec), tail=process.tail(log))
@@ -85,8 +139,9 @@ def write_cpio(generator: Path, description: str, target: Path) -> None:
 def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     """The initramfs without a job."""
     init = paths.GUEST / "init"
-    key = cache.key_of(programs.name, generator.parent.name, *APPLETS, *FOLDERS, init.read_text(),
-                       cache.key_of_files([busybox]))
+    key = cache.key_of(
+        programs.name, generator.parent.name, *APPLETS, *FOLDERS, init.read_text(), cache.key_of_files([busybox])
+    )
 
     def make(part: Path) -> None:
         # gen_init_cpio's list has no quoting: give it relative names in one folder, so that no path has a space.

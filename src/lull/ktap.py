@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from lull.console import TIMESTAMP
 
-RESULT = re.compile(r"^(?P<indent> *)(?P<not>not )?ok (?P<number>\d+) ?(?:- )?(?P<name>[^#]*?)(?: *# ?(?P<directive>.*))?$")
+RESULT = re.compile(
+    r"^(?P<indent> *)(?P<not>not )?ok (?P<number>\d+) ?(?:- )?(?P<name>[^#]*?)(?: *# ?(?P<directive>.*))?$"
+)
 PLAN = re.compile(r"^(?P<indent> *)1\.\.(?P<count>\d+)$")
 SUBTEST = re.compile(r"^ *# Subtest: (?P<name>.*)$")
 

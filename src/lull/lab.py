@@ -97,17 +97,25 @@ class Lab:
 
         def make(part: Path) -> None:
             with progress.step("building the counting plugin"):
-                process.run_logged(["make", "-C", paths.CHECKER, f"OUT={part}"],
-                                   part.parent / f"{part.name}.log", error=BuildError,
-                                   what="the counting plugin does not build")
+                process.run_logged(
+                    ["make", "-C", paths.CHECKER, f"OUT={part}"],
+                    part.parent / f"{part.name}.log",
+                    error=BuildError,
+                    what="the counting plugin does not build",
+                )
 
         return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
 
     def guest(self, kernel: str, machine: Machine, *, append: str = "", count: bool = True) -> Guest:
         """Everything to boot ``kernel`` with."""
         return Guest(
-            self.qemu, machine, self.kernel(kernel).image, self.initramfs, self.generator,
-            self.plugin if count and machine.accel == "tcg" else None, append,
+            self.qemu,
+            machine,
+            self.kernel(kernel).image,
+            self.initramfs,
+            self.generator,
+            self.plugin if count and machine.accel == "tcg" else None,
+            append,
         )
 
     def describe(self) -> dict[str, object]:
@@ -115,8 +123,7 @@ class Lab:
         return {
             "base": self.base.name,
             "linux": self.pristine.version,
-            "source": str(self.user_tree) if self.user_tree
-            else self.store.kernel_source(self.base).package.version,
+            "source": str(self.user_tree) if self.user_tree else self.store.kernel_source(self.base).package.version,
             "qemu": self.qemu.version,
             "compiler": self.toolchain.version,
             "kernels": {name: json.loads((k.path / "build.json").read_text()) for name, k in self._kernels.items()},

@@ -116,8 +116,10 @@ def parse_spec(text: str, base: Base) -> Spec:
     """
     match = re.fullmatch(r"([a-z0-9_.]+)((?:[+-][a-z0-9_]+(?:=[a-z0-9_]+)?)*)", text)
     if not match:
-        raise UsageError(f"'{text}' is not a kernel name",
-                         remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync")
+        raise UsageError(
+            f"'{text}' is not a kernel name",
+            remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync",
+        )
     image, rest = match.groups()
     if image not in base.kernels:
         raise unknown("kernel", image, base.kernels)

@@ -173,9 +173,7 @@ class Done:
     output: str
 
 
-def status_of(
-    argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> Done:
+def status_of(argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
     """Run a short command whose failure the caller explains. Raises MissingError."""
     words = [str(a) for a in argv]
     commands.append(shown(words))

@@ -42,8 +42,12 @@ def probe(program: Path) -> Qemu:
     done = process.status_of([program, "--version"])
     found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
     if done.status != 0 or not found:
-        raise MissingError(f"{program} does not run", where=f"$ {program} --version",
-                           tail=done.output[-500:], remedy="install QEMU 10 or newer")
+        raise MissingError(
+            f"{program} does not run",
+            where=f"$ {program} --version",
+            tail=done.output[-500:],
+            remedy="install QEMU 10 or newer",
+        )
     return Qemu(program, found.group(1))
 
 
@@ -80,7 +84,8 @@ def require(qemu: Qemu) -> Qemu:
     """``qemu`` itself when it is new enough. Raises MissingError."""
     if qemu.major < MINIMUM:
         raise MissingError(
-            f"QEMU {qemu.version} is too old, {MINIMUM} or newer is needed", where=str(qemu.program),
+            f"QEMU {qemu.version} is too old, {MINIMUM} or newer is needed",
+            where=str(qemu.program),
             remedy="unset LULL_QEMU and let the lab fetch one, or install a newer one",
         )
     return qemu
@@ -138,19 +143,36 @@ def command(
     words = [str(qemu.program)]
     kvm = machine.accel == "kvm"
     words += [
-        "-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none",
-        "-machine", "virt,gic-version=3",
-        "-accel", "kvm" if kvm else "tcg,thread=multi",
-        "-cpu", "host" if kvm else machine.cpu,
-        "-smp", str(machine.vcpus),
-        "-m", f"{machine.memory_mib}M",
-        "-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
-        "-chardev", f"file,id=results,path={escape(results)}",
-        "-serial", "chardev:console",
-        "-serial", "chardev:results",
-        "-kernel", str(kernel),
-        "-initrd", str(initrd),
-        "-append", append,
+        "-nodefaults",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-machine",
+        "virt,gic-version=3",
+        "-accel",
+        "kvm" if kvm else "tcg,thread=multi",
+        "-cpu",
+        "host" if kvm else machine.cpu,
+        "-smp",
+        str(machine.vcpus),
+        "-m",
+        f"{machine.memory_mib}M",
+        "-chardev",
+        console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
+        "-chardev",
+        f"file,id=results,path={escape(results)}",
+        "-serial",
+        "chardev:console",
+        "-serial",
+        "chardev:results",
+        "-kernel",
+        str(kernel),
+        "-initrd",
+        str(initrd),
+        "-append",
+        append,
     ]
     if plugin:
         words += ["-plugin", plugin]

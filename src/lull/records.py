@@ -81,8 +81,4 @@ class Results:
 
     def find(self, **wanted: object) -> Iterable[Record]:
         """The records whose fields equal all of ``wanted``."""
-        return (
-            r
-            for r in self.records
-            if all(getattr(r, key) == value for key, value in wanted.items())
-        )
+        return (r for r in self.records if all(getattr(r, key) == value for key, value in wanted.items()))

@@ -90,8 +90,9 @@ class Follower:
         tell: told what the guest is doing.
     """
 
-    def __init__(self, path: Path, boot_seconds: float, job_seconds: Callable[[int], float],
-                 tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, boot_seconds: float, job_seconds: Callable[[int], float], tell: Callable[[str], None]
+    ) -> None:
         self.path = path
         self.handle: BinaryIO | None = None
         self.pending = b""
@@ -108,7 +109,7 @@ class Follower:
         if self.handle is None:
             if not self.path.exists():
                 return
-            self.handle = open(self.path, "rb")
+            self.handle = open(self.path, "rb")  # noqa: SIM115 (open until the boot ends)
         data = self.handle.read()
         self.read += len(data)
         if self.read > MAX_RESULTS:
@@ -130,8 +131,9 @@ class Follower:
                         raise TypeError(f"{needed} is {message[needed]!r}")
                 self.outcome.windows.append(message)
         except (ValueError, KeyError, TypeError) as error:
-            raise GuestGarbage(f"the guest broke its protocol: {error!r} in {raw[:200]!r}",
-                               where=str(self.path)) from error
+            raise GuestGarbage(
+                f"the guest broke its protocol: {error!r} in {raw[:200]!r}", where=str(self.path)
+            ) from error
 
     def event(self, message: dict[str, Any]) -> None:
         """A life sign of init."""
@@ -168,8 +170,13 @@ def plugin_option(plugin: Path, out: Path) -> str:
 
 
 def launch(
-    guest_: Guest, job: str, folder: Path, *, job_seconds: Callable[[int], float],
-    tell: Callable[[str], None] = lambda text: None, interactive: bool = False,
+    guest_: Guest,
+    job: str,
+    folder: Path,
+    *,
+    job_seconds: Callable[[int], float],
+    tell: Callable[[str], None] = lambda text: None,
+    interactive: bool = False,
 ) -> Outcome:
     """Boot once and follow the guest to its end.
 
@@ -188,8 +195,13 @@ def launch(
     initrd = folder / "initrd.cpio"
     guest.add_job(guest_.initramfs, guest_.generator, job, initrd)
     words = command(
-        guest_.qemu, guest_.machine, kernel=guest_.image, initrd=initrd, append=guest_.parameters(),
-        results=results, plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
+        guest_.qemu,
+        guest_.machine,
+        kernel=guest_.image,
+        initrd=initrd,
+        append=guest_.parameters(),
+        results=results,
+        plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
         console=STDIO if interactive else str(log),
     )
     cache.write_atomic(folder / "command.txt", process.shown(words) + "\n")
@@ -219,10 +231,18 @@ def hang(follower: Follower, log: Path) -> LullError:
     """The error for a guest that passed its deadline."""
     verdict = console.judge(process.tail(log, 2000))
     if not follower.ready:
-        return Stall("the guest did not reach user space in time", where=str(log), tail=verdict.excerpt,
-                     remedy="on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster")
-    return GuestHang(f"the guest hung: {follower.doing} did not end in time", where=str(log), tail=verdict.excerpt,
-                     remedy="the console log shows what it said last")
+        return Stall(
+            "the guest did not reach user space in time",
+            where=str(log),
+            tail=verdict.excerpt,
+            remedy="on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster",
+        )
+    return GuestHang(
+        f"the guest hung: {follower.doing} did not end in time",
+        where=str(log),
+        tail=verdict.excerpt,
+        remedy="the console log shows what it said last",
+    )
 
 
 def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> LullError:
@@ -230,15 +250,24 @@ def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> Lul
     verdict = console.judge(process.tail(log, 2000))
     where = str(log)
     if verdict.kind == "panic":
-        return GuestPanic(f"the guest kernel panicked: {verdict.detail}", where=where, tail=verdict.excerpt,
-                          remedy=f"it was {follower.doing}; the whole console is in the log")
+        return GuestPanic(
+            f"the guest kernel panicked: {verdict.detail}",
+            where=where,
+            tail=verdict.excerpt,
+            remedy=f"it was {follower.doing}; the whole console is in the log",
+        )
     if verdict.kind == "oom":
-        return GuestPanic(f"the guest ran out of memory: {verdict.detail}", where=where, tail=verdict.excerpt,
-                          remedy="give it more with --memory, or make the workload smaller")
+        return GuestPanic(
+            f"the guest ran out of memory: {verdict.detail}",
+            where=where,
+            tail=verdict.excerpt,
+            remedy="give it more with --memory, or make the workload smaller",
+        )
     if status != 0:
         return LullError(f"QEMU failed with status {status}", where=str(errors), tail=process.tail(errors))
-    return GuestGarbage(f"the guest powered off while {follower.doing}, without a report", where=where,
-                        tail=verdict.excerpt)
+    return GuestGarbage(
+        f"the guest powered off while {follower.doing}, without a report", where=where, tail=verdict.excerpt
+    )
 
 
 def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
@@ -257,8 +286,15 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
     return totals
 
 
-def launch_retrying(guest_: Guest, job: str, folder: Path, *, job_seconds: Callable[[int], float],
-                    tell: Callable[[str], None], say: Callable[[str], None]) -> Outcome:
+def launch_retrying(
+    guest_: Guest,
+    job: str,
+    folder: Path,
+    *,
+    job_seconds: Callable[[int], float],
+    tell: Callable[[str], None],
+    say: Callable[[str], None],
+) -> Outcome:
     """``launch``, again up to ATTEMPTS times when the guest stalls before user space; each stall is said."""
     for attempt in range(1, ATTEMPTS + 1):
         try:

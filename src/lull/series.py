@@ -21,8 +21,18 @@ from lull.tree import Tree, apply_feature
 
 TRAILER = "Lull-feature"
 BASE_TAG = "lull-base"
-IDENTITY = ["-c", "user.name=Lull", "-c", "user.email=lull@localhost", "-c", "commit.gpgsign=false",
-            "-c", "core.autocrlf=false", "-c", "gc.auto=0"]
+IDENTITY = [
+    "-c",
+    "user.name=Lull",
+    "-c",
+    "user.email=lull@localhost",
+    "-c",
+    "commit.gpgsign=false",
+    "-c",
+    "core.autocrlf=false",
+    "-c",
+    "gc.auto=0",
+]
 
 
 @dataclass(frozen=True)
@@ -114,14 +124,20 @@ def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
     for commit in commits(tree):
         where = f"commit {commit.hash[:12]} '{commit.subject}'"
         if not commit.feature:
-            raise UsageError(f"{where} names no feature",
-                             remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)")
+            raise UsageError(
+                f"{where} names no feature",
+                remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
+            )
         if commit.feature not in base.features:
-            raise UsageError(f"{where} names feature '{commit.feature}', which base {base.name} does not have",
-                             remedy=f"known: {', '.join(base.features)}; a new one gets an entry in its TOML file first")
+            raise UsageError(
+                f"{where} names feature '{commit.feature}', which base {base.name} does not have",
+                remedy=f"known: {', '.join(base.features)}; a new one gets an entry in its TOML file first",
+            )
         if commit.feature in found and commit.feature != last:
-            raise UsageError(f"{where}: the commits of feature {commit.feature} do not stand together",
-                             remedy="reorder them with git rebase -i")
+            raise UsageError(
+                f"{where}: the commits of feature {commit.feature} do not stand together",
+                remedy="reorder them with git rebase -i",
+            )
         found.setdefault(commit.feature, []).append(commit)
         last = commit.feature
     return found
@@ -129,8 +145,11 @@ def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
 
 def stable_diff(text: str) -> str:
     """A diff without what changes for no reason: git's own headers, and the function names it guesses."""
-    lines = [re.sub(r"^(@@ .*? @@).*", r"\1", line) for line in text.splitlines(keepends=True)
-             if not line.startswith(("index ", "diff --git "))]
+    lines = [
+        re.sub(r"^(@@ .*? @@).*", r"\1", line)
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(("index ", "diff --git "))
+    ]
     return "".join(lines)
 
 

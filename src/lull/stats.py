@@ -166,9 +166,7 @@ def effect(
     if ratio:
         shift, found = hodges_lehmann(np.log(x).tolist(), np.log(y).tolist(), confidence)
         estimate = math.exp(shift)
-        interval = Interval(
-            math.exp(found.low), math.exp(found.high), found.coverage, found.reached
-        )
+        interval = Interval(math.exp(found.low), math.exp(found.high), found.coverage, found.reached)
     else:
         estimate, interval = hodges_lehmann(baseline, other, confidence)
     p = mann_whitney(baseline, other) if test else None
@@ -181,9 +179,7 @@ def critical_pairs(m: int, n: int, confidence: float = CONFIDENCE) -> int:
     The rank form of ``effect``: its interval lies above no change exactly then. m n + 1
     (never) when there are too few repeats.
     """
-    found = _between(
-        np.arange(1, m * n + 1, dtype=np.float64), lambda k: 2 * _u_below(m, n)[k - 1], confidence
-    )
+    found = _between(np.arange(1, m * n + 1, dtype=np.float64), lambda k: 2 * _u_below(m, n)[k - 1], confidence)
     return int(found.high) if found.reached else m * n + 1
 
 
@@ -274,9 +270,7 @@ def _between(ordered: Floats, missed: Callable[[int], float], confidence: float)
     k, last = 1, (ordered.size + 1) // 2
     while k < last and missed(k + 1) <= allowed:
         k += 1
-    return Interval(
-        float(ordered[k - 1]), float(ordered[-k]), max(0.0, 1 - missed(k)), missed(k) <= allowed
-    )
+    return Interval(float(ordered[k - 1]), float(ordered[-k]), max(0.0, 1 - missed(k)), missed(k) <= allowed)
 
 
 @lru_cache(maxsize=64)

@@ -72,9 +72,7 @@ def show(
     _say(console, how_to_read(comparison), style="dim")
 
 
-def markdown(
-    results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS
-) -> str:
+def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
     """The same as ``show`` as Markdown, for the README and the documents."""
     parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
     parts += [grid_markdown(grid) for grid in grids(comparison, metrics, width=None)]
@@ -111,16 +109,10 @@ def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
         pairs["vcpus"] = vcpus.pop()
     if len(repeats) == 1:
         pairs["repeats"] = repeats.pop()
-    return [
-        (name, str(value))
-        for name, value in pairs.items()
-        if isinstance(value, str | int | float) and value != ""
-    ]
+    return [(name, str(value)) for name, value in pairs.items() if isinstance(value, str | int | float) and value != ""]
 
 
-def grids(
-    comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: int | None = WIDTH
-) -> list[Grid]:
+def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: int | None = WIDTH) -> list[Grid]:
     """A table per metric that was measured, in the order of ``metrics``.
 
     Kernels that do not fit side by side in ``width`` characters (None: all do) go to a table of
@@ -170,9 +162,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], labels:
     """A Markdown table: the first ``labels`` columns set to the left, the others to the right."""
     rule = ["---" if place < labels else "---:" for place in range(len(header))]
     lines = [header, rule, *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def checks_grid(checks: Sequence[Check]) -> Grid:
@@ -255,9 +245,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
     return Grid(title, tuple(header), tuple(body), 1 + len(extra), tuple(notes))
 
 
-def _mean_lines(
-    means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequence[str]
-) -> list[tuple[str, ...]]:
+def _mean_lines(means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequence[str]) -> list[tuple[str, ...]]:
     lines = []
     for vcpus in dict.fromkeys(mean.vcpus for mean in means):
         of_kernel = {mean.kernel: mean for mean in means if mean.vcpus == vcpus}

@@ -53,9 +53,7 @@ def find() -> Toolchain:
     """The compiler to use. Raises MissingError."""
     prefix = "" if host_is_arm64() else TRIPLET
     if not shutil.which(f"{prefix}gcc"):
-        raise MissingError(
-            f"no arm64 compiler ({prefix}gcc)", remedy="'./lull doctor' names the package"
-        )
+        raise MissingError(f"no arm64 compiler ({prefix}gcc)", remedy="'./lull doctor' names the package")
     version = process.output_of([f"{prefix}gcc", "--version"]).splitlines()[0]
     return Toolchain(prefix, version, shutil.which("ccache") is not None)
 

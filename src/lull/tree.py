@@ -40,12 +40,18 @@ def kernel_version(path: Path) -> str:
     try:
         text = (path / "Makefile").read_text(errors="replace")
     except OSError as error:
-        raise UsageError(f"not a kernel source tree: {error.strerror}", where=str(path / "Makefile"),
-                         remedy="name the top folder of an unpacked 6.12 source") from error
+        raise UsageError(
+            f"not a kernel source tree: {error.strerror}",
+            where=str(path / "Makefile"),
+            remedy="name the top folder of an unpacked 6.12 source",
+        ) from error
     fields = dict(re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)", text))
     if len(fields) != 3:
-        raise UsageError("not a kernel source tree: its Makefile names no version", where=str(path),
-                         remedy="name the top folder of an unpacked 6.12 source")
+        raise UsageError(
+            "not a kernel source tree: its Makefile names no version",
+            where=str(path),
+            remedy="name the top folder of an unpacked 6.12 source",
+        )
     return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
 
 
@@ -68,8 +74,7 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
         with progress.step(f"unpacking {base.package}"):
             log = part.parent / f"{part.name}.log"
             process.run_logged(["dpkg-deb", "-x", tarball_deb, part / "deb"], log)
-            process.run_logged(["tar", "-xf", part / "deb" / base.tarball, "-C", part,
-                                "--strip-components=1"], log)
+            process.run_logged(["tar", "-xf", part / "deb" / base.tarball, "-C", part, "--strip-components=1"], log)
             shutil.rmtree(part / "deb")
             make_read_only(part)
 
@@ -96,7 +101,8 @@ def of_user(path: Path, base: Base) -> Tree:
     version = kernel_version(path)
     if not version.startswith(f"{base.series}."):
         raise UsageError(
-            f"the tree is Linux {version}, the features here are for {base.series}", where=str(path),
+            f"the tree is Linux {version}, the features here are for {base.series}",
+            where=str(path),
             remedy=f"name a {base.series} tree",
         )
     parts: list[str] = []
@@ -150,8 +156,19 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
     """
     if feature.hooks:
         done = process.status_of(
-            ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward",
-             "--reject-file=-", "-d", tree, "-i", feature.hooks]
+            [
+                "patch",
+                "-p1",
+                "--fuzz=0",
+                "--no-backup-if-mismatch",
+                "--batch",
+                "--forward",
+                "--reject-file=-",
+                "-d",
+                tree,
+                "-i",
+                feature.hooks,
+            ]
         )
         with open(log, "a") as out:
             out.write(done.output)

@@ -23,10 +23,13 @@ def exact_counting(results: Results) -> list[Check]:
         for counted in results.find(kernel=expected.kernel, workload=expected.workload, metric=name):
             pairs = list(zip(expected.values, counted.values, strict=True))
             held = all(c == e if kind == "expect" else c >= e for e, c in pairs)
-            checks.append(Check(
-                f"counting: {name} in {expected.workload} on {expected.kernel}", "held" if held else "failed",
-                "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs)),
-            ))
+            checks.append(
+                Check(
+                    f"counting: {name} in {expected.workload} on {expected.kernel}",
+                    "held" if held else "failed",
+                    "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs)),
+                )
+            )
     return checks
 
 
@@ -50,4 +53,6 @@ def show(results: Results, folder: Path) -> None:
     tables.show(console, results, compare.compare(results))
     console.print()
     tables.show_grid(console, tables.checks_grid(results.checks))
-    console.print(f"\nresults: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True)
+    console.print(
+        f"\nresults: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True
+    )

@@ -91,9 +91,7 @@ def check(results: Results) -> list[Check]:
     return found
 
 
-def _policy(
-    name: str, policy: str, records: Mapping[str, Record], rest: tuple[int, int] | None
-) -> Check:
+def _policy(name: str, policy: str, records: Mapping[str, Record], rest: tuple[int, int] | None) -> Check:
     repeats = _repeats(records, (*COUNTERS, *COUNTS))
     if isinstance(repeats, str):
         return Check(name, "skipped", repeats)
@@ -134,9 +132,7 @@ def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
     return found
 
 
-def _stock(
-    name: str, kernels: Mapping[str, Mapping[str, Record]], rest: tuple[int, int] | None
-) -> Check:
+def _stock(name: str, kernels: Mapping[str, Mapping[str, Record]], rest: tuple[int, int] | None) -> Check:
     """Stock has no counters: it must flush as often as ``nosync`` does, and wait as seldom."""
     repeats = _repeats(kernels[STOCK], COUNTS)
     like = _repeats(kernels.get("lull+young=nosync", {}), (*COUNTERS, *COUNTS))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,20 +13,19 @@ import pytest
 
 
 @pytest.mark.guest
-def test_segments_count_every_instruction(build: Callable[[str], Path], qemu: str, tmp_path: Path) -> None:
+def test_segments_count_every_instruction(
+    build: Callable[[str], Path], qemu: str, stock_image: Path, tmp_path: Path
+) -> None:
     """Two copies of the plugin in one boot, adding in segments and at each instruction, agree.
 
     The kernel finds no root file system and panics, which ends QEMU: two hundred million instructions,
     with faults, interrupts, device memory, self-modifying code and four vCPUs.
     """
-    image = os.environ.get("LULL_IMAGE")
-    if not image:
-        pytest.skip("LULL_IMAGE does not name an arm64 kernel Image")
     plugin = build("lull.so")
     command = [
         qemu, "-M", "virt,gic-version=3", "-cpu", "max", "-smp", "4", "-m", "512", "-nic", "none",
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
-        "-kernel", image, "-append", "console=ttyAMA0 panic=-1",
+        "-kernel", str(stock_image), "-append", "console=ttyAMA0 panic=-1",
     ]  # fmt: skip
     outs = []
     for mode in ("segment", "each"):

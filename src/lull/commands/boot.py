@@ -27,8 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
     parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
-    parser.epilog = ("The guest has busybox, and Lull's programs in /lull/bin. Ctrl-A X ends QEMU.\n"
-                     "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young")
+    parser.epilog = (
+        "The guest has busybox, and Lull's programs in /lull/bin. Ctrl-A X ends QEMU.\n"
+        "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young"
+    )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:

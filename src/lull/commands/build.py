@@ -14,8 +14,13 @@ from lull.progress import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull build``."""
-    parser.add_argument("--kernel", metavar="K", action="append", default=[],
-                        help="a kernel of the base: stock, lull, kunit (default: stock and lull); repeatable")
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="a kernel of the base: stock, lull, kunit (default: stock and lull); repeatable",
+    )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
@@ -28,13 +33,19 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         for name in names:
             kind = lab.base.kernels[name]
             features = "+".join(f.name for f in lab.base.features_of(name)) or "nothing"
-            say(f"would build {name}: base {lab.base.name}, {features} applied, configuration "
-                f"{' '.join(str(f) for f in kind.fragments)}, in {cache.root()}/build")
+            say(
+                f"would build {name}: base {lab.base.name}, {features} applied, configuration "
+                f"{' '.join(str(f) for f in kind.fragments)}, in {cache.root()}/build"
+            )
         return 0
     built = {name: lab.kernel(name) for name in names}
     if arguments.json:
-        print(json.dumps({n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)}
-                          for n, k in built.items()}, indent=1))
+        print(
+            json.dumps(
+                {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()},
+                indent=1,
+            )
+        )
     else:
         print("\n".join(f"{name:8} {kernel.image}" for name, kernel in built.items()))
     return 0

@@ -73,22 +73,43 @@ def examine(lab: Lab) -> list[Finding]:
     else:
         private = lab.store.known("qemu")
         have = f"{machine.version} is too old" if machine else "none installed"
-        findings.append(Finding("QEMU", "ok" if private else "note", f"{have}; a private copy is "
-                        + (f"in the cache ({private.package.version})" if private else "fetched by the first run")))
+        findings.append(
+            Finding(
+                "QEMU",
+                "ok" if private else "note",
+                f"{have}; a private copy is "
+                + (f"in the cache ({private.package.version})" if private else "fetched by the first run"),
+            )
+        )
     source = lab.store.known(lab.base.package)
-    findings.append(Finding(lab.base.package, "ok" if source else "note",
-                            source.package.version if source else "fetched by the first run"))
+    findings.append(
+        Finding(
+            lab.base.package,
+            "ok" if source else "note",
+            source.package.version if source else "fetched by the first run",
+        )
+    )
     if not shutil.which("apt-get"):
         findings.append(Finding("apt", "note", "this host has none: name a kernel tree with --tree PATH"))
     else:
         findings.append(Finding("apt", "ok", f"release {apt.codename() or 'unknown'}; read, never written"))
-    findings.append(Finding("ccache", "ok" if shutil.which("ccache") else "note",
-                            "used for kernel builds" if shutil.which("ccache") else "not installed; optional"))
+    findings.append(
+        Finding(
+            "ccache",
+            "ok" if shutil.which("ccache") else "note",
+            "used for kernel builds" if shutil.which("ccache") else "not installed; optional",
+        )
+    )
     root = cache.root()
     probe = next(p for p in [root, *root.parents] if p.exists())
     free = shutil.disk_usage(probe).free / 2**30
-    findings.append(Finding("cache", "ok" if free >= NEED_GIB else "missing",
-                            f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}"))
+    findings.append(
+        Finding(
+            "cache",
+            "ok" if free >= NEED_GIB else "missing",
+            f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}",
+        )
+    )
     findings.append(Finding("cpus", "ok", f"{len(os.sched_getaffinity(0))} for builds and emulation"))
     for accel in ("tcg", "kvm"):
         usable = accel == "tcg" or toolchain.kvm_usable()

@@ -21,8 +21,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     lab.refresh = not arguments.keep
     base = lab.base
     if arguments.dry_run:
-        say(f"would fetch {base.package}, busybox-static for arm64, and QEMU if the machine has none of 10 or newer, "
-            f"into {cache.root()}")
+        say(
+            f"would fetch {base.package}, busybox-static for arm64, and QEMU if the machine has none of 10 or newer, "
+            f"into {cache.root()}"
+        )
         return 0
     if not lab.user_tree:
         lab.store.kernel_source(base)
@@ -30,8 +32,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     qemu = lab.store.qemu()
     lab.store.refresh = False
     source = str(lab.user_tree) if lab.user_tree else lab.store.kernel_source(base).package.version
-    found = {"source": source, "linux": lab.pristine.version, "busybox": str(busybox), "qemu": qemu.version,
-             "cache": str(cache.root())}
+    found = {
+        "source": source,
+        "linux": lab.pristine.version,
+        "busybox": str(busybox),
+        "qemu": qemu.version,
+        "cache": str(cache.root()),
+    }
     if arguments.json:
         print(json.dumps(found, indent=1))
     else:

@@ -15,18 +15,32 @@ from lull.qemu import Machine
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull run``."""
-    parser.add_argument("--kernel", metavar="K", action="append", default=[],
-                        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE (default: stock, lull, and lull under the "
-                        "policies a workload names); repeatable")
-    parser.add_argument("--workload", metavar="W", action="append", default=[],
-                        help="a workload of guest/workloads.toml (default: those marked so); repeatable")
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE (default: stock, lull, and lull under the "
+        "policies a workload names); repeatable",
+    )
+    parser.add_argument(
+        "--workload",
+        metavar="W",
+        action="append",
+        default=[],
+        help="a workload of guest/workloads.toml (default: those marked so); repeatable",
+    )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
     parser.add_argument("--repeat", metavar="N", type=int, default=3, help="boots of each kernel (default: 3)")
     parser.add_argument("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
     parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
-    parser.add_argument("--accel", choices=("tcg", "kvm"), default="tcg",
-                        help="kvm (arm64 hosts) gives real seconds but counts nothing (default: tcg)")
+    parser.add_argument(
+        "--accel",
+        choices=("tcg", "kvm"),
+        default="tcg",
+        help="kvm (arm64 hosts) gives real seconds but counts nothing (default: tcg)",
+    )
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
 
 
@@ -38,12 +52,22 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)
     if arguments.dry_run:
         if arguments.json:
-            print(json.dumps([{"boot": b.name, "image": b.image,
-                               "jobs": [f"{j.spec.name} {j.workload.name}" for j in b.jobs]} for b in boots], indent=1))
+            print(
+                json.dumps(
+                    [
+                        {"boot": b.name, "image": b.image, "jobs": [f"{j.spec.name} {j.workload.name}" for j in b.jobs]}
+                        for b in boots
+                    ],
+                    indent=1,
+                )
+            )
         else:
             for boot in boots:
-                say(f"would boot {boot.image:6} ({boot.name}): "
-                    + ", ".join(f"{j.workload.name}" + (f" [{j.spec.name}]" if j.spec.settings else "")
-                                for j in boot.jobs))
+                say(
+                    f"would boot {boot.image:6} ({boot.name}): "
+                    + ", ".join(
+                        f"{j.workload.name}" + (f" [{j.spec.name}]" if j.spec.settings else "") for j in boot.jobs
+                    )
+                )
         return 0
     return experiment.conduct(lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json)

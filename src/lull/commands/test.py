@@ -15,8 +15,11 @@ from lull.progress import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull test``."""
-    parser.add_argument("--fast", action="store_true",
-                        help="lint, types, host tests, the plugin and the fake kernel: no real kernel is built")
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="lint, types, host tests, the plugin and the fake kernel: no real kernel is built",
+    )
     parser.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="passed to pytest, e.g. -- -k young")
 
 

@@ -21,8 +21,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
     features = list(lab.base.features.values())
     if arguments.dry_run:
-        say(f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for "
-            + ", ".join(f.name for f in features))
+        say(
+            f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for "
+            + ", ".join(f.name for f in features)
+        )
         return 0
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
     print(arguments.dir)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Real kernels: built from the package, booted, counted, tested by KUnit. Minutes; uses the real cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import REAL_CACHE, REPOSITORY, Tool
+from lull import ktap
+from lull.lab import Lab
+from lull.qemu import Machine
+from lull.runner import launch_retrying
+
+pytestmark = pytest.mark.guest
+OFFLINE = bool(os.environ.get("LULL_TEST_OFFLINE"))
+
+
+@pytest.fixture(autouse=True)
+def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    """Kernels are built into, and taken from, the user's cache."""
+    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """The lab as the commands have it."""
+    return Lab(offline=OFFLINE)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Tool:
+    """The tool over the real cache."""
+    environment = {**os.environ, "LULL_CACHE": str(REAL_CACHE), "PYTHONPATH": str(REPOSITORY / "src")}
+    return Tool(REAL_CACHE, tmp_path, environment)
+
+
+def test_default_run_once(real: Tool, tmp_path: Path) -> None:
+    """The main job with one repeat: every workload verifies itself on both kernels, every count that must hold does."""
+    out = tmp_path / "out"
+    done = real("run", "--repeat", "1", "--out", str(out), timeout=2400)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    results = json.loads((out / "results.json").read_text())
+    verdicts = {c["name"]: c["verdict"] for c in results["checks"]}
+    assert "failed" not in verdicts.values()
+    for name in ("young: none", "young: nosync", "young: sync", "young: auto"):
+        assert verdicts[name] == "held"
+    counting = [name for name in verdicts if name.startswith("counting:")]
+    assert len(counting) >= 6
+    skipped = [n for n, v in verdicts.items() if v == "skipped" and n.startswith("verified")]
+    assert not skipped, f"the lab's own kernels must run every workload: {skipped}"
+
+
+def test_kunit(lab: Lab, tmp_path: Path) -> None:
+    """Lull's KUnit suites on the kunit kernel: all planned cases ran, none failed, none skipped."""
+    guest = lab.guest("kunit", Machine(), append="kunit.filter_glob=lull*", count=False)
+    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
+    launch_retrying(guest, "true\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    cases = ktap.parse((tmp_path / "boot/console.log").read_text(errors="replace"))
+    assert {c.suite for c in cases} >= {"lull_young"}
+    assert [c for c in cases if c.verdict != "ok"] == []
+    assert len(cases) >= 5
+
+
+def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:
+    """The guest's exit code is the tool's, its output is on standard output, policies are set."""
+    script = "cat /sys/kernel/mm/lull/young; exit 7"
+    done = real("boot", "--kernel", "lull+young=none", "--vcpus", "2", "--", "sh", "-c", script, timeout=300)
+    assert done.returncode == 7, done.stderr
+    assert "[none]" in done.stdout
+
+
+def test_boot_parameter(real: Tool) -> None:
+    """lull_young= on the kernel's command line; an unknown policy leaves the default."""
+    show = ["--vcpus", "1", "--", "cat", "/sys/kernel/mm/lull/young"]
+    assert "[sync]" in real("boot", "--append", "lull_young=sync", *show, timeout=300).stdout
+    assert "[auto]" in real("boot", "--append", "lull_young=often", *show, timeout=300).stdout
+
+
+def test_a_real_panic_is_told(real: Tool) -> None:
+    """sysrq c: exit 4 and the kernel's own words."""
+    crash = "echo 1 > /proc/sys/kernel/sysrq; echo c > /proc/sysrq-trigger || kill -SEGV 1; sleep 30"
+    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "sh", "-c", crash,
+                timeout=300)
+    assert done.returncode == 4, done.stderr
+    assert "panic" in done.stderr
+
+
+def test_sixteen_vcpus(real: Tool, tmp_path: Path) -> None:
+    """More vCPUs than host CPUs: boots (stalls are retried) and counts."""
+    done = real("run", "--kernel", "stock", "--workload", "exact", "--vcpus", "16", "--repeat", "1", "--out",
+                str(tmp_path / "out"), timeout=900)
+    assert done.returncode == 0, done.stderr
+
+
+def test_production_images_carry_no_marker(lab: Lab) -> None:
+    """No HINT #112 to #119 in stock's and Lull's images: markers belong to guest programs and the lab kernel."""
+    markers = {0xD503201F | number << 5 for number in range(112, 120)}
+    for name in ("stock", "lull"):
+        data = lab.kernel(name).image.read_bytes()
+        words = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
+        assert not markers & set(words), name
+
+
+def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
+    """checkpatch.pl --strict on every file and hook of every feature."""
+    tree = lab.pristine.path
+    for feature in lab.base.features.values():
+        files = [feature.folder / "files" / f for f in feature.files()]
+        done = subprocess.run(
+            [tree / "scripts/checkpatch.pl", "--strict", "--no-tree", "--no-summary", "--terse", "--ignore",
+             "FILE_PATH_CHANGES", "-f", *files], capture_output=True, text=True, cwd=tree)
+        assert done.returncode == 0, done.stdout

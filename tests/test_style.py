@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Form: formatted, linted, typed, licensed, and free of what must not be in a repository."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+
+def tracked() -> list[Path]:
+    """The files git tracks; every file below when this is no checkout."""
+    done = subprocess.run(["git", "-C", REPOSITORY, "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout:
+        return [REPOSITORY / name for name in done.stdout.split("\0") if name]
+    return [p for p in REPOSITORY.rglob("*") if p.is_file() and ".git" not in p.parts]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    ids=["lint", "format", "types"],
+)
+def test_python_is_clean(words: list[str], tmp_path: Path) -> None:
+    """ruff and mypy strict, as pyproject.toml configures them."""
+    extra = [] if "format" in words else ["--cache-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", *words, *extra], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_file_has_its_licence() -> None:
+    """An SPDX line near the top of every file that can hold one."""
+    bare = [
+        str(path.relative_to(REPOSITORY))
+        for path in tracked()
+        if path.exists()
+        and path.suffix not in (".patch", ".svg", ".log", ".json", ".jsonl", ".png")
+        and path.name != "LICENSE"
+        and "SPDX-License-Identifier: GPL-2.0" not in path.read_text(errors="replace")[:600]
+    ]
+    assert not bare
+
+
+def test_no_host_names_of_registries() -> None:
+    """Mirrors come from the machine's configuration, never from here."""
+    pattern = re.compile(
+        r"(deb|ftp|security|snapshot)\.debian\.org|pypi\.org|pythonhosted|files\.python", re.IGNORECASE
+    )
+    guilty = [
+        str(p)
+        for p in tracked()
+        if p.exists() and p != Path(__file__) and pattern.search(p.read_text(errors="replace"))
+    ]
+    assert not guilty
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shell_scripts() -> None:
+    """The launcher, the guest's init and CI."""
+    scripts = [REPOSITORY / name for name in ("lull", "guest/init", ".ci/run")]
+    done = subprocess.run(["shellcheck", "-x", *scripts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
