@@ -7,20 +7,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support import FAKE, REAL_CACHE, REPOSITORY, Tool, real_qemu
 
-from lull import cache, process, qemu
-from lull.fetch import Store
+from lull import process
 from lull.lab import Lab
-
-REPOSITORY = Path(__file__).resolve().parents[1]
-FAKE = REPOSITORY / "tests/fake"
-REAL_CACHE = cache.root()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,56 +29,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("LULL_CACHE", str(folder))
     process.commands.clear()
     return folder
-
-
-def real_qemu() -> qemu.Qemu:
-    """The QEMU the lab would use here: the machine's, or the private copy of the real cache."""
-    machine = qemu.of_machine()
-    if machine and machine.major >= qemu.MINIMUM:
-        return machine
-    store = Store(offline=True)
-    store.index = REAL_CACHE / "fetched.json"
-    found = store.known("qemu")
-    if found is None:
-        pytest.skip("no QEMU of 10 or newer here ('./lull fetch' brings one)")
-    return qemu.probe(found.path / qemu.PROGRAM)
-
-
-@dataclass
-class Tool:
-    """Runs the tool as a user does: another process, its own cache, the fake base."""
-
-    cache: Path
-    cwd: Path
-    environment: dict[str, str]
-
-    def command(self, *words: str) -> list[str]:
-        """The command line."""
-        return [sys.executable, "-m", "lull", *words]
-
-    def __call__(self, *words: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
-        return subprocess.run(
-            self.command(*words),
-            cwd=self.cwd,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start it."""
-        return subprocess.Popen(
-            self.command(*words),
-            cwd=self.cwd,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-        )
 
 
 @pytest.fixture

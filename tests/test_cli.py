@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, Tool
+from support import REPOSITORY, Tool
 
 from lull.cli import COMMANDS
 from lull.errors import EXIT_CODES

@@ -15,7 +15,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from conftest import FAKE, Tool
+from support import FAKE, Tool
 
 pytestmark = pytest.mark.qemu
 Fake = Callable[..., CompletedProcess[str]]

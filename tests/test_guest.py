@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import REAL_CACHE, REPOSITORY, Tool
 
-from conftest import REAL_CACHE, REPOSITORY, Tool
 from lull import ktap
 from lull.lab import Lab
 from lull.qemu import Machine
@@ -85,16 +85,40 @@ def test_boot_parameter(real: Tool) -> None:
 def test_a_real_panic_is_told(real: Tool) -> None:
     """sysrq c: exit 4 and the kernel's own words."""
     crash = "echo 1 > /proc/sys/kernel/sysrq; echo c > /proc/sysrq-trigger || kill -SEGV 1; sleep 30"
-    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "sh", "-c", crash,
-                timeout=300)
+    done = real(
+        "boot",
+        "--kernel",
+        "stock",
+        "--vcpus",
+        "1",
+        "--append",
+        "rdinit=/bin/false",
+        "--",
+        "sh",
+        "-c",
+        crash,
+        timeout=300,
+    )
     assert done.returncode == 4, done.stderr
     assert "panic" in done.stderr
 
 
 def test_sixteen_vcpus(real: Tool, tmp_path: Path) -> None:
     """More vCPUs than host CPUs: boots (stalls are retried) and counts."""
-    done = real("run", "--kernel", "stock", "--workload", "exact", "--vcpus", "16", "--repeat", "1", "--out",
-                str(tmp_path / "out"), timeout=900)
+    done = real(
+        "run",
+        "--kernel",
+        "stock",
+        "--workload",
+        "exact",
+        "--vcpus",
+        "16",
+        "--repeat",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -113,6 +137,19 @@ def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
     for feature in lab.base.features.values():
         files = [feature.folder / "files" / f for f in feature.files()]
         done = subprocess.run(
-            [tree / "scripts/checkpatch.pl", "--strict", "--no-tree", "--no-summary", "--terse", "--ignore",
-             "FILE_PATH_CHANGES", "-f", *files], capture_output=True, text=True, cwd=tree)
+            [
+                tree / "scripts/checkpatch.pl",
+                "--strict",
+                "--no-tree",
+                "--no-summary",
+                "--terse",
+                "--ignore",
+                "FILE_PATH_CHANGES",
+                "-f",
+                *files,
+            ],
+            capture_output=True,
+            text=True,
+            cwd=tree,
+        )
         assert done.returncode == 0, done.stdout

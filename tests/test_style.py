@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from support import REPOSITORY
 
 
 def tracked() -> list[Path]:
