@@ -60,6 +60,16 @@ def waiting(name: str) -> None:
     say(f"another lull is making {name}; waiting for it")
 
 
+def check_place(part: Path) -> None:
+    """Raise UsageError when kernels cannot be built below the cache: their makefiles split paths at spaces."""
+    if any(c.isspace() or c == ":" for c in str(part)):
+        raise UsageError(
+            "kernels cannot be built below a path with a space or a colon",
+            where=str(part),
+            remedy="name another cache folder with LULL_CACHE",
+        )
+
+
 def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
     """The pristine tree of a source package, unpacked into the cache.
 
@@ -70,6 +80,7 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
     key = sha256[: cache.KEY_LENGTH]
 
     def make(part: Path) -> None:
+        check_place(part)
         cache.need_space(part, TREE_GIB, "unpacking the kernel source")
         with progress.step(f"unpacking {base.package}"):
             log = part.parent / f"{part.name}.log"
@@ -114,6 +125,7 @@ def of_user(path: Path, base: Base) -> Tree:
     key = cache.key_of(str(path), "\n".join(parts))
 
     def make(part: Path) -> None:
+        check_place(part)
         cache.need_space(part, TREE_GIB, "copying the kernel tree")
         log = part.parent / f"{part.name}.log"
         with progress.step(f"copying {path}"):

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lull import apt, cache, paths, qemu, toolchain
+from lull import apt, cache, paths, process, qemu, toolchain
 from lull.errors import LullError
 from lull.lab import Lab
 
@@ -42,6 +42,8 @@ class Requirement:
             return Path(self.probe).exists()
         if self.probe.startswith("python:"):
             return importlib.util.find_spec(self.probe.removeprefix("python:")) is not None
+        if self.probe.startswith("perl:"):
+            return process.status_of(["perl", f"-M{self.probe.removeprefix('perl:')}", "-e", "1"]).status == 0
         return shutil.which(self.probe) is not None
 
 
