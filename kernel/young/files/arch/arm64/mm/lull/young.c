@@ -88,15 +88,13 @@ static const char * const young_policies[] = {
 	NULL
 };
 
-/**
- * lull_young_decide() - what to do about one entry
+/*
+ * What to do about one entry: a policy, never LULL_YOUNG_AUTO.
  *
  * "auto" is "nosync" as yet: a better choice needs to know on which CPUs the
  * address space is loaded, and nothing keeps track of that.
- *
- * Return: a policy, never LULL_YOUNG_AUTO.
  */
-VISIBLE_IF_KUNIT enum lull_young_policy lull_young_decide(void)
+static __always_inline enum lull_young_policy young_decide(void)
 {
 	if (static_branch_unlikely(&young_is_sync))
 		return LULL_YOUNG_SYNC;
@@ -104,6 +102,13 @@ VISIBLE_IF_KUNIT enum lull_young_policy lull_young_decide(void)
 		return LULL_YOUNG_NONE;
 	return LULL_YOUNG_NOSYNC;
 }
+
+#if IS_ENABLED(CONFIG_KUNIT)
+enum lull_young_policy lull_young_decide(void)
+{
+	return young_decide();
+}
+#endif
 
 static void young_apply(int policy)
 {
@@ -126,7 +131,7 @@ static __always_inline enum lull_young_policy
 young_decide_and_count(struct mm_struct *mm, unsigned long start,
 		       unsigned long end)
 {
-	enum lull_young_policy policy = lull_young_decide();
+	enum lull_young_policy policy = young_decide();
 
 	trace_lull_young(mm, start, end, policy);
 	switch (policy) {
