@@ -55,30 +55,41 @@ def codename() -> str:
     return found.group(1) if found else ""
 
 
-def entry_options(entry: str) -> str:
-    """The options a source is used with (key, trust), from ``file:number`` as apt names it.
+def source_files() -> list[Path]:
+    """The files of the machine's apt configuration that name archives."""
+    text = process.output_of(
+        ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
+    )
+    names = dict(re.findall(r"(?m)^(LIST|PARTS)='(.*)'$", text))
+    parts = Path(names.get("PARTS", "/nonexistent"))
+    found = [Path(names.get("LIST", "/nonexistent")), *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
+    return [p for p in found if p.is_file()]
 
-    The number counts stanzas in a deb822 file (.sources) and lines in a .list file.
+
+def entry_options(uri: str, suite: str, files: Sequence[Path]) -> str:
+    """The options (key, trust) that the machine uses an archive with; empty when its entry has none.
+
+    Both forms of sources.list(5) are read: lines, and deb822 stanzas.
     """
-    name, _, number = entry.rpartition(":")
-    try:
-        text = Path(name).read_text()
-        if name.endswith(".sources"):
-            stanzas = [s for s in re.split(r"\n\s*\n", text) if re.search(r"(?im)^URIs:", s)]
-            stanza = stanzas[int(number) - 1]
-            fields = dict(re.findall(r"(?im)^(signed-by|trusted):[ \t]*(\S+)", stanza))
+    for path in files:
+        text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
+        if path.suffix == ".sources":
+            entries = re.split(r"\n[ \t]*\n", text)
+            option = r"(?im)^(signed-by|trusted):[ \t]*(\S+)"
         else:
-            line = text.splitlines()[int(number) - 1]
-            fields = dict(re.findall(r"(?i)(signed-by|trusted)=([^\]\s]+)", line))
-    except (OSError, IndexError, ValueError):
-        return ""
-    return " ".join(f"{key.lower()}={value}" for key, value in sorted(fields.items()))
+            entries = text.splitlines()
+            option = r"(?i)(signed-by|trusted)=([^\]\s]+)"
+        for entry in entries:
+            words = [w.rstrip("/") for w in entry.split()]
+            if uri.rstrip("/") in words and suite in words:
+                return " ".join(f"{name.lower()}={value}" for name, value in sorted(re.findall(option, entry)))
+    return ""
 
 
 def machine_sources() -> list[Source]:
-    """The archives of the machine's own release, in apt's order; third parties are left out.
+    """The main archives of the machine's own release, in apt's order; third parties are left out.
 
-    Raises MissingError on a host without apt.
+    Raises MissingError on a host without apt, FetchError when there are none.
     """
     if not shutil.which("apt-get"):
         raise MissingError(
@@ -86,23 +97,20 @@ def machine_sources() -> list[Source]:
             remedy="name a 6.12 kernel source tree with --tree PATH, and install QEMU 10 or newer",
         )
     release = codename()
-    form = "$(SOURCESENTRY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
-    listing = process.output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], error=FetchError)
+    # What apt would fetch: it needs neither root nor indexes that are there already.
+    listing = process.output_of(["apt-get", "update", "--print-uris"], error=FetchError)
+    files = source_files()
     sources: list[Source] = []
-    for line in listing.splitlines():
-        entry, uri, suite, component = line.split("|")
-        own = suite == release or suite.startswith(f"{release}-")
-        if own and component == "main":
-            source = Source(uri, suite, component, entry_options(entry))
-            if source not in sources:
-                sources.append(source)
+    for uri, suite in re.findall(r"(?m)^'(\S+?)/dists/(\S+)/InRelease'", listing):
+        if suite == release or suite.startswith(f"{release}-"):
+            sources.append(Source(uri, suite, "main", entry_options(uri, suite, files)))
     if not sources:
         raise FetchError(
             f"apt's configuration names no archive of this machine's release ({release or 'unknown'})",
-            where="/etc/apt/sources.list and sources.list.d",
+            where=", ".join(map(str, files)) or "/etc/apt",
             remedy="add the release's main archive there, or " + NO_CANDIDATE_REMEDY,
         )
-    return sources
+    return list(dict.fromkeys(sources))
 
 
 def with_suites(sources: Sequence[Source], suites: Sequence[str]) -> list[Source]:
@@ -199,7 +207,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         return [line.split("|")[1].strip() for line in text.splitlines() if line.count("|") >= 2]
 
     def download(self, package: Package, folder: Path, log: Path) -> Path:
-        """Fetch ``package`` into ``folder`` and check its hash; a cut download is resumed by apt.
+        """Fetch ``package`` into ``folder`` and check its hash; apt resumes a connection that breaks, three times.
 
         Returns: the .deb. Raises FetchError.
         """
@@ -212,7 +220,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 cwd=folder,
                 error=FetchError,
                 what=f"{spec} could not be downloaded",
-                remedy="check the network and run again: it resumes",
+                remedy="check the network and run again",
             )
         name = package.name.partition(":")[0]
         found = sorted(folder.glob(f"{name}_*.deb"))
@@ -242,7 +250,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 log,
                 error=FetchError,
                 what=f"{name} {version} and what it needs could not be downloaded",
-                remedy="check the network and run again: it resumes",
+                remedy="check the network and run again",
             )
         return sorted(folder.glob("*.deb"))
 
