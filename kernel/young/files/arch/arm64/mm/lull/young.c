@@ -91,22 +91,26 @@ static const char * const young_policies[] = {
 /*
  * What to do about one entry: a policy, never LULL_YOUNG_AUTO.
  *
+ * @stock is what stock does at this place, and that is what "nosync" means:
+ * not to wait, except for a huge page.
+ *
  * "auto" is "nosync" as yet: a better choice needs to know on which CPUs the
  * address space is loaded, and nothing keeps track of that.
  */
-static __always_inline enum lull_young_policy young_decide(void)
+static __always_inline enum lull_young_policy
+young_decide(enum lull_young_policy stock)
 {
 	if (static_branch_unlikely(&young_is_sync))
 		return LULL_YOUNG_SYNC;
 	if (static_branch_unlikely(&young_is_none))
 		return LULL_YOUNG_NONE;
-	return LULL_YOUNG_NOSYNC;
+	return stock;
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
 enum lull_young_policy lull_young_decide(void)
 {
-	return young_decide();
+	return young_decide(LULL_YOUNG_NOSYNC);
 }
 #endif
 
@@ -129,9 +133,9 @@ VISIBLE_IF_KUNIT struct lull_switch lull_young_switch =
 /* Decide, and leave word of it where a reader of counters or traces looks. */
 static __always_inline enum lull_young_policy
 young_decide_and_count(struct mm_struct *mm, unsigned long start,
-		       unsigned long end)
+		       unsigned long end, enum lull_young_policy stock)
 {
-	enum lull_young_policy policy = young_decide();
+	enum lull_young_policy policy = young_decide(stock);
 
 	trace_lull_young(mm, start, end, policy);
 	switch (policy) {
@@ -161,7 +165,7 @@ void lull_young_flush_page(struct vm_area_struct *vma, unsigned long addr)
 	unsigned long start = addr & PAGE_MASK;
 	unsigned long end = start + PAGE_SIZE;
 
-	switch (young_decide_and_count(mm, start, end)) {
+	switch (young_decide_and_count(mm, start, end, LULL_YOUNG_NOSYNC)) {
 	case LULL_YOUNG_SYNC:
 		flush_tlb_page(vma, addr);
 		break;
@@ -174,9 +178,31 @@ void lull_young_flush_page(struct vm_area_struct *vma, unsigned long addr)
 	}
 }
 
+static void young_flush_range(struct vm_area_struct *vma, unsigned long start,
+			      unsigned long end, unsigned long stride,
+			      bool last_level, int tlb_level,
+			      enum lull_young_policy stock)
+{
+	struct mm_struct *mm = vma->vm_mm;
+
+	switch (young_decide_and_count(mm, start, end, stock)) {
+	case LULL_YOUNG_SYNC:
+		__flush_tlb_range(vma, start, end, stride, last_level,
+				  tlb_level);
+		break;
+	case LULL_YOUNG_NONE:
+		mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+		break;
+	default:
+		__flush_tlb_range_nosync(vma, start, end, stride, last_level,
+					 tlb_level);
+		break;
+	}
+}
+
 /**
- * lull_young_flush_range() - the entries of a contiguous or huge mapping have
- *	been made old
+ * lull_young_flush_range() - the entries of a contiguous mapping have been
+ *	made old
  * @vma: where it is mapped
  * @start: its first address
  * @end: the address after it
@@ -192,21 +218,8 @@ void lull_young_flush_range(struct vm_area_struct *vma, unsigned long start,
 			    unsigned long end, unsigned long stride,
 			    bool last_level, int tlb_level)
 {
-	struct mm_struct *mm = vma->vm_mm;
-
-	switch (young_decide_and_count(mm, start, end)) {
-	case LULL_YOUNG_SYNC:
-		__flush_tlb_range(vma, start, end, stride, last_level,
-				  tlb_level);
-		break;
-	case LULL_YOUNG_NONE:
-		mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
-		break;
-	default:
-		__flush_tlb_range_nosync(vma, start, end, stride, last_level,
-					 tlb_level);
-		break;
-	}
+	young_flush_range(vma, start, end, stride, last_level, tlb_level,
+			  LULL_YOUNG_NOSYNC);
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
@@ -216,8 +229,8 @@ void lull_young_flush_range(struct vm_area_struct *vma, unsigned long start,
  * @address: its first address
  * @pmdp: its entry
  *
- * The generic one waits for the TLBI; nothing about a block entry calls for
- * that where a page entry does not.
+ * The generic one waits for the TLBI, and so does "nosync" here: it is what
+ * stock does, also where stock could do better.
  *
  * Context: the PMD's page-table lock is held.
  * Return: whether the page was young.
@@ -230,8 +243,8 @@ int pmdp_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
 	VM_WARN_ON_ONCE(address & ~HPAGE_PMD_MASK);
 	young = pmdp_test_and_clear_young(vma, address, pmdp);
 	if (young)
-		lull_young_flush_range(vma, address, address + HPAGE_PMD_SIZE,
-				       PMD_SIZE, false, 2);
+		young_flush_range(vma, address, address + HPAGE_PMD_SIZE,
+				  PMD_SIZE, false, 2, LULL_YOUNG_SYNC);
 	return young;
 }
 #endif
