@@ -3,9 +3,9 @@
 #ifndef LULL_CGROUP_H
 #define LULL_CGROUP_H
 
-#include <sys/stat.h>
-
 #include "lull.h"
+
+#include <sys/stat.h>
 
 static char cgroup_path[64];
 

@@ -8,6 +8,10 @@
 #ifndef LULL_H
 #define LULL_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE		/* also for who compiles a program by hand; include this header first */
+#endif
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,6 +32,51 @@
 #define PAGE	4096UL
 
 enum { FAILED = 1, USAGE = 2, SKIPPED = 77 };
+
+/* ---- the window's state ---- */
+
+#define MAX_METRICS	32
+
+static struct window {
+	int number;			/* of this program, from 1 */
+	pid_t opener;			/* who has it open; 0: nobody */
+	struct timespec opened;
+	double seconds;
+	int metrics;
+	const char *name[MAX_METRICS];
+	long value[MAX_METRICS];
+} window;
+
+static inline long window_id(void)
+{
+	const char *job = getenv("LULL_JOB");
+
+	return (job ? atol(job) : 0) * 1000 + window.number;
+}
+
+/* HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. */
+static inline void mark(long id, bool open)
+{
+#ifdef __aarch64__
+	register long x0 asm("x0") = id;
+
+	if (open)
+		asm volatile("hint #112" : : "r" (x0) : "memory");
+	else
+		asm volatile("hint #113" : : "r" (x0) : "memory");
+#else
+	(void)id;
+	(void)open;
+#endif
+}
+
+/* Close the window of a program that fails: the next one must find it closed. Its counts are never reported. */
+static inline void abandon_window(void)
+{
+	if (window.opener == getpid())
+		mark(window_id(), false);
+	window.opener = 0;
+}
 
 /* ---- ends ---- */
 
@@ -37,6 +87,7 @@ static void finish(int status, const char *form, ...)
 	int error = errno;
 	va_list args;
 
+	abandon_window();
 	va_start(args, form);
 	fprintf(stderr, "%s: ", program_invocation_short_name);
 	vfprintf(stderr, form, args);
@@ -132,40 +183,6 @@ static long vmstat(const char *name)
 	return found;
 }
 
-#define MAX_METRICS	32
-
-static struct window {
-	int number;			/* of this program, from 1 */
-	struct timespec opened;
-	double seconds;
-	int metrics;
-	const char *name[MAX_METRICS];
-	long value[MAX_METRICS];
-} window;
-
-static inline long window_id(void)
-{
-	const char *job = getenv("LULL_JOB");
-
-	return (job ? atol(job) : 0) * 1000 + window.number;
-}
-
-/* HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. */
-static inline void mark(long id, bool open)
-{
-#ifdef __aarch64__
-	register long x0 asm("x0") = id;
-
-	if (open)
-		asm volatile("hint #112" : : "r" (x0) : "memory");
-	else
-		asm volatile("hint #113" : : "r" (x0) : "memory");
-#else
-	(void)id;
-	(void)open;
-#endif
-}
-
 /* Add an exact count to the result of the window. */
 static inline void add_metric(const char *name, long value)
 {
@@ -212,6 +229,7 @@ static long metric(const char *name)
 static inline void open_window(void)
 {
 	window.number++;
+	window.opener = getpid();
 	clock_gettime(CLOCK_MONOTONIC, &window.opened);
 	mark(window_id(), true);
 }
@@ -221,6 +239,7 @@ static inline void close_window(void)
 	struct timespec now;
 
 	mark(window_id(), false);
+	window.opener = 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	window.seconds = (now.tv_sec - window.opened.tv_sec) + (now.tv_nsec - window.opened.tv_nsec) / 1e9;
 }
@@ -261,11 +280,40 @@ static void report(const char *name, long operations, const char *unit, const ch
 
 /* ---- small helpers ---- */
 
-/* Fork without printing buffered output twice. */
+/*
+ * A child that failed ends the program, which may be waiting for a byte that will not come. The child has said why,
+ * unless it was killed. SKIPPED is for wait_child() and for programs that go on with another case.
+ */
+static inline void child_ended(int number, siginfo_t *info, void *context)
+{
+	static const char killed[] = "a child was killed\n";
+	bool exited = info->si_code == CLD_EXITED;
+
+	(void)number;
+	(void)context;
+	if (exited && (info->si_status == 0 || info->si_status == SKIPPED))
+		return;
+	abandon_window();
+	if (!exited && write(2, killed, sizeof(killed) - 1) < 0)
+		_exit(FAILED);
+	_exit(FAILED);
+}
+
+/* Fork, without printing buffered output twice. Neither side outlives a failure of the other. */
 static inline pid_t fork_child(void)
 {
+	struct sigaction action = { .sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP };
+	pid_t parent = getpid(), pid;
+
+	must(sigaction(SIGCHLD, &action, NULL));
 	fflush(NULL);
-	return must(fork());
+	pid = must(fork());
+	if (!pid) {
+		must(prctl(PR_SET_PDEATHSIG, SIGKILL));
+		if (getppid() != parent)
+			_exit(FAILED);	/* it ended before the line above */
+	}
+	return pid;
 }
 
 /* Wait for a child that must have ended with status 0; its status goes on when it was SKIPPED. */
@@ -301,7 +349,8 @@ static char *map_memory(size_t size, int flags)
 /* Send and take one byte: two processes in step. */
 static inline void tell(int fd)
 {
-	verify(write(fd, "x", 1) == 1, "pipe: write");
+	if (write(fd, "x", 1) != 1)
+		die("pipe: write");
 }
 
 static inline void hear(int fd)

@@ -3,9 +3,9 @@
  * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
  * Published as mprotect-threaded 10000, a copy per CPU of 32.
  */
-#include <pthread.h>
-
 #include "lull.h"
+
+#include <pthread.h>
 
 static long procs, loops = 1000;
 

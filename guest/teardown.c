@@ -4,10 +4,10 @@
  * (how=exit), unmaps it (munmap) or discards it (dontneed). A case per kind of folio; that it really was of that kind
  * is verified in smaps or the kernel's own statistics.
  */
+#include "lull.h"
+
 #include <sys/mount.h>
 #include <sys/stat.h>
-
-#include "lull.h"
 
 #define HUGE	(2UL << 20)
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
