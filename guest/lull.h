@@ -339,6 +339,35 @@ static void pin(long cpu)
 	must(sched_setaffinity(0, sizeof(set), &set));
 }
 
+/*
+ * Fresh pages wait in a list of the CPU that touched them, up to 31 of them, where reclaim from other CPUs does not find
+ * them. Unmapping anything empties the list of this CPU: for a process that is pinned and about to be paged out.
+ */
+__attribute__((unused))
+static void drain_lru(void)
+{
+	void *page = must(mmap(NULL, PAGE, PROT_READ, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0));
+
+	must(munmap(page, PAGE));
+}
+
+/* Wait until a process sleeps (state S in its stat file). */
+__attribute__((unused))
+static void wait_asleep(pid_t pid)
+{
+	struct timespec moment = { .tv_nsec = 5 * 1000 * 1000 };
+	char path[64], state = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'S') {
+		nanosleep(&moment, NULL);
+		in = fopen(path, "r");
+		verify(in && fscanf(in, "%*d (%*[^)]) %c", &state) == 1, "%s: no state", path);
+		fclose(in);
+	}
+}
+
 /* Fresh anonymous memory. */
 __attribute__((unused))
 static char *map_memory(size_t size, int flags)
