@@ -6,8 +6,10 @@
 #include "lull.h"
 
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 static char cgroup_path[64];
+static pid_t cgroup_maker;
 
 /* Write @text to a file of the cgroup; ends the program when the kernel refuses. */
 static void cgroup_write(const char *file, const char *text)
@@ -19,24 +21,40 @@ static void cgroup_write(const char *file, const char *text)
 		die("%s: cannot write '%s'", path, text);
 }
 
-/* Remove the cgroup; it must be empty. */
-__attribute__((unused))
+/* Remove the cgroup; its last process may still be on its way out. Only the maker does it, also when it fails. */
 static void cgroup_remove(void)
 {
-	if (*cgroup_path)
-		must(rmdir(cgroup_path));
+	struct timespec moment = { .tv_nsec = 5 * 1000 * 1000 };
+	int tries;
+
+	if (!*cgroup_path || cgroup_maker != getpid())
+		return;
+	for (tries = 0; rmdir(cgroup_path) && errno == EBUSY && tries < 200; tries++)
+		nanosleep(&moment, NULL);
 	*cgroup_path = 0;
 }
 
-/* Make the cgroup; skips when the kernel has no memory controller. */
+/* Make the cgroup; skips when there is no memory controller, or nothing to reclaim to. */
 __attribute__((unused))
 static void cgroup_make(const char *name)
 {
+	struct sysinfo memory;
+	char limit[128];
+
+	must(sysinfo(&memory));
+	if (!memory.totalswap)
+		skip("no swap device is in use");
 	snprintf(cgroup_path, sizeof(cgroup_path), "/sys/fs/cgroup/lull-%s-%d", name, getpid());
-	if (mkdir(cgroup_path, 0755) || access("/sys/fs/cgroup/cgroup.controllers", R_OK))
-		skip("no cgroup v2 at /sys/fs/cgroup");
-	if (access("/sys/fs/cgroup/cgroup.subtree_control", W_OK))
-		skip("the memory controller cannot be enabled");
+	if (mkdir(cgroup_path, 0755)) {
+		*cgroup_path = 0;
+		skip("no cgroup can be made in /sys/fs/cgroup");
+	}
+	if (!cgroup_maker)
+		must(atexit(cgroup_remove));
+	cgroup_maker = getpid();
+	snprintf(limit, sizeof(limit), "%s/memory.max", cgroup_path);
+	if (access(limit, W_OK))
+		skip("no memory controller in /sys/fs/cgroup");
 }
 
 /* Move the calling process into the cgroup: what it touches from now on is charged there. */
