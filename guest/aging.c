@@ -6,7 +6,7 @@
  */
 #include "cgroup.h"
 
-static long region = 24, limit = 16, accesses = 30000, seed = 1;
+static long region = 12, limit = 8, accesses = 6000, seed = 1;
 static const char *wanted = "";
 
 static const struct option_spec options[] = {
@@ -19,7 +19,7 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_anon", "pgrefill", "pgactivate", "young_sync",
+	"pgfault", "pgmajfault", "pswpin", "pswpout", "pgscan_anon", "pgactivate", "young_sync",
 	"young_nosync", "young_none", NULL
 };
 
