@@ -50,6 +50,42 @@ static long number_in(const char *path)
 	return value;
 }
 
+/* What decides about the size of anonymous folios, and how it was set when we came. */
+static struct setting {
+	const char *path;
+	char before[32];
+} settings[] = { { THP "enabled", "" }, { THP "hugepages-2048kB/enabled", "" }, { MTHP "enabled", "" } };
+
+/* Keep the word in [brackets] of each setting. */
+static void save_settings(void)
+{
+	struct setting *s;
+
+	for (s = settings; s < settings + 3; s++) {
+		FILE *in = fopen(s->path, "r");
+
+		if (!in || fscanf(in, "%*[^[][%31[^]]", s->before) != 1)
+			*s->before = 0;
+		/* The chosen word may be the first. */
+		if (in && !*s->before) {
+			rewind(in);
+			if (fscanf(in, "[%31[^]]", s->before) != 1)
+				*s->before = 0;
+		}
+		if (in)
+			fclose(in);
+	}
+}
+
+static void restore_settings(void)
+{
+	struct setting *s;
+
+	for (s = settings; s < settings + 3; s++)
+		if (*s->before)
+			put_file(s->path, s->before);
+}
+
 /* Let anonymous memory come in the wanted size only; false when this kernel has no such folios. */
 static bool choose_anon(const char *folio)
 {
@@ -57,10 +93,9 @@ static bool choose_anon(const char *folio)
 
 	if (!strcmp(folio, "4k"))
 		return true;
-	put_file(THP "enabled", "madvise");
-	if (!put_file(THP "hugepages-2048kB/enabled", huge ? "madvise" : "never"))
-		return false;
-	return put_file(MTHP "enabled", middle ? "madvise" : "never");
+	return put_file(settings[0].path, "madvise") &&
+	       put_file(settings[1].path, huge ? "madvise" : "never") &&
+	       put_file(settings[2].path, middle ? "madvise" : "never");
 }
 
 /* A tmpfs of our own whose files have the wanted folios. */
@@ -200,12 +235,16 @@ int main(int argc, char **argv)
 		finish(USAGE, "how is exit, munmap or dontneed, not '%s'", how);
 	if (mib < 2 || mib % 2)
 		finish(USAGE, "mib is an even number, 2 at least");
+	save_settings();
+	/* On one CPU: one that waits for another executes instructions that are not the teardown's. */
+	pin(0);
 	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		if (*wanted && strcmp(wanted, kinds[i].name))
 			continue;
 		found = true;
 		ran |= one(&kinds[i]);
 	}
+	restore_settings();
 	if (!found)
 		finish(USAGE, "no case '%s': anon-4k anon-64k anon-2m file-4k file-2m", wanted);
 	return ran ? 0 : SKIPPED;
