@@ -340,7 +340,7 @@ static void pin(long cpu)
 }
 
 /*
- * Fresh pages wait in a list of the CPU that touched them, up to 31 of them, where reclaim from other CPUs does not find
+ * Fresh pages wait in a list of the CPU that touched them, up to 31 of them, where reclaim on other CPUs does not find
  * them. Unmapping anything empties the list of this CPU: for a process that is pinned and about to be paged out.
  */
 __attribute__((unused))
