@@ -6,7 +6,7 @@
  */
 #include "cgroup.h"
 
-static long region = 12, limit = 8, accesses = 6000, seed = 1;
+static long region = 12, limit = 8, accesses = 4000, seed = 1;
 static const char *wanted = "";
 
 static const struct option_spec options[] = {

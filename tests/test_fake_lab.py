@@ -208,6 +208,23 @@ def test_disk_full_while_building(fake: Fake, fake_tree: Path) -> None:
     assert "resumes" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_small_disk(fake: Fake, tool: Tool) -> None:
+    """A real file system without room: refused before the work begins."""
+    small = tool.cwd / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    try:
+        shutil.copy(tool.cache / "fetched.json", small)
+        done = fake("build", "--kernel", "stock", LULL_CACHE=str(small))
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert done.returncode == 8, done.stderr
+    assert "GiB are free" in done.stderr and "LULL_CACHE" in done.stderr
+
+
 def test_a_cache_that_cannot_be_written(fake: Fake, tool: Tool) -> None:
     """Exit 2 and the variable that names another; root may write everywhere, so a file stands in the way."""
     place = tool.cwd / "file"
