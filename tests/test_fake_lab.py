@@ -51,6 +51,17 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
         assert (out / name).exists()
 
 
+def test_results_go_to_a_new_folder_by_default(fake: Fake, tmp_path: Path) -> None:
+    """results/001, then 002; an unfinished one of the same plan is taken up."""
+    for name in ("001", "002"):
+        done = fake("run", "--repeat", "1")
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "results" / name / "results.json").exists()
+    (tmp_path / "results/002/complete").unlink()
+    assert fake("run", "--repeat", "1").returncode == 0
+    assert not (tmp_path / "results/003").exists()
+
+
 def test_a_second_run_builds_nothing(fake: Fake, tmp_path: Path) -> None:
     """What is in the cache is used."""
     assert fake("run", "--repeat", "1", "--out", str(tmp_path / "a")).returncode == 0

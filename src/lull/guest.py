@@ -129,7 +129,9 @@ def write_cpio(generator: Path, description: str, target: Path) -> None:
     log = target.with_suffix(".log")
     with (
         open(target, "wb") as out,
-        process.started([generator, "-t", "0", spec], stdout=out, stderr=open(log, "wb"), cwd=target.parent) as child,
+        process.started(
+            [generator, "-t", "0", spec.name], stdout=out, stderr=open(log, "wb"), cwd=target.parent
+        ) as child,
     ):
         status = child.wait()
     if status != 0:
