@@ -5,7 +5,7 @@
  */
 #include "lull.h"
 
-static long loops = 100, pages = 16;
+static long loops = 50, pages = 16;
 
 static const struct option_spec options[] = {
 	{ "loops", &loops, NULL, "children" },

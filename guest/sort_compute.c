@@ -5,7 +5,7 @@
  */
 #include "lull.h"
 
-static long shells = 4, sorts = 32, numbers = 2000;
+static long shells = 2, sorts = 32, numbers = 2000;
 
 static const struct option_spec options[] = {
 	{ "shells", &shells, NULL, "shells in the background (published: 256)" },

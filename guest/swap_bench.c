@@ -11,7 +11,7 @@
 #define PAGES	(SIZE / PAGE)
 #define MAX_SHARE	16
 
-static long rounds = 20, share = 1;
+static long rounds = 10, share = 1;
 
 static const struct option_spec options[] = {
 	{ "rounds", &rounds, NULL, "times everything is swapped in and out (published: 10000)" },

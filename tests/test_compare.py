@@ -120,11 +120,23 @@ def test_what_is_missing_is_named() -> None:
         record("lull", [5, 5], metric="young_sync"),
     )
     assert found.rows == ()
-    assert set(found.problems) == {
-        "lull: tlbi_broadcast not measured on lull: swap_bench",
-        "lull: tlbi_broadcast not measured on stock: pingpong",
-        "lull: young_sync not measured on stock: swap_bench",
-    }
+    assert found.problems == ("lull: not measured on stock: pingpong",)
+    gone = run(record("stock", [1, 1]), record("lull", [1, 1], workload="pingpong"))
+    assert "lull: not measured on lull: swap_bench" in gone.problems
+
+
+def test_what_a_policy_is_not_measured_with_is_no_problem() -> None:
+    found = run(
+        record("stock", [1, 1]),
+        record("stock", [1, 1], workload="young"),
+        record("lull+young=none", [1, 1], workload="young"),
+        record("lull+young=none", [5, 5], workload="young", metric="young_none"),
+    )
+    assert [row.workload for row in found.rows] == ["young"]
+    assert found.problems == ()
+
+
+def test_nothing_to_compare_with() -> None:
     assert run(record("lull", [1])).problems == ("stock was not measured: there is nothing to compare with",)
     assert run().rows == ()
 

@@ -81,8 +81,7 @@ workload           stock          lull              ratio
 swap_bench  1.025ms ± 2%  1.281ms ± 2%  1.25 [1.21, 1.29]
 
 A/A control: held: 0 of 1 comparisons of stock with itself differ (0 higher, 0 lower); 0.0 are
-expected by chance (p = 1); stock.control: tlbi_broadcast_user not measured on stock.control:
-swap_bench, sleeper, pingpong, exact
+expected by chance (p = 1); stock.control: not measured on stock.control: exact, pingpong, sleeper
 
 How to read this: the median of the repeats, with ± to the further end of its 95 % interval (none:
 every repeat gave the same); ratio = kernel / stock, with its 95 % interval; ~ is within noise, =

@@ -65,6 +65,8 @@ def show(
         _say(console, "")
         show_grid(console, grid)
     _say(console, "")
+    for metric in all_zero(comparison, metrics):
+        _say(console, f"{metric}: 0 everywhere")
     _say(console, _check_line(comparison.control.check))
     for problem in comparison.problems:
         _say(console, f"not compared: {problem}")
@@ -76,7 +78,8 @@ def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = 
     """The same as ``show`` as Markdown, for the README and the documents."""
     parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
     parts += [grid_markdown(grid) for grid in grids(comparison, metrics, width=None)]
-    lines = [_check_line(comparison.control.check)]
+    lines = [f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)]
+    lines.append(_check_line(comparison.control.check))
     lines += [f"not compared: {problem}" for problem in comparison.problems]
     parts.append("\n".join(f"* {line}" for line in lines))
     parts.append(f"*{how_to_read(comparison)}*")
@@ -113,24 +116,48 @@ def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: int | None = WIDTH) -> list[Grid]:
-    """A table per metric that was measured, in the order of ``metrics``.
+    """A table per metric that was measured, in the order of ``metrics``, unless it is 0 everywhere.
 
-    Kernels that do not fit side by side in ``width`` characters (None: all do) go to a table of
-    their own.
+    Kernels measured with other workloads (policies), and those that do not fit side by side in ``width`` characters
+    (None: all do), go to a table of their own.
     """
     found = []
     for metric in metrics:
         rows = [row for row in comparison.rows if row.metric == metric]
-        left = [kernel for kernel in comparison.kernels if any(r.kernel == kernel for r in rows)]
-        while left:
-            take = len(left)
-            grid = _grid(comparison, rows, left)
-            while width is not None and grid.width > width and take > 1:
-                take -= 1
-                grid = _grid(comparison, rows, left[:take])
-            found.append(grid)
-            left = left[take:]
+        if not any(row.baseline.median or row.other.median for row in rows):
+            continue
+        groups: dict[frozenset[str], list[str]] = {}
+        for kernel in comparison.kernels:
+            workloads = frozenset(row.workload for row in rows if row.kernel == kernel)
+            if workloads:
+                groups.setdefault(workloads, []).append(kernel)
+        for group in groups.values():
+            found += _fitting(comparison, rows, group, width)
     return found
+
+
+def _fitting(comparison: Comparison, rows: Sequence[Row], kernels: list[str], width: int | None) -> list[Grid]:
+    """Tables of ``kernels``, as many side by side as fit."""
+    found = []
+    while kernels:
+        take = len(kernels)
+        grid = _grid(comparison, rows, kernels)
+        while width is not None and grid.width > width and take > 1:
+            take -= 1
+            grid = _grid(comparison, rows, kernels[:take])
+        found.append(grid)
+        kernels = kernels[take:]
+    return found
+
+
+def all_zero(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> list[str]:
+    """The metrics that were measured and are 0 everywhere."""
+    zero = []
+    for metric in metrics:
+        rows = [row for row in comparison.rows if row.metric == metric]
+        if rows and not any(row.baseline.median or row.other.median for row in rows):
+            zero.append(metric)
+    return zero
 
 
 def show_grid(console: Console, grid: Grid) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lull import aging, cache, compare, tables, young
@@ -44,10 +45,34 @@ def judge(results: Results, folder: Path) -> None:
         results.checks += young.check(results)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
+    text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
     if any(r.workload.startswith("aging/") for r in results.records):
         (folder / "aging.svg").write_text(aging.picture_svg(results))
         text += "\n" + aging.results_markdown(results, "aging.svg")
     cache.write_atomic(folder / "comparison.md", text)
+
+
+def worth_showing(checks: Sequence[Check]) -> list[Check]:
+    """The checks a person reads: those that did not hold, and one line for each kind of which all did."""
+    kinds: dict[str, list[Check]] = {}
+    for check in checks:
+        kinds.setdefault(check.name.partition(":")[0], []).append(check)
+    shown: list[Check] = []
+    for kind, group in kinds.items():
+        if kind in ("verified", "counting"):
+            held = [c for c in group if c.verdict == "held"]
+            shown += [c for c in group if c.verdict != "held"]
+            if held:
+                shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
+        else:
+            shown += group
+    return shown
+
+
+SAYS = {
+    "verified": "each workload verified its own work, in every repeat",
+    "counting": "what the guest says it executed is what was counted",
+}
 
 
 def show(results: Results, folder: Path) -> None:
@@ -55,7 +80,7 @@ def show(results: Results, folder: Path) -> None:
     console = tables.make_console()
     tables.show(console, results, compare.compare(results))
     console.print()
-    tables.show_grid(console, tables.checks_grid(results.checks))
+    tables.show_grid(console, tables.checks_grid(worth_showing(results.checks)))
     console.print(
         f"\nresults: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True
     )

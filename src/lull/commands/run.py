@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a workload of guest/workloads.toml (default: those marked so); repeatable",
     )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    parser.add_argument("--repeat", metavar="N", type=int, default=3, help="boots of each kernel (default: 3)")
+    parser.add_argument("--repeat", metavar="N", type=int, default=5, help="boots of each kernel (default: 5)")
     parser.add_argument("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
     parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
