@@ -94,7 +94,7 @@ def machine_sources() -> list[Source]:
     if not shutil.which("apt-get"):
         raise MissingError(
             "this host has no apt to fetch the kernel source and QEMU with",
-            remedy="name a 6.12 kernel source tree with --tree PATH, and install QEMU 10 or newer",
+            remedy="name a 6.12 kernel source tree with --tree PATH, and install QEMU 10.x",
         )
     release = codename()
     # What apt would fetch: it needs neither root nor indexes that are there already.

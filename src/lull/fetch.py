@@ -134,9 +134,9 @@ class Store:
         return next(p for p in (found.path / "bin/busybox", found.path / "usr/bin/busybox") if p.exists())
 
     def qemu(self) -> qemu.Qemu:
-        """The machine's QEMU when it is new enough, else a private copy from its release or the backports."""
+        """The machine's QEMU when it fits, else a private copy from its release or the backports."""
         machine = qemu.of_machine()
-        if machine and machine.major >= qemu.MINIMUM:
+        if machine and qemu.fits(machine):
             return machine
         try:
             found = self.have("qemu")
@@ -151,10 +151,10 @@ class Store:
     def fetch_qemu(self) -> Fetched:
         """Download QEMU and the libraries the machine lacks, and unpack them side by side."""
         private = self.private_apt(backports())
-        fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) >= qemu.MINIMUM]
+        fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) in qemu.SUPPORTED]
         if not fit:
             raise MissingError(
-                f"no archive of this machine has {QEMU_PACKAGE} {qemu.MINIMUM} or newer",
+                f"no archive of this machine has {QEMU_PACKAGE} {qemu.SUPPORTED[0]}.x",
                 where=str(private.home),
                 remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
             )

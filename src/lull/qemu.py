@@ -12,8 +12,8 @@ from pathlib import Path
 from lull import process, toolchain
 from lull.errors import MissingError, UsageError
 
-MINIMUM = 10
-"""The oldest major version: virt's second PL011 (9.1), and plugin API v4."""
+SUPPORTED = (10,)
+"""Major versions: virt has its second PL011 since 9.1; the plugin API is 4 or 5 in 10.x, and another one in 11."""
 PROGRAM = "qemu-system-aarch64"
 MAX_VCPUS = 123
 """What GICv3 on the virt machine takes at least (each redistributor region holds 123)."""
@@ -46,7 +46,7 @@ def probe(program: Path) -> Qemu:
             f"{program} does not run",
             where=f"$ {program} --version",
             tail=done.output[-500:],
-            remedy="install QEMU 10 or newer",
+            remedy="install QEMU 10.x",
         )
     return Qemu(program, found.group(1))
 
@@ -80,13 +80,19 @@ def write_starter(prefix: Path) -> None:
     script.chmod(0o755)
 
 
+def fits(qemu: Qemu | None) -> bool:
+    """Is there a QEMU, and is it one that the lab and its plugin work with?"""
+    return qemu is not None and qemu.major in SUPPORTED
+
+
 def require(qemu: Qemu) -> Qemu:
-    """``qemu`` itself when it is new enough. Raises MissingError."""
-    if qemu.major < MINIMUM:
+    """``qemu`` itself when it fits. Raises MissingError."""
+    if not fits(qemu):
+        age = "old" if qemu.major < SUPPORTED[0] else "new: its plugin interface is another one"
         raise MissingError(
-            f"QEMU {qemu.version} is too old, {MINIMUM} or newer is needed",
+            f"QEMU {qemu.version} is too {age}; {SUPPORTED[0]}.x is needed",
             where=str(qemu.program),
-            remedy="unset LULL_QEMU and let the lab fetch one, or install a newer one",
+            remedy="unset LULL_QEMU and let the lab fetch one ('./lull fetch')",
         )
     return qemu
 

@@ -70,11 +70,11 @@ def examine(lab: Lab) -> list[Finding]:
     except LullError as error:
         machine = None
         findings.append(Finding("LULL_QEMU", "missing", error.what))
-    if machine and machine.major >= qemu.MINIMUM:
+    if machine and qemu.fits(machine):
         findings.append(Finding("QEMU", "ok", f"{machine.version} ({machine.program})"))
     else:
         private = lab.store.known("qemu")
-        have = f"{machine.version} is too old" if machine else "none installed"
+        have = f"{machine.version} does not fit" if machine else "none installed"
         findings.append(
             Finding(
                 "QEMU",

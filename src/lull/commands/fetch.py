@@ -22,7 +22,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     base = lab.base
     if arguments.dry_run:
         say(
-            f"would fetch {base.package}, busybox-static for arm64, and QEMU if the machine has none of 10 or newer, "
+            f"would fetch {base.package}, busybox-static for arm64, and QEMU 10.x if the machine has none, "
             f"into {cache.root()}"
         )
         return 0
