@@ -17,6 +17,11 @@ from lull import process
 from lull.lab import Lab
 
 
+# Machines here are busy and slow; and a failure must be there again in the next run.
+settings.register_profile("lull", deadline=None, derandomize=True)
+settings.load_profile("lull")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The fast first: host tests, then those with a QEMU, then those with real kernels."""
     items.sort(key=lambda item: 2 if item.get_closest_marker("guest") else 1 if item.get_closest_marker("qemu") else 0)
