@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support import FAKE, REAL_CACHE, REPOSITORY, Tool, real_qemu
 
 from lull import process
 from lull.lab import Lab
-
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
 settings.register_profile("lull", deadline=None, derandomize=True)
