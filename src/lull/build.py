@@ -72,7 +72,7 @@ def dropped_options(asked: dict[str, str], config: str) -> list[str]:
 def kconfig_reason(tree: Path, option: str) -> str:
     """Where Kconfig defines ``option`` and what it depends on, for the message about a dropped one."""
     name = option.removeprefix("CONFIG_").partition("=")[0]
-    done = process.status_of(["grep", "-rn", "--include=Kconfig*", "-A14", "-E", rf"^\s*(menu)?config {name}$", tree])
+    done = process.complete(["grep", "-rn", "--include=Kconfig*", "-A14", "-E", rf"^\s*(menu)?config {name}$", tree])
     if done.status != 0:
         return "no Kconfig file defines it"
     place = done.output.splitlines()[0].partition(":config")[0].removeprefix(f"{tree}/").rpartition(":")[0]

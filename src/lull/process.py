@@ -42,6 +42,11 @@ def tail(path: Path, lines: int = TAIL_LINES) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
+def missing_program(name: str) -> MissingError:
+    """The error for a program that is not there."""
+    return MissingError(f"{name} is not installed", remedy="see './lull doctor' for the line that installs it")
+
+
 @contextlib.contextmanager
 def started(
     argv: Sequence[str | Path], *, new_group: bool = True, **options: object
@@ -126,72 +131,45 @@ def run_logged(
         )
 
 
-def output_of(
-    argv: Sequence[str | Path],
-    *,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    error: type[LullError] = LullError,
-    what: str = "",
-    remedy: str = "",
-) -> str:
-    """Standard output of a short command. Raises ``error`` with its stderr when it fails."""
-    words = [str(a) for a in argv]
-    commands.append(shown(words))
-    try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            env=environment(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except FileNotFoundError as missing:
-        raise MissingError(
-            f"{words[0]} is not installed",
-            remedy="see './lull doctor' for the line that installs it",
-        ) from missing
-    if done.returncode != 0:
-        last = "\n".join((done.stderr or done.stdout).splitlines()[-TAIL_LINES:])
-        raise error(
-            what or f"{Path(words[0]).name} failed with status {done.returncode}",
-            where=f"$ {shown(words)}",
-            remedy=remedy,
-            tail=last,
-        )
-    return done.stdout
-
-
 @dataclass(frozen=True)
 class Done:
-    """How a command ended: its exit status, and its output and errors together."""
+    """How a command ended: its exit status, its output, and its errors when they were kept apart."""
 
     status: int
     output: str
+    errors: str = ""
 
 
-def status_of(argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
-    """Run a short command whose failure the caller explains. Raises MissingError."""
+def complete(argv: Sequence[str | Path], *, apart: bool = False) -> Done:
+    """Run a short command to its end, whatever its status. Raises MissingError.
+
+    Args:
+        apart: keep what it writes to stderr apart from its output.
+    """
     words = [str(a) for a in argv]
     commands.append(shown(words))
     try:
         done = subprocess.run(
             words,
-            cwd=cwd,
-            env=environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if apart else subprocess.STDOUT,
             text=True,
             errors="replace",
             check=False,
         )
-    except FileNotFoundError as missing:
-        raise MissingError(
-            f"{words[0]} is not installed",
-            remedy="see './lull doctor' for the line that installs it",
-        ) from missing
-    return Done(done.returncode, done.stdout)
+    except (FileNotFoundError, PermissionError) as missing:
+        raise missing_program(words[0]) from missing
+    return Done(done.returncode, done.stdout, done.stderr or "")
+
+
+def output_of(argv: Sequence[str | Path], *, error: type[LullError] = LullError) -> str:
+    """Standard output of a short command. Raises ``error`` with the last of its words when it fails."""
+    done = complete(argv, apart=True)
+    if done.status != 0:
+        raise error(
+            f"{Path(str(argv[0])).name} failed with status {done.status}",
+            where=f"$ {shown(argv)}",
+            tail="\n".join((done.errors or done.output).splitlines()[-TAIL_LINES:]),
+        )
+    return done.output

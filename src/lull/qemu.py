@@ -39,7 +39,7 @@ class Qemu:
 
 def probe(program: Path) -> Qemu:
     """Ask ``program`` its version. Raises MissingError when it is not there or is no QEMU."""
-    done = process.status_of([program, "--version"])
+    done = process.complete([program, "--version"])
     found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
     if done.status != 0 or not found:
         raise MissingError(

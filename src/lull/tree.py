@@ -167,7 +167,7 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
     Raises: ApplyError; ``source`` is the tree the message speaks of.
     """
     if feature.hooks:
-        done = process.status_of(
+        done = process.complete(
             [
                 "patch",
                 "-p1",

@@ -43,7 +43,7 @@ class Requirement:
         if self.probe.startswith("python:"):
             return importlib.util.find_spec(self.probe.removeprefix("python:")) is not None
         if self.probe.startswith("perl:"):
-            return process.status_of(["perl", f"-M{self.probe.removeprefix('perl:')}", "-e", "1"]).status == 0
+            return process.complete(["perl", f"-M{self.probe.removeprefix('perl:')}", "-e", "1"]).status == 0
         return shutil.which(self.probe) is not None
 
 
