@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support import FAKE, REAL_CACHE, REPOSITORY, Tool, real_qemu
+from support import FAKE, REAL_CACHE, Tool, real_qemu, tested_lab
 
 from lull import process
-from lull.lab import Lab
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
 settings.register_profile("lull", deadline=None, derandomize=True)
@@ -39,7 +38,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture
 def tool(own_cache: Path, tmp_path: Path) -> Tool:
     """The tool with an empty cache and no network needed before it fetches."""
-    environment = {**os.environ, "LULL_CACHE": str(own_cache), "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
+    environment = {**os.environ, "LULL_CACHE": str(own_cache), "COLUMNS": "200"}
     return Tool(own_cache, tmp_path, environment)
 
 
@@ -82,4 +81,4 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
 def stock_image(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stock kernel's Image, from the real cache."""
     monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    return Lab(offline=bool(os.environ.get("LULL_TEST_OFFLINE"))).kernel("stock").image
+    return tested_lab().kernel("stock").image

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 
 from lull import cache, qemu
 from lull.fetch import Store
+from lull.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FAKE = REPOSITORY / "tests/fake"
@@ -32,6 +34,12 @@ def real_qemu() -> qemu.Qemu:
     return qemu.probe(found.path / qemu.PROGRAM)
 
 
+def tested_lab() -> Lab:
+    """The lab that 'lull test' was asked to test: its --offline and --tree."""
+    tree = os.environ.get("LULL_TEST_TREE")
+    return Lab(user_tree=Path(tree) if tree else None, offline=bool(os.environ.get("LULL_TEST_OFFLINE")))
+
+
 @dataclass
 class Tool:
     """Runs the tool as a user does: another process, its own cache, the fake base."""
@@ -42,7 +50,7 @@ class Tool:
 
     def command(self, *words: str) -> list[str]:
         """The command line."""
-        return [sys.executable, "-m", "lull", *words]
+        return [sys.executable, str(REPOSITORY / "src"), *words]
 
     def __call__(self, *words: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, REPOSITORY, Tool
+from support import REAL_CACHE, Tool, tested_lab
 
 from lull import ktap
 from lull.lab import Lab
@@ -18,7 +18,6 @@ from lull.qemu import Machine
 from lull.runner import launch_retrying
 
 pytestmark = pytest.mark.guest
-OFFLINE = bool(os.environ.get("LULL_TEST_OFFLINE"))
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +29,13 @@ def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
 @pytest.fixture
 def lab() -> Lab:
     """The lab as the commands have it."""
-    return Lab(offline=OFFLINE)
+    return tested_lab()
 
 
 @pytest.fixture
 def real(tmp_path: Path) -> Tool:
     """The tool over the real cache."""
-    environment = {**os.environ, "LULL_CACHE": str(REAL_CACHE), "PYTHONPATH": str(REPOSITORY / "src")}
+    environment = {**os.environ, "LULL_CACHE": str(REAL_CACHE)}
     return Tool(REAL_CACHE, tmp_path, environment)
 
 
@@ -62,7 +61,7 @@ def test_kunit(lab: Lab, tmp_path: Path) -> None:
     guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
     launch_retrying(guest, "true\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     cases = ktap.parse((tmp_path / "boot/console.log").read_text(errors="replace"))
-    assert {c.suite for c in cases} >= {"lull_young"}
+    assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict != "ok"] == []
     assert len(cases) >= 5
 

@@ -130,7 +130,6 @@ class PrivateApt:
     Args:
         sources: archives, see ``machine_sources`` and ``with_suites``.
         architectures: Debian architectures whose indexes are read, the host's first.
-        installed: count the machine's installed packages as there (for dependencies).
     """
 
     def __init__(self, sources: Sequence[Source], architectures: Sequence[str]) -> None:

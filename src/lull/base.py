@@ -26,6 +26,7 @@ class Feature:
         policies: run-time values of its switch; empty for a feature that has none.
         off: the policy that is stock's behaviour.
         default: the policy it boots with.
+        kunit: its KUnit suites.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Feature:
     policies: tuple[str, ...] = ()
     off: str = ""
     default: str = ""
+    kunit: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
         """Its own kernel files, relative to the kernel tree."""
@@ -126,6 +128,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             tuple(switch.get("policies", ())),
             switch.get("off", ""),
             switch.get("default", ""),
+            tuple(entry.get("kunit", ())),
         )
     kernels = {
         name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))

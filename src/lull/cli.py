@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     codes = "\n".join(f"  {code:3} {text}" for code, text in EXIT_CODES.items())
     parser = Parser(
         prog="lull",
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Lull: arm64 Linux without needless TLB invalidations, and the lab that proves it.",
         epilog=f"exit codes:\n{codes}\n\nenvironment:\n  LULL_CACHE  the cache folder (default: lull in the XDG "
@@ -76,7 +78,12 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     common = common_options()
     for name, about in COMMANDS.items():
         sub = commands.add_parser(
-            name, help=about, description=about, parents=[common], formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=about,
+            description=about,
+            allow_abbrev=False,
+            parents=[common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == wanted:
             module = importlib.import_module(f"lull.commands.{name}")
@@ -85,9 +92,17 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def interrupted(number: int, frame: object) -> None:
+    """Handler of the signals that end us."""
+    raise KeyboardInterrupt
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tool; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # Ended by a timeout, a CI or a lost terminal we go as with Ctrl-C: children first.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
     command = next((a for a in words if not a.startswith("-")), None)
     try:
         if command is not None and command not in COMMANDS:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import __version__, cache, guest, plan, process
-from lull.errors import UsageError
+from lull.errors import GuestGarbage, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.qemu import Machine, machine_metrics
@@ -32,17 +32,30 @@ def results_folder(named: Path | None, key: str) -> Path:
     Raises UsageError when the folder holds another plan's run.
     """
     if named:
-        held = held_plan(named)
-        if named.exists() and held is None and any(named.iterdir()):
-            raise UsageError(f"{named} holds other files", remedy="name a new or empty folder with --out")
-        if held not in (None, key):
+        check_free(named)
+        if held_plan(named) not in (None, key):
             raise UsageError(f"{named} holds a run of another plan", remedy="name another folder with --out")
+        named.mkdir(parents=True, exist_ok=True)
         return named
     top = Path("results")
     runs = sorted(p for p in top.glob("[0-9][0-9][0-9]") if p.is_dir())
     if runs and held_plan(runs[-1]) == key and not (runs[-1] / "complete").exists():
         return runs[-1]
-    return top / f"{int(runs[-1].name) + 1 if runs else 1:03d}"
+    number = int(runs[-1].name) + 1 if runs else 1
+    while True:  # another run may take a number at the same moment
+        try:
+            (top / f"{number:03d}").mkdir(parents=True)
+            return top / f"{number:03d}"
+        except FileExistsError:
+            number += 1
+
+
+def check_free(folder: Path) -> None:
+    """Raise UsageError when ``folder`` holds something that is no run of ours. Cheap: done before anything is built."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", remedy="name a new or empty folder with --out")
+    if folder.exists() and held_plan(folder) is None and any(folder.iterdir()):
+        raise UsageError(f"{folder} holds other files", remedy="name a new or empty folder with --out")
 
 
 def held_plan(folder: Path) -> str | None:
@@ -75,6 +88,9 @@ def host() -> dict[str, Any]:
 def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
     """The measurements of a boot: one per window, with kernel, workload and every metric."""
     jobs = {job.number: job for job in boot.jobs}
+    silent = [n for n, status in outcome.status.items() if status == 0 and n not in {w["job"] for w in outcome.windows}]
+    if silent:
+        raise ValueError(f"{jobs[silent[0]].workload.name} ended well and reported nothing")
     found: list[dict[str, Any]] = []
     for window in outcome.windows:
         job = jobs[window["job"]]
@@ -134,6 +150,8 @@ def conduct(
     lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, *, append: str, as_json: bool
 ) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
+    if out:
+        check_free(out)
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
     guests = {image: lab.guest(image, machine, append=append) for image in images}
@@ -143,10 +161,14 @@ def conduct(
         "append": append,
         "metrics": machine_metrics(machine.accel),
     }
-    key = plan.plan_key(boots, repr(machine), append, *(str(g.image) for g in guests.values()))
-    folder = results_folder(out, key)
-    folder.mkdir(parents=True, exist_ok=True)
+    # All that a number depends on: the paths are those of content-keyed entries.
+    made = (f"{g.image} {g.initramfs} {g.plugin}" for g in guests.values())
+    key = plan.plan_key(boots, repr(machine), append, lab.qemu.version, *made)
+    with cache.disk_errors(out or Path("results")):
+        folder = results_folder(out, key)
     with cache.disk_errors(folder), cache.lock(folder / "lock", lambda: say(f"another run writes {folder}; waiting")):
+        if held_plan(folder) not in (None, key):
+            raise UsageError(f"{folder} was taken by another run meanwhile", remedy="run again")
         cache.write_atomic(folder / "plan", key + "\n")
         for image in images:
             shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
@@ -202,14 +224,22 @@ def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, co
         kept: dict[str, Any] = json.loads(done.read_text())
         return kept
     limits = {job.number: job.workload.timeout * max(1.0, guest_.machine.vcpus / 4) for job in boot.jobs}
-    script = plan.job_script(boot, lab.base.default_policies(), guest.quote)
+    defaults = lab.base.default_policies() if lab.base.kernels[boot.image].features else {}
+    script = plan.job_script(boot, defaults, guest.quote)
     outcome = launch_retrying(guest_, script, folder, job_seconds=lambda n: limits.get(n, 60.0), tell=tell, say=say)
+    try:
+        measurements = measured(boot, outcome, counted)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise GuestGarbage(
+            f"{boot.name}: what the guest reported and what was counted do not fit together: {error!r}",
+            where=str(folder),
+        ) from error
     kept = {
         "boot": boot.name,
         "kernel": outcome.kernel,
         "attempts": outcome.attempts,
         "status": outcome.status,
-        "measurements": measured(boot, outcome, counted),
+        "measurements": measurements,
     }
     cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
     return kept

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,20 @@ class Store:
             self.updated.add(private.key)
         return private
 
+    def private_apt_with(
+        self, package: str, choices: Sequence[Sequence[str]], fits: Callable[[str], bool] = lambda version: True
+    ) -> apt.PrivateApt:
+        """The private apt with the fewest further suites that has ``package`` in a version that ``fits``.
+
+        Args:
+            choices: further suites to try, one set after the other; a mirror need not carry those not needed.
+        """
+        for suites in choices:
+            private = self.private_apt([s for s in suites if s])
+            if any(fits(v) for v in private.versions(package)):
+                break
+        return private
+
     def one_package(self, name: str, private: apt.PrivateApt, remedy: str) -> Fetched:
         """Download the newest ``name`` into the cache. Raises FetchError."""
         package = private.candidate(name)
@@ -112,18 +127,15 @@ class Store:
             raise FetchError(f"base {base.name} names no package", remedy="name its tree with --tree PATH")
         if found := self.have(base.package):
             return found
-        private = self.private_apt(backports())
-        if not private.versions(base.package) and base.suite:
-            private = self.private_apt([*backports(), base.suite])
+        private = self.private_apt_with(base.package, [[], backports(), [*backports(), base.suite]])
         return self.remember(base.package, self.one_package(base.package, private, apt.NO_CANDIDATE_REMEDY))
 
     def busybox(self) -> Path:
         """A static busybox for the guest."""
         found = self.have("busybox")
         if not found:
-            fetched = self.one_package(
-                BUSYBOX, self.private_apt(backports()), "it is in Debian's main archive for arm64"
-            )
+            private = self.private_apt_with(BUSYBOX, [[]])
+            fetched = self.one_package(BUSYBOX, private, "it is in Debian's main archive for arm64")
 
             def make(part: Path) -> None:
                 apt.unpack(fetched.path, part, self.log)
@@ -150,7 +162,7 @@ class Store:
 
     def fetch_qemu(self) -> Fetched:
         """Download QEMU and the libraries the machine lacks, and unpack them side by side."""
-        private = self.private_apt(backports())
+        private = self.private_apt_with(QEMU_PACKAGE, [[], backports()], lambda v: major(v) in qemu.SUPPORTED)
         fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) in qemu.SUPPORTED]
         if not fit:
             raise MissingError(

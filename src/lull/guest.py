@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,7 @@ APPLETS = [
     "clear",
     "date",
 ]
+JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
 FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "root", "etc"]
 
 
@@ -98,7 +100,7 @@ def build_programs(toolchain: Toolchain) -> Path:
 def gen_init_cpio(tree: Path) -> Path:
     """The kernel's own initramfs writer (usr/gen_init_cpio.c), compiled for the host."""
     source = tree / "usr/gen_init_cpio.c"
-    key = cache.key_of_files([source])
+    key = cache.key_of_files([source], platform.machine())
 
     def make(part: Path) -> None:
         process.run_logged(
@@ -165,7 +167,7 @@ def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
     script = folder / "job.sh"
     script.write_text(job)
     second = folder / "job.cpio"
-    write_cpio(generator, "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n", second)
+    write_cpio(generator, JOB_LIST, second)
     with open(target, "wb") as out:
         for part in (initramfs, second):
             with open(part, "rb") as archive:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -93,12 +94,14 @@ class Lab:
     @cached_property
     def plugin(self) -> Path:
         """The counting plugin, compiled for this machine."""
-        key = cache.key_of_files([*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"])
+        key = cache.key_of_files(
+            [*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"], platform.machine()
+        )
 
         def make(part: Path) -> None:
             with progress.step("building the counting plugin"):
                 process.run_logged(
-                    ["make", "-C", paths.CHECKER, f"OUT={part}"],
+                    ["make", "-C", paths.CHECKER, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
                     what="the counting plugin does not build",

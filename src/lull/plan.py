@@ -190,11 +190,12 @@ def job_script(boot: Boot, defaults: dict[str, str], quote: Any) -> str:
     """The /lull/job of a boot: settings and runs, in order.
 
     Args:
-        defaults: policy each feature has unless a spec sets another.
+        defaults: policy each feature of the image has unless a spec sets another; set also when it is the one the
+            kernel boots with, which a kernel parameter may have changed.
         quote: turns words into a shell line.
     """
     lines = [f"# {boot.name}"]
-    current = dict(defaults)
+    current: dict[str, str] = {}
     for job in boot.jobs:
         wanted = {**defaults, **dict(job.spec.settings)}
         lines += [f"setting {k} {v}" for k, v in wanted.items() if current.get(k) != v]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 console = Console(stderr=True, highlight=False)
@@ -43,7 +44,7 @@ class Step:
         self.note = note
         now = time.monotonic()
         if self.status:
-            self.status.update(f"{self.title}  {clock(self.elapsed)}  [dim]{note}[/dim]")
+            self.status.update(f"{self.title}  {clock(self.elapsed)}  [dim]{escape(note)}[/dim]")
         elif now - self.shown >= PLAIN_INTERVAL:
             self.shown = now
             say(f"{self.title}  {clock(self.elapsed)}  {note}")

@@ -141,6 +141,7 @@ class Follower:
         now = time.monotonic()
         if kind == "ready":
             self.ready = True
+            self.doing = "starting its jobs"
             self.outcome.kernel = str(message["kernel"])
             self.deadline = now + POWEROFF_SECONDS
         elif kind == "start":
@@ -202,9 +203,10 @@ def launch(
         append=guest_.parameters(),
         results=results,
         plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
-        console=STDIO if interactive else str(log),
+        console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
     )
-    cache.write_atomic(folder / "command.txt", process.shown(words) + "\n")
+    again = f"(cat {guest_.initramfs}; printf {guest.quote([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
+    cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
     follower = Follower(results, boot_seconds(guest_.machine), job_seconds, tell)
     errors = folder / "qemu.log"
     try:
@@ -221,7 +223,9 @@ def launch(
     finally:
         initrd.unlink(missing_ok=True)
     if follower.outcome.done is None:
-        raise ended_early(follower, status, log, errors)
+        error = ended_early(follower, status, log, errors)
+        if not (interactive and isinstance(error, GuestGarbage)):  # Ctrl-A X is a proper end
+            raise error
     if guest_.plugin:
         follower.outcome.counts = read_counts(counts, errors)
     return follower.outcome
@@ -278,11 +282,14 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
     except OSError as error:
         raise LullError("the counting plugin wrote nothing", where=str(errors), tail=process.tail(errors)) from error
     for line in text.splitlines():
-        message = json.loads(line)
+        try:
+            message = json.loads(line)
+            if isinstance(message.get("window"), int):
+                totals[message["window"]] = message["total"]
+        except (ValueError, KeyError, AttributeError) as error:
+            raise GuestGarbage(f"the counting plugin wrote {line[:200]!r}", where=str(path)) from error
         if "error" in message:
             raise GuestGarbage(f"the counting plugin says: {message['error']}", where=str(path))
-        if isinstance(message.get("window"), int):
-            totals[message["window"]] = message["total"]
     return totals
 
 

@@ -21,6 +21,8 @@ from lull.tree import Tree, apply_feature
 
 TRAILER = "Lull-feature"
 BASE_TAG = "lull-base"
+# Whatever the user's git prefers, the hooks are written the one way that patch -p1 reads.
+DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
 IDENTITY = [
     "-c",
     "user.name=Lull",
@@ -32,6 +34,16 @@ IDENTITY = [
     "core.autocrlf=false",
     "-c",
     "gc.auto=0",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.algorithm=myers",
 ]
 
 
@@ -172,7 +184,7 @@ def changes(tree: Path, base: Base) -> list[Change]:
             if str(gone) not in own:
                 found.append(Change(feature.folder / "files" / gone, None))
         hooks = feature.folder / "hooks" / f"{base.series}.patch"
-        diff = git(tree, "diff", "--no-renames", before, after, "--", *hooked) if hooked else ""
+        diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
         found.append(Change(hooks, keep_header(hooks) + stable_diff(diff) if diff else None))
     return [c for c in found if differs(c)]
 

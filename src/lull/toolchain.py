@@ -35,7 +35,8 @@ class Toolchain:
 
     def make_variables(self) -> list[str]:
         """What the kernel's make is told about the compiler."""
-        variables = ["ARCH=arm64", f"CROSS_COMPILE={self.prefix}"]
+        # What a kernel developer may have exported must not reach a build that is keyed without it.
+        variables = ["ARCH=arm64", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS=", "LOCALVERSION="]
         return [*variables, f"CC=ccache {self.gcc}"] if self.ccache else variables
 
 

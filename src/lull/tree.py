@@ -154,8 +154,12 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
         with progress.step(f"applying {names} to Linux {pristine.version}"):
             # Hard links to read-only files: patch(1) and the copies below replace files, never write into them.
             process.run_logged(["cp", "-al", f"{pristine.path}/.", part], log)
-            for feature in features:
-                apply_feature(feature, part, log, source=pristine.path)
+            try:
+                for feature in features:
+                    apply_feature(feature, part, log, source=pristine.path)
+            except ApplyError:
+                shutil.rmtree(part)
+                raise
 
     path = cache.make_entry("src", f"lull-{key}", make, waiting=waiting)
     return Tree(path, key, pristine.version)

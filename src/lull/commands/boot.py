@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from lull import guest
+from lull.errors import LullError
 from lull.lab import Lab
 from lull.plan import parse_spec
 from lull.progress import say
 from lull.qemu import Machine
-from lull.runner import launch
+from lull.runner import launch, launch_retrying
 from lull.toolchain import kvm_usable
 
 
@@ -44,14 +47,26 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         say(f"would boot {spec.image} with {machine} and the job:\n{job}")
         return 0
     booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
-    with tempfile.TemporaryDirectory(prefix="lull-boot-") as folder:
-        place = Path(folder)
-        if not program:
+    place = Path(tempfile.mkdtemp(prefix="lull-boot-"))
+    try:
+        if program:
+            booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
+            outcome = launch_retrying(
+                booted, job, place, job_seconds=lambda number: arguments.timeout, tell=lambda text: None, say=say
+            )
+            output = output_of_program((place / "console.log").read_text(errors="replace"))
+            if arguments.json:
+                print(json.dumps({"status": outcome.done, "output": output}, indent=1))
+            else:
+                sys.stdout.write(output)
+        else:
             outcome = launch(booted, job, place, job_seconds=lambda number: 0.0, interactive=True)
-            return outcome.done or 0
-        booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
-        outcome = launch(booted, job, place, job_seconds=lambda number: arguments.timeout)
-        sys.stdout.write(output_of_program((place / "console.log").read_text(errors="replace")))
+    except LullError:
+        raise  # its message names logs: they stay
+    except BaseException:
+        shutil.rmtree(place)
+        raise
+    shutil.rmtree(place)
     return outcome.done or 0
 
 

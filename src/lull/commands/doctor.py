@@ -108,7 +108,7 @@ def examine(lab: Lab) -> list[Finding]:
     findings.append(
         Finding(
             "cache",
-            "ok" if free >= NEED_GIB else "missing",
+            "ok" if free >= NEED_GIB else "note" if source else "missing",
             f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}",
         )
     )

@@ -36,5 +36,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         "LULL_QEMU": str(lab.store.qemu().program),
         "LULL_CACHE": str(cache.root()),
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
+        "LULL_TEST_TREE": str(lab.user_tree.absolute()) if lab.user_tree else "",
     }
-    return min(1, subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode)
+    return 0 if subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode == 0 else 1

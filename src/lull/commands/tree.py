@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from lull import series
@@ -27,5 +28,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         )
         return 0
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
-    print(arguments.dir)
+    print(json.dumps({"tree": str(arguments.dir.absolute())}) if arguments.json else arguments.dir)
     return 0

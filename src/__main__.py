@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``python -m lull``."""
+"""The tool, started as ``python src``."""
 
 import sys
 
