@@ -326,6 +326,9 @@ def test_tree_and_save_round_trip(fake: Fake, own_base: Path, tmp_path: Path) ->
     done = fake("save", str(tree), *base)
     assert done.returncode == 0, done.stderr
     assert "as the tree has them" in done.stdout
+    (tmp_path / "gitconfig").write_text("[diff]\n\tnoprefix = true\n\tcontext = 1\n[color]\n\tui = always\n")
+    mine = {"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig")}
+    assert "as the tree has them" in fake("save", str(tree), *base, **mine).stdout
 
     (tree / "init/fast.h").write_text("#define BROADCASTS\t2\n")
     (tree / "init/new.h").write_text("/* new */\n")
