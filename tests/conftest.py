@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support import FAKE, REAL_CACHE, Tool, real_qemu, tested_lab
+from support import FAKE, REAL_CACHE, Tool, lab_under_test, real_qemu
 
 from lull import process
 
@@ -81,4 +81,4 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
 def stock_image(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stock kernel's Image, from the real cache."""
     monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    return tested_lab().kernel("stock").image
+    return lab_under_test().kernel("stock").image

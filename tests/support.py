@@ -34,7 +34,7 @@ def real_qemu() -> qemu.Qemu:
     return qemu.probe(found.path / qemu.PROGRAM)
 
 
-def tested_lab() -> Lab:
+def lab_under_test() -> Lab:
     """The lab that 'lull test' was asked to test: its --offline and --tree."""
     tree = os.environ.get("LULL_TEST_TREE")
     return Lab(user_tree=Path(tree) if tree else None, offline=bool(os.environ.get("LULL_TEST_OFFLINE")))

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, Tool, tested_lab
+from support import REAL_CACHE, Tool, lab_under_test
 
 from lull import ktap
 from lull.lab import Lab
@@ -29,7 +29,7 @@ def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
 @pytest.fixture
 def lab() -> Lab:
     """The lab as the commands have it."""
-    return tested_lab()
+    return lab_under_test()
 
 
 @pytest.fixture
