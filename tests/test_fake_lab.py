@@ -163,6 +163,7 @@ def test_a_tree_the_hook_does_not_fit_is_refused(fake: Fake, fake_tree: Path) ->
     done = fake("build", "--kernel", "lull")
     assert done.returncode == 9
     assert "init/main.c, hunk 1" in done.stderr
+    assert f"{fake_tree} is unchanged" in done.stderr
     assert "to do: " in done.stderr
     assert before == {p: p.read_bytes() for p in fake_tree.rglob("*") if p.is_file()}
 

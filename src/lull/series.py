@@ -105,7 +105,7 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             git(part, "tag", BASE_TAG)
         for feature in features:
             with progress.step(f"applying {feature.name}"):
-                apply_feature(feature, part, log, source=pristine.path)
+                apply_feature(feature, part, log, source=pristine.origin or pristine.path)
                 git(part, "add", "-A", "-f")
                 git(part, "commit", "-q", "-m", message(feature))
         if target.exists():

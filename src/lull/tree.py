@@ -28,11 +28,13 @@ class Tree:
         path: its top.
         key: content key of everything in it.
         version: ``make kernelversion`` of it.
+        origin: what the user calls it, when ``path`` is a copy.
     """
 
     path: Path
     key: str
     version: str
+    origin: Path | None = None
 
 
 def kernel_version(path: Path) -> str:
@@ -136,7 +138,7 @@ def of_user(path: Path, base: Base) -> Tree:
             make_read_only(part)
 
     copy = cache.make_entry("src", f"user-{key}", make, waiting=waiting)
-    return Tree(copy, key, version)
+    return Tree(copy, key, version, path)
 
 
 def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
@@ -156,7 +158,7 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
             process.run_logged(["cp", "-al", f"{pristine.path}/.", part], log)
             try:
                 for feature in features:
-                    apply_feature(feature, part, log, source=pristine.path)
+                    apply_feature(feature, part, log, source=pristine.origin or pristine.path)
             except ApplyError:
                 shutil.rmtree(part)
                 raise
