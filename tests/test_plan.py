@@ -90,7 +90,7 @@ def test_job_script_sets_only_what_changes() -> None:
         plan.Job(n, young, plan.parse_spec(k, BASE))
         for n, k in enumerate(["lull", "lull+young=sync", "lull+young=sync", "lull"], 1)
     )
-    script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies(), guest.quote)
+    script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     assert script.splitlines()[1:] == [
         "setting young auto",
         "run 1 young",

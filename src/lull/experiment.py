@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lull import __version__, cache, guest, plan, process
+from lull import __version__, cache, plan, process
 from lull.errors import GuestGarbage, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -225,7 +225,7 @@ def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, co
         return kept
     limits = {job.number: job.workload.timeout * max(1.0, guest_.machine.vcpus / 4) for job in boot.jobs}
     defaults = lab.base.default_policies() if lab.base.kernels[boot.image].features else {}
-    script = plan.job_script(boot, defaults, guest.quote)
+    script = plan.job_script(boot, defaults)
     outcome = launch_retrying(guest_, script, folder, job_seconds=lambda n: limits.get(n, 60.0), tell=tell, say=say)
     try:
         measurements = measured(boot, outcome, counted)

@@ -174,8 +174,3 @@ def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
                 shutil.copyfileobj(archive, out)
     for leftover in (second, second.with_suffix(".list"), second.with_suffix(".log")):
         leftover.unlink(missing_ok=True)
-
-
-def quote(words: Sequence[str]) -> str:
-    """Words for the job script, quoted for sh."""
-    return process.shown(list(words))

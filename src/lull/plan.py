@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull import cache
+from lull import cache, process
 from lull.base import Base
 from lull.errors import UsageError
 
@@ -186,13 +186,12 @@ def make_plan(workloads: Sequence[Workload], named: Sequence[Spec], base: Base, 
     return boots
 
 
-def job_script(boot: Boot, defaults: dict[str, str], quote: Any) -> str:
+def job_script(boot: Boot, defaults: dict[str, str]) -> str:
     """The /lull/job of a boot: settings and runs, in order.
 
     Args:
         defaults: policy each feature of the image has unless a spec sets another; set also when it is the one the
             kernel boots with, which a kernel parameter may have changed.
-        quote: turns words into a shell line.
     """
     lines = [f"# {boot.name}"]
     current: dict[str, str] = {}
@@ -200,7 +199,7 @@ def job_script(boot: Boot, defaults: dict[str, str], quote: Any) -> str:
         wanted = {**defaults, **dict(job.spec.settings)}
         lines += [f"setting {k} {v}" for k, v in wanted.items() if current.get(k) != v]
         current = wanted
-        lines.append(f"run {job.number} {quote([job.workload.program, *job.workload.args])}")
+        lines.append(f"run {job.number} {process.shown([job.workload.program, *job.workload.args])}")
     return "\n".join(lines) + "\n"
 
 

@@ -205,7 +205,7 @@ def launch(
         plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
         console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
     )
-    again = f"(cat {guest_.initramfs}; printf {guest.quote([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
+    again = f"(cat {guest_.initramfs}; printf {process.shown([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
     cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
     follower = Follower(results, boot_seconds(guest_.machine), job_seconds, tell)
     errors = folder / "qemu.log"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lull import guest
+from lull import process
 from lull.errors import LullError
 from lull.lab import Lab
 from lull.plan import parse_spec
@@ -42,7 +42,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     settings = [f"setting {name} {value}" for name, value in spec.settings]
     program: list[str] = arguments.program
-    job = "\n".join([*settings, f"program {guest.quote(program)}" if program else "shell"]) + "\n"
+    job = "\n".join([*settings, f"program {process.shown(program)}" if program else "shell"]) + "\n"
     if arguments.dry_run:
         say(f"would boot {spec.image} with {machine} and the job:\n{job}")
         return 0
