@@ -20,6 +20,19 @@ enum insn_kind {
 	INSN_SGI,	/* a write of ICC_SGI1R_EL1: an IPI */
 	INSN_OPEN,	/* marker: a measured window opens, x0 is its id */
 	INSN_CLOSE,	/* marker: it closes */
+	INSN_MARK,	/* marker of the lab kernel: insn.mark says which */
+	INSN_MSR,	/* a write of a register in enum sysreg from xN */
+};
+
+/* The registers that decide what a CPU translates, and for whom. */
+enum sysreg { REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_SP_EL0, SYSREGS };
+
+/* What the lab kernel says: hint #114 and on (kernel/lab/NOTE.md). */
+enum mark {
+	MARK_FREE,	/* x0 = PFN, x1 = order: these pages are free from now on */
+	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
+	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
+	MARKS
 };
 
 /* Who must obey: this PE, its Inner Shareable domain, its Outer one. */
@@ -62,6 +75,8 @@ struct insn {
 	enum insn_kind kind;
 	struct tlbi tlbi;	/* INSN_TLBI */
 	enum dsb_form dsb;	/* INSN_DSB */
+	enum mark mark;		/* INSN_MARK */
+	enum sysreg reg;	/* INSN_MSR */
 	uint8_t rt;		/* operand register; 31 is xzr */
 };
 
@@ -83,6 +98,13 @@ unsigned int tlbi_asid(uint64_t operand);
 bool tlbi_upper_half(const struct tlbi *t, uint64_t operand);
 
 enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand);
+
+/*
+ * Does it access memory as EL0 would, when EL1 executes it: LDTR, STTR and
+ * their kind (Arm ARM C4.1, "Load/store register (unprivileged)")? The kernel
+ * reads and writes user memory with these.
+ */
+bool is_unprivileged(uint32_t word);
 
 /*
  * May this instruction leave its translation block other than by being the

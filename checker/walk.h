@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * walk - VMSAv8-64 stage 1 translation tables: descriptors, and the walk.
+ *
+ * Pure: registers and descriptors in, structs out. Memory is read through a
+ * function of the caller's. Arm ARM D8.2 to D8.5. Granules of 4, 16 and
+ * 64 KiB, 39 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB).
+ * Not known: stage 2, FEAT_D128, FEAT_S1PIE (permissions are then compared as
+ * bits, which is what the kernels at hand keep meaningful).
+ */
+#ifndef LULL_WALK_H
+#define LULL_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LEVELS 5	/* -1 to 3; LEVELS is the most a walk can take */
+
+/* One half of the address space: what TCR_EL1 says about TTBR0 or TTBR1. */
+struct regime {
+	uint8_t granule;	/* log2 of the page size: 12, 14 or 16 */
+	uint8_t bits;		/* size of the input address: 64 - TxSZ */
+	int8_t start;		/* level of the root table: -1 to 3 */
+	bool lpa2;		/* TCR_EL1.DS: 52-bit descriptors with 4, 16 KiB */
+	bool upper;		/* TTBR1 */
+	bool off;		/* TCR_EL1.EPDx: no walks */
+};
+
+enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
+
+/*
+ * What a change of a descriptor means for who may hold the old one. In the
+ * order of what is owed: the largest that applies.
+ */
+enum desc_change {
+	CHANGE_NOTHING,	/* same for the hardware, or AF only, or it was invalid */
+	CHANGE_MORE,	/* same output, more permissions: old entries fault, then go */
+	CHANGE_LESS,	/* same output, fewer permissions: old entries allow too much */
+	CHANGE_GONE,	/* valid to invalid */
+	CHANGE_BBM,	/* valid to valid as break-before-make forbids it */
+};
+
+struct step {
+	uint64_t desc_pa;	/* where the descriptor is */
+	uint64_t desc;
+	int8_t level;
+};
+
+struct walk {
+	bool valid;		/* ends in a leaf */
+	uint8_t steps;		/* descriptors read: step[steps - 1] is the last */
+	uint64_t pa;		/* of the address asked for, when valid */
+	struct step step[LEVELS];
+};
+
+/* The 8 bytes at a physical address; false: not memory we know. */
+typedef bool (*read_fn)(void *memory, uint64_t pa, uint64_t *value);
+
+/*
+ * Returns false when TCR_EL1 is reserved or not understood. TG0 and TG1 have
+ * different encodings; a walk can start at level -1 only with lpa2.
+ */
+bool regime_of(uint64_t tcr, bool upper, struct regime *r);
+
+/* Is the address in this half, all bits above the size being its sign? Top bytes (TBI) must be stripped before. */
+bool regime_has(const struct regime *r, uint64_t va);
+
+/* Address bits that one descriptor of a level covers, as a shift: 12, 21, 30, 39, 48 with 4 KiB. */
+unsigned int level_shift(const struct regime *r, int level);
+
+/* How many descriptors a table of that level has; fewer in a root. */
+unsigned int table_entries(const struct regime *r, int level);
+
+/* The root's physical address in a TTBRx_EL1 value (BADDR with 48 or 52 bits; CnP and ASID left out). */
+uint64_t ttbr_base(const struct regime *r, uint64_t ttbr);
+
+enum desc_kind desc_kind(const struct regime *r, int level, uint64_t desc);
+
+/* Output address: of the next table, or of the block or page. Any contiguous bit changes nothing. */
+uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
+
+/*
+ * What replacing old by new at that level means. BBM (Arm ARM D8.16.1 in
+ * issue K.a, "Using break-before-make when updating translation table
+ * entries"): another output address, block against table, memory type or
+ * shareability, nG, the contiguous bit; for tables the next table. AF set or
+ * cleared is nothing. Fewer permissions: AP[2] set without DBM ..., see walk.c
+ * for the list. Software bits and, where hardware ignores them, other ignored
+ * bits are nothing.
+ */
+enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);
+
+bool desc_global(uint64_t desc);	/* nG clear: for leaves */
+bool desc_contiguous(uint64_t desc);
+
+void walk(const struct regime *r, uint64_t root, uint64_t va, read_fn read, void *memory, struct walk *w);
+
+#endif
