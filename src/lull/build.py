@@ -42,6 +42,11 @@ class Kernel:
         """The bootable image."""
         return self.path / "Image"
 
+    @property
+    def system_map(self) -> Path:
+        """Its symbols."""
+        return self.path / "System.map"
+
 
 def fragments_text(fragments: Sequence[Path]) -> str:
     """The fragments as one; later ones win, as with scripts/kconfig/merge_config.sh."""

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,19 @@ def held_plan(folder: Path) -> str | None:
         return (folder / "plan").read_text().strip()
     except OSError:
         return None
+
+
+@contextlib.contextmanager
+def holding(out: Path | None, key: str) -> Iterator[Path]:
+    """The results folder of the plan ``key``, held against other runs; complete when the body ends well."""
+    with cache.disk_errors(out or Path("results")):
+        folder = results_folder(out, key)
+    with cache.disk_errors(folder), cache.lock(folder / "lock", lambda: say(f"another run writes {folder}; waiting")):
+        if held_plan(folder) not in (None, key):
+            raise UsageError(f"{folder} was taken by another run meanwhile", remedy="run again")
+        cache.write_atomic(folder / "plan", key + "\n")
+        yield folder
+        (folder / "complete").touch()
 
 
 def host() -> dict[str, Any]:
@@ -164,12 +178,7 @@ def conduct(
     # All that a number depends on: the paths are those of content-keyed entries.
     made = (f"{g.image} {g.initramfs} {g.plugin}" for g in guests.values())
     key = plan.plan_key(boots, repr(machine), append, lab.qemu.version, *made)
-    with cache.disk_errors(out or Path("results")):
-        folder = results_folder(out, key)
-    with cache.disk_errors(folder), cache.lock(folder / "lock", lambda: say(f"another run writes {folder}; waiting")):
-        if held_plan(folder) not in (None, key):
-            raise UsageError(f"{folder} was taken by another run meanwhile", remedy="run again")
-        cache.write_atomic(folder / "plan", key + "\n")
+    with holding(out, key) as folder:
         for image in images:
             shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
         results = Results(__version__, lab.base.name, host(), settings=description)
@@ -196,7 +205,6 @@ def conduct(
 
         verdict.judge(results, folder)
         cache.write_atomic(folder / "results.json", results.to_json())
-        (folder / "complete").touch()
     if as_json:
         print(results.to_json(), end="")
     else:
@@ -223,10 +231,8 @@ def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, co
     if done.exists():
         kept: dict[str, Any] = json.loads(done.read_text())
         return kept
-    limits = {job.number: job.workload.timeout * max(1.0, guest_.machine.vcpus / 4) for job in boot.jobs}
-    defaults = lab.base.default_policies() if lab.base.kernels[boot.image].features else {}
-    script = plan.job_script(boot, defaults)
-    outcome = launch_retrying(guest_, script, folder, job_seconds=lambda n: limits.get(n, 60.0), tell=tell, say=say)
+    limits = plan.time_limits(boot, guest_.machine.vcpus)
+    outcome = launch_retrying(guest_, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
     try:
         measurements = measured(boot, outcome, counted)
     except (KeyError, ValueError, TypeError, AttributeError) as error:

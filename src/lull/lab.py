@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import build, cache, guest, paths, process, toolchain, tree
+from lull import build, cache, guest, paths, plan, process, toolchain, tree
 from lull.errors import BuildError
 from lull.fetch import Store
-from lull.plan import Workload, load_workloads
 from lull.progress import progress
 from lull.qemu import Machine, Qemu
-from lull.runner import Guest
+from lull.runner import Guest, Plugin
 
 
 @dataclass
@@ -42,9 +41,9 @@ class Lab:
         return bases.load(self.base_name)
 
     @cached_property
-    def workloads(self) -> dict[str, Workload]:
+    def workloads(self) -> dict[str, plan.Workload]:
         """The base's workloads by name."""
-        return load_workloads(self.base.workloads)
+        return plan.load_workloads(self.base.workloads)
 
     @cached_property
     def store(self) -> Store:
@@ -93,33 +92,35 @@ class Lab:
 
     @cached_property
     def plugin(self) -> Path:
-        """The counting plugin, compiled for this machine."""
+        """The plugin, compiled for this machine."""
         key = cache.key_of_files(
             [*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"], platform.machine()
         )
 
         def make(part: Path) -> None:
-            with progress.step("building the counting plugin"):
+            with progress.step("building the plugin"):
                 process.run_logged(
                     ["make", "-C", paths.CHECKER, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
-                    what="the counting plugin does not build",
+                    what="the plugin does not build",
                 )
 
         return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
 
     def guest(self, kernel: str, machine: Machine, *, append: str = "", count: bool = True) -> Guest:
-        """Everything to boot ``kernel`` with."""
-        return Guest(
-            self.qemu,
-            machine,
-            self.kernel(kernel).image,
-            self.initramfs,
-            self.generator,
-            self.plugin if count and machine.accel == "tcg" else None,
-            append,
-        )
+        """Everything to boot ``kernel`` with, counted where that is possible."""
+        plugin = Plugin(self.plugin) if count and machine.accel == "tcg" else None
+        return self.guest_of(self.kernel(kernel).image, machine, append, plugin)
+
+    def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
+        """Everything to boot an image with."""
+        return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append)
+
+    def job_script(self, boot: plan.Boot) -> str:
+        """The /lull/job of a boot."""
+        kind = self.base.kernels.get(boot.image)
+        return plan.job_script(boot, self.base.default_policies() if kind and kind.features else {})
 
     def describe(self) -> dict[str, object]:
         """Versions of everything used, for results.json."""

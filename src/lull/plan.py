@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ class Workload:
         args: its arguments.
         about: one line for ``--help`` and tables.
         default: part of the default selection.
+        check: checked by default too, although it is not part of that selection.
         policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
     """
@@ -50,6 +51,7 @@ class Workload:
     args: tuple[str, ...] = ()
     about: str = ""
     default: bool = True
+    check: bool = False
     policies: tuple[str, ...] = ()
     timeout: float = 120.0
 
@@ -100,6 +102,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 args=tuple(str(a) for a in entry.get("args", ())),
                 about=str(entry["about"]),
                 default=bool(entry.get("default", True)),
+                check=bool(entry.get("check", False)),
                 policies=tuple(str(p) for p in entry.get("policies", ())),
                 timeout=float(entry.get("timeout", 120)),
             )
@@ -164,17 +167,19 @@ def rotate(items: Sequence[Item], by: int) -> list[Item]:
 
 
 def make_plan(workloads: Sequence[Workload], named: Sequence[Spec], base: Base, repeat: int) -> list[Boot]:
-    """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
-
-    The order of images, and of jobs in a boot, rotates from repeat to repeat.
-    """
-    if repeat < 1:
-        raise UsageError(f"--repeat {repeat}: at least one is needed")
+    """Interleave: each repeat boots every image once (the baseline twice, for the A/A control)."""
     pairs = [(w, s) for w in workloads for s in specs_for(w, named, base)]
     images = list(dict.fromkeys(s.image for _, s in pairs))
     series = [(image, image) for image in images]
     if BASELINE in images and len(series) > 1:
         series.append((BASELINE, CONTROL))
+    return interleave(pairs, series, repeat)
+
+
+def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[str, str]], repeat: int) -> list[Boot]:
+    """Boots of each series (image, label) with the pairs of its image, in each repeat; all orders rotate."""
+    if repeat < 1:
+        raise UsageError(f"--repeat {repeat}: at least one is needed")
     boots: list[Boot] = []
     for number in range(1, repeat + 1):
         for image, label in rotate(series, number - 1):
@@ -201,6 +206,12 @@ def job_script(boot: Boot, defaults: dict[str, str]) -> str:
         current = wanted
         lines.append(f"run {job.number} {process.shown([job.workload.program, *job.workload.args])}")
     return "\n".join(lines) + "\n"
+
+
+def time_limits(boot: Boot, vcpus: int) -> Callable[[int], float]:
+    """Job number -> seconds it may take."""
+    limits = {job.number: job.workload.timeout * max(1.0, vcpus / 4) for job in boot.jobs}
+    return lambda number: limits.get(number, 60.0)
 
 
 def plan_key(boots: Sequence[Boot], *extra: str) -> str:

@@ -30,6 +30,36 @@ MAX_RESULTS = 8 << 20
 """Bytes of results after which a guest is talking garbage."""
 
 
+@dataclass(frozen=True)
+class Plugin:
+    """The plugin as a boot loads it.
+
+    Args:
+        path: the shared object.
+        mode: ``count`` or ``check``.
+        options: more of its options, each ``key=value``.
+    """
+
+    path: Path
+    mode: str = "count"
+    options: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> str:
+        """The file in a boot's folder that it writes."""
+        return "counts.jsonl" if self.mode == "count" else "reports.jsonl"
+
+    @property
+    def slower(self) -> float:
+        """How much longer a guest may take than when it is counted: 1.6 times are expected, at most."""
+        return 1.0 if self.mode == "count" else 2.0
+
+    def option(self, folder: Path) -> str:
+        """QEMU's -plugin value for a boot with its logs in ``folder``."""
+        words = [f"file={escape(self.path)}", f"mode={self.mode}", f"out={escape(folder / self.output)}"]
+        return ",".join([*words, *map(escape, self.options)])
+
+
 @dataclass
 class Guest:
     """What a boot needs besides its job.
@@ -38,7 +68,7 @@ class Guest:
         qemu, machine: see lull.qemu.
         image: the kernel.
         initramfs, generator: see lull.guest.
-        plugin: the counting plugin, or None.
+        plugin: how the plugin runs, or None.
         append: more kernel parameters.
     """
 
@@ -47,7 +77,7 @@ class Guest:
     image: Path
     initramfs: Path
     generator: Path
-    plugin: Path | None = None
+    plugin: Plugin | None = None
     append: str = ""
     arguments: str = APPEND
 
@@ -165,11 +195,6 @@ def boot_seconds(machine: Machine) -> float:
     return BOOT_SECONDS + BOOT_SECONDS_PER_VCPU * max(0, machine.vcpus - 4)
 
 
-def plugin_option(plugin: Path, out: Path) -> str:
-    """QEMU's -plugin value for counting into ``out``."""
-    return f"file={escape(plugin)},mode=count,out={escape(out)}"
-
-
 def launch(
     guest_: Guest,
     job: str,
@@ -190,8 +215,9 @@ def launch(
     Raises: Stall (user space not reached), GuestHang, GuestPanic, GuestGarbage.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    results, log, counts = folder / "results.jsonl", folder / "console.log", folder / "counts.jsonl"
-    for old in (results, log, counts):
+    results, log = folder / "results.jsonl", folder / "console.log"
+    plugin, slower = guest_.plugin, guest_.plugin.slower if guest_.plugin else 1.0
+    for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
     guest.add_job(guest_.initramfs, guest_.generator, job, initrd)
@@ -202,12 +228,12 @@ def launch(
         initrd=initrd,
         append=guest_.parameters(),
         results=results,
-        plugin=plugin_option(guest_.plugin, counts) if guest_.plugin else "",
+        plugin=plugin.option(folder) if plugin else "",
         console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
     )
     again = f"(cat {guest_.initramfs}; printf {process.shown([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
     cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
-    follower = Follower(results, boot_seconds(guest_.machine), job_seconds, tell)
+    follower = Follower(results, slower * boot_seconds(guest_.machine), lambda n: slower * job_seconds(n), tell)
     errors = folder / "qemu.log"
     try:
         with open(errors, "wb") as stderr:
@@ -226,8 +252,8 @@ def launch(
         error = ended_early(follower, status, log, errors)
         if not (interactive and isinstance(error, GuestGarbage)):  # Ctrl-A X is a proper end
             raise error
-    if guest_.plugin:
-        follower.outcome.counts = read_counts(counts, errors)
+    if plugin and plugin.mode == "count":
+        follower.outcome.counts = read_counts(folder / plugin.output, errors)
     return follower.outcome
 
 
@@ -293,6 +319,14 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
     return totals
 
 
+def stalled(log: Path, attempt: int) -> Path:
+    """Put the log of an attempt that stalled aside; returns where."""
+    kept = log.with_suffix(f".stalled-{attempt}{log.suffix}")
+    if log.exists():
+        log.rename(kept)
+    return kept
+
+
 def launch_retrying(
     guest_: Guest,
     job: str,
@@ -307,9 +341,9 @@ def launch_retrying(
         try:
             outcome = launch(guest_, job, folder, job_seconds=job_seconds, tell=tell)
         except Stall as stall:
-            kept = folder / f"console.stalled-{attempt}.log"
-            if (folder / "console.log").exists():
-                (folder / "console.log").rename(kept)
+            kept = stalled(folder / "console.log", attempt)
+            if guest_.plugin:
+                stalled(folder / guest_.plugin.output, attempt)
             if attempt == ATTEMPTS:
                 raise
             say(f"{folder.name}: {stall.what} (attempt {attempt} of {ATTEMPTS}, console in {kept}); again")

@@ -33,6 +33,11 @@ class Toolchain:
         """The C compiler's command name."""
         return f"{self.prefix}gcc"
 
+    @property
+    def nm(self) -> str:
+        """The symbol lister's command name."""
+        return f"{self.prefix}nm"
+
     def make_variables(self) -> list[str]:
         """What the kernel's make is told about the compiler."""
         # What a kernel developer may have exported must not reach a build that is keyed without it.
