@@ -71,6 +71,8 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 	case INSN_OTHER:
 	case INSN_OPEN:
 	case INSN_CLOSE:
+	case INSN_MARK:
+	case INSN_MSR:
 		break;
 	}
 }

@@ -201,18 +201,52 @@ static struct insn decode_close(uint32_t word)
 	return (struct insn){ .kind = INSN_CLOSE };
 }
 
+/* hint #114 and on, in the order of enum mark; bits 7:5 are the low bits of the number. */
+static struct insn decode_mark(uint32_t word)
+{
+	return (struct insn){ .kind = INSN_MARK,
+			      .mark = MARK_FREE + ((word >> 5) & 7) - 2 };
+}
+
+/* MSR (register) has the fields of SYS; bits 20:5 are the register. */
+#define SYSREG(op0, op1, crn, crm, op2) \
+	((op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
+
+static struct insn decode_msr(uint32_t word)
+{
+	static const uint16_t registers[SYSREGS] = {
+		[REG_TTBR0]  = SYSREG(3, 0, 2, 0, 0),
+		[REG_TTBR1]  = SYSREG(3, 0, 2, 0, 1),
+		[REG_TCR]    = SYSREG(3, 0, 2, 0, 2),
+		[REG_SCTLR]  = SYSREG(3, 0, 1, 0, 0),
+		[REG_MAIR]   = SYSREG(3, 0, 10, 2, 0),
+		[REG_SP_EL0] = SYSREG(3, 0, 4, 1, 0),
+	};
+
+	for (unsigned int reg = 0; reg < SYSREGS; reg++)
+		if (registers[reg] == ((word >> 5) & 0xffff))
+			return (struct insn){ .kind = INSN_MSR, .reg = reg,
+					      .rt = SYS_RT(word) };
+	return (struct insn){ .kind = INSN_OTHER };
+}
+
 /* Most precise first. */
 static const struct {
 	uint32_t mask, value;
 	struct insn (*decode)(uint32_t word);
 } patterns[] = {
-	/* hint #112 and #113: unallocated hints, NOPs to every CPU */
+	/* hint #112 to #116: unallocated hints, NOPs to every CPU */
 	{ 0xffffffff, 0xd5032e1f, decode_open },
 	{ 0xffffffff, 0xd5032e3f, decode_close },
+	{ 0xffffffff, 0xd5032e5f, decode_mark },
+	{ 0xffffffff, 0xd5032e7f, decode_mark },
+	{ 0xffffffff, 0xd5032e9f, decode_mark },
 	{ 0xfffff3ff, 0xd503323f, decode_dsb_nxs },
 	{ 0xfffff0ff, 0xd503309f, decode_dsb },
 	/* MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), GIC specification IHI 0069 */
 	{ 0xffffffe0, 0xd518cba0, decode_sgi },
+	/* MSR (register), op0 3; after that of the GIC, which is one too */
+	{ 0xfff80000, 0xd5180000, decode_msr },
 	/* SYS with CRn 8 or 9 */
 	{ SYS_MASK | 0xe000, SYS_VALUE | 0x8000, decode_tlbi },
 };
@@ -311,6 +345,24 @@ enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand)
 		break;
 	}
 	return CLASS_OTHER;
+}
+
+/*
+ * Arm ARM C4.1 "Load/store register (unprivileged)":
+ *
+ *   31  30 29 27 26 25 24 23 22 21 20   12 11 10 9  5 4  0
+ *    size   111   0   00   opc   0   imm9    10    Rn   Rt
+ *
+ * opc 00 stores, 01 loads, 10 loads and extends the sign to 64 bits, 11 to 32;
+ * there is nothing to extend from 64 bits, or from 32 to 32.
+ */
+bool is_unprivileged(uint32_t word)
+{
+	unsigned int size = word >> 30, opc = (word >> 22) & 3;
+
+	if ((word & 0x3f200c00) != 0x38000800)
+		return false;
+	return size < 2 || opc < 2 || (size == 2 && opc == 2);
 }
 
 /*

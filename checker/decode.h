@@ -25,7 +25,9 @@ enum insn_kind {
 };
 
 /* The registers that decide what a CPU translates, and for whom. */
-enum sysreg { REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_SP_EL0, SYSREGS };
+enum sysreg {
+	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, SYSREGS
+};
 
 /* What the lab kernel says: hint #114 and on (kernel/lab/NOTE.md). */
 enum mark {
@@ -102,7 +104,8 @@ enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand);
 /*
  * Does it access memory as EL0 would, when EL1 executes it: LDTR, STTR and
  * their kind (Arm ARM C4.1, "Load/store register (unprivileged)")? The kernel
- * reads and writes user memory with these.
+ * reads and writes user memory with these. Not those of FEAT_LSUI, FEAT_MOPS
+ * and FEAT_GCS, which Linux 6.12 does not use so.
  */
 bool is_unprivileged(uint32_t word);
 

@@ -149,6 +149,8 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 						       QEMU_PLUGIN_CB_R_REGS, data);
 		break;
 	case INSN_OTHER:
+	case INSN_MARK:
+	case INSN_MSR:
 		break;
 	}
 }

@@ -14,6 +14,10 @@ int main(void)
 	static const char * const whats[] = {
 		"all", "asid", "va", "vaa", "ipa", "pa",
 	};
+	static const char * const marks[] = { "free", "dead", "kernel-pte" };
+	static const char * const registers[] = {
+		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0",
+	};
 	char line[128];
 
 	while (fgets(line, sizeof(line), stdin)) {
@@ -44,8 +48,15 @@ int main(void)
 		case INSN_CLOSE:
 			puts("close");
 			break;
+		case INSN_MARK:
+			printf("mark %s\n", marks[i.mark]);
+			break;
+		case INSN_MSR:
+			printf("msr %s %d\n", registers[i.reg], i.rt);
+			break;
 		case INSN_OTHER:
-			puts(may_leave_block(word) ? "other leaves" : "other stays");
+			printf("other %s%s\n", may_leave_block(word) ? "leaves" : "stays",
+			       is_unprivileged(word) ? " unprivileged" : "");
 			break;
 		}
 	}

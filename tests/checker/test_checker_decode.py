@@ -149,6 +149,60 @@ def test_markers_and_sgi(cross: str, tmp_path: Path, decode: Decode) -> None:
     assert decode(words) == ["open", "close", "sgi 9", "sgi 31"]
 
 
+def test_lab_markers(cross: str, tmp_path: Path, decode: Decode) -> None:
+    """And no other hint of that row."""
+    words = assemble(cross, tmp_path, [f"hint #{n}" for n in range(112, 120)])
+    assert decode(words)[2:] == ["mark free", "mark dead", "mark kernel-pte"] + ["other leaves"] * 3
+
+
+REGISTERS = {
+    "ttbr0_el1": "ttbr0",
+    "ttbr1_el1": "ttbr1",
+    "tcr_el1": "tcr",
+    "sctlr_el1": "sctlr",
+    "mair_el1": "mair",
+    "sp_el0": "sp_el0",
+}
+
+
+def test_whole_msr_space(cross: str, tmp_path: Path, decode: Decode) -> None:
+    """All of MSR (register) and MRS: those that REGISTERS names, written, and no others."""
+    words = [0xD5100000 | l_bit << 21 | x << 5 | 3 for l_bit in (0, 1) for x in range(1 << 15)]
+    seen = set()
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
+        name = text.split()[1].rstrip(",") if text.startswith("msr") else ""
+        if name in REGISTERS:
+            assert got == f"msr {REGISTERS[name]} 3", f"{word:#x} {text}"
+            seen.add(name)
+        elif name == "icc_sgi1r_el1":
+            assert got == "sgi 3"
+        else:
+            assert got == "other leaves", f"{word:#x} {text}"
+    assert seen == set(REGISTERS)
+
+
+def test_unprivileged(cross: str, tmp_path: Path, decode: Decode) -> None:
+    """LDTR and STTR in all their forms, as the disassembler names them; nothing else of the loads and stores."""
+    rng = random.Random(3)
+    row = [
+        0x38000800 | s << 30 | o << 22 | rng.getrandbits(9) << 12 | rng.getrandbits(10)
+        for s in range(4)
+        for o in range(4)
+    ]
+    words = row * 8 + [w | 1 << 26 for w in row] + [w | 1 << 21 for w in row]
+    words += [w ^ 1 << bit for w in row for bit in range(32)]
+    words += [0x08000000 | (rng.getrandbits(32) & ~0x0A000000) for _ in range(100000)]  # op0 x1x0
+    found = set()
+    for word, text, got in zip(words, disassemble(cross, tmp_path, words), decode(words), strict=True):
+        mnemonic = text.split()[0]
+        unprivileged = re.fullmatch(r"(ldtr|sttr)(s?[bhw])?", mnemonic) is not None
+        assert got.endswith(" unprivileged") == unprivileged, f"{word:#x} {text} {got}"
+        if unprivileged:
+            found.add((mnemonic, text.split()[1][0]))
+    names = "sttrb.w ldtrb.w ldtrsb.x ldtrsb.w sttrh.w ldtrh.w ldtrsh.x ldtrsh.w sttr.w ldtr.w ldtrsw.x sttr.x ldtr.x"
+    assert found == {tuple(name.split(".")) for name in names.split()}
+
+
 def test_whole_sys_space(cross: str, tmp_path: Path, decode: Decode) -> None:
     """All of SYS and SYSL, C8 and C9: TLBI where the disassembler, or the kernel, says so only."""
     fields = [
@@ -193,9 +247,12 @@ def test_whole_barrier_and_hint_space(cross: str, tmp_path: Path, decode: Decode
         elif text in ("hint #0x70", "hint #0x71"):
             assert got == ("open" if text.endswith("0") else "close")
             count += 1
+        elif text in ("hint #0x72", "hint #0x73", "hint #0x74"):
+            assert got.startswith("mark ")
+            count += 1
         else:
             assert got == "other leaves", f"{word:#x} {text}"
-    assert count == len(DSB) + 2 + len(DSB_NXS) + 2
+    assert count == len(DSB) + 2 + len(DSB_NXS) + 5
 
 
 def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> None:
@@ -211,6 +268,8 @@ def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> Non
             assert kind == "dsb", f"{word:#x} {text}"
         elif text.startswith("msr icc_sgi1r_el1"):
             assert kind == "sgi", f"{word:#x} {text}"
+        elif text.startswith("msr") and text.split()[1].rstrip(",") in REGISTERS:
+            assert kind == "msr", f"{word:#x} {text}"
         elif kind != "other":
             assert kind == "tlbi" and "nxs" in got, f"{word:#x} {text} {got}"
 
