@@ -4,7 +4,7 @@
  *
  * Pure: registers and descriptors in, structs out. Memory is read through a
  * function of the caller's. Arm ARM D8.2 to D8.5. Granules of 4, 16 and
- * 64 KiB, 39 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB).
+ * 64 KiB, 16 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB).
  * Not known: stage 2, FEAT_D128, FEAT_S1PIE (permissions are then compared as
  * bits, which is what the kernels at hand keep meaningful).
  */
@@ -24,6 +24,8 @@ struct regime {
 	bool lpa2;		/* TCR_EL1.DS: 52-bit descriptors with 4, 16 KiB */
 	bool upper;		/* TTBR1 */
 	bool off;		/* TCR_EL1.EPDx: no walks */
+	bool pa52;		/* TCR_EL1.IPS: 52 bits, with LPA (64 KiB) or lpa2 */
+	uint64_t mair;		/* MAIR_EL1, if the caller sets it; 0: not known */
 };
 
 enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
@@ -33,7 +35,7 @@ enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
  * order of what is owed: the largest that applies.
  */
 enum desc_change {
-	CHANGE_NOTHING,	/* same for the hardware, or AF only, or it was invalid */
+	CHANGE_NOTHING,	/* same for the hardware, or AF only, or the old one was invalid */
 	CHANGE_MORE,	/* same output, more permissions: old entries fault, then go */
 	CHANGE_LESS,	/* same output, fewer permissions: old entries allow too much */
 	CHANGE_GONE,	/* valid to invalid */
@@ -57,42 +59,64 @@ struct walk {
 typedef bool (*read_fn)(void *memory, uint64_t pa, uint64_t *value);
 
 /*
- * Returns false when TCR_EL1 is reserved or not understood. TG0 and TG1 have
+ * Returns false when what TCR_EL1 says about this half is reserved: TG, or
+ * TxSZ out of range (it is 0 at reset), also with EPDx set. TG0 and TG1 have
  * different encodings; a walk can start at level -1 only with lpa2.
  */
 bool regime_of(uint64_t tcr, bool upper, struct regime *r);
 
-/* Is the address in this half, all bits above the size being its sign? Top bytes (TBI) must be stripped before. */
+/*
+ * Is the address in this half, all bits above the size being its sign? Top
+ * bytes (TBI) must be stripped before.
+ */
 bool regime_has(const struct regime *r, uint64_t va);
 
-/* Address bits that one descriptor of a level covers, as a shift: 12, 21, 30, 39, 48 with 4 KiB. */
+/* What one descriptor of a level covers, as a shift: 12, 21, 30, 39, 48 with 4 KiB. */
 unsigned int level_shift(const struct regime *r, int level);
 
-/* How many descriptors a table of that level has; fewer in a root. */
+/*
+ * How many descriptors a table of that level has; fewer in a root, which is
+ * then smaller than a page. The root is the only table of its level.
+ */
 unsigned int table_entries(const struct regime *r, int level);
 
-/* The root's physical address in a TTBRx_EL1 value (BADDR with 48 or 52 bits; CnP and ASID left out). */
+/*
+ * The root's physical address in a TTBRx_EL1 value: BADDR with 48 or 52 bits,
+ * aligned to the size of the root; CnP and ASID left out.
+ */
 uint64_t ttbr_base(const struct regime *r, uint64_t ttbr);
 
 enum desc_kind desc_kind(const struct regime *r, int level, uint64_t desc);
 
-/* Output address: of the next table, or of the block or page. Any contiguous bit changes nothing. */
+/*
+ * Output address: of the next table, or of the block or page, whatever the
+ * contiguous bit; 0 of an invalid one.
+ */
 uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
 
 /*
- * What replacing old by new at that level means. BBM (Arm ARM D8.16.1 in
- * issue K.a, "Using break-before-make when updating translation table
- * entries"): another output address, block against table, memory type or
- * shareability, nG, the contiguous bit; for tables the next table. AF set or
- * cleared is nothing. Fewer permissions: AP[2] set without DBM ..., see walk.c
- * for the list. Software bits and, where hardware ignores them, other ignored
- * bits are nothing.
+ * What replacing old by new at that level means.
+ *
+ * BBM (Arm ARM D8.16.1 in issue K.a, "Using break-before-make when updating
+ * translation table entries"): another output address; block against table;
+ * of leaves, another memory type (AttrIndx, by MAIR_EL1 when it is known),
+ * shareability (without lpa2), NS, the contiguous bit, or nG cleared.
+ * LESS: AP[2] set; DBM cleared while AP[2] is set, whether or not TCR_EL1.HD
+ * lets hardware use it; AP[1] cleared; PXN, UXN or GP set; nG set (the old
+ * entry serves every ASID); tags on or off; of tables, one of bits 63:59 set.
+ * MORE: the opposite of these permissions.
+ * NOTHING: AF, nT, bits for software, PBHA and other ignored ones; DBM while
+ * AP[2] is clear.
  */
 enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);
 
 bool desc_global(uint64_t desc);	/* nG clear: for leaves */
 bool desc_contiguous(uint64_t desc);
 
+/*
+ * From root, as ttbr_base() gives it. No step is taken when the half is off or
+ * the address is not in it; a descriptor that cannot be read is no step.
+ */
 void walk(const struct regime *r, uint64_t root, uint64_t va, read_fn read, void *memory, struct walk *w);
 
 #endif
