@@ -7,6 +7,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+enum run_mode {
+	MODE_COUNT,	/* what is executed */
+	MODE_CHECK,	/* whether the kernel invalidates what it must */
+};
 
 /* Where the instructions are added up; README.md has what each costs. */
 enum insns_mode {
@@ -15,9 +21,23 @@ enum insns_mode {
 	INSNS_BLOCK,	/* where a block starts: too many when it faults */
 };
 
+#define OPTIONS_HOOKS 16	/* at most */
+
+/* A symbol of the guest's kernel: a function whose entry is watched, or a variable. */
+struct hook {
+	const char *name;	/* not terminated: points into the argument */
+	size_t len;
+	uint64_t addr;
+};
+
 struct options {
-	enum insns_mode insns;
-	const char *out;	/* points into the arguments */
+	enum run_mode mode;
+	const char *out;		/* points into the arguments */
+	enum insns_mode insns;		/* count mode's; the rest is check mode's: */
+	uint64_t ram;			/* bytes at 0x40000000 */
+	bool speculation;
+	struct hook hooks[OPTIONS_HOOKS];
+	unsigned int nhooks;
 };
 
 /*
@@ -26,5 +46,8 @@ struct options {
  */
 bool options_parse(struct options *o, int argc, char **argv,
 		   char *error, size_t size);
+
+/* The address of a hook by its name; false: not given. */
+bool options_hook(const struct options *o, const char *name, uint64_t *addr);
 
 #endif

@@ -94,6 +94,82 @@ static void test_options_good(void)
 	CHECK(o.insns == INSNS_EACH);
 	CHECK(parse(&o, ARGS("insns=segment", "out=x"), e));
 	CHECK(o.insns == INSNS_SEGMENT);
+	CHECK(o.mode == MODE_COUNT);
+}
+
+static void test_options_check(void)
+{
+	struct options o;
+	uint64_t addr;
+	char e[256];
+
+	CHECK(parse(&o, ARGS("ram=536870912", "out=x", "mode=check"), e));
+	CHECK(o.mode == MODE_CHECK && o.ram == 512 << 20 && o.speculation && !o.nhooks);
+	CHECK(!options_hook(&o, "pgd_free", &addr));
+	CHECK(parse(&o, ARGS("mode=check", "out=x", "ram=4096", "speculation=off",
+			     "hook=pgd_free@ffff800080012340", "hook=__free_pages_ok@0xFFFF800080056789"), e));
+	CHECK(!o.speculation && o.nhooks == 2);
+	CHECK(options_hook(&o, "pgd_free", &addr) && addr == 0xffff800080012340);
+	CHECK(options_hook(&o, "__free_pages_ok", &addr) && addr == 0xffff800080056789);
+	CHECK(!options_hook(&o, "pgd_fre", &addr));
+	CHECK(!options_hook(&o, "pgd_free@", &addr));
+	CHECK(parse(&o, ARGS("mode=check", "out=x", "ram=4096", "speculation=on"), e));
+	CHECK(o.speculation);
+}
+
+static void test_options_check_bad(void)
+{
+	struct options o;
+	char e[256];
+
+	CHECK(!parse(&o, ARGS("mode=check", "out=x"), e));
+	CHECK_STR(e, "option ram=BYTES is missing: mode=check must know how much RAM the guest has");
+	CHECK(!parse(&o, ARGS("mode=check", "ram=4096"), e));
+	CHECK_STR(e, "option out=FILE is missing: where to write the reports");
+	CHECK(!parse(&o, ARGS("out=x", "insns=each", "ram=4096", "mode=check"), e));
+	CHECK_STR(e, "option insns is for mode=count only");
+	CHECK(!parse(&o, ARGS("out=x", "ram=4096"), e));
+	CHECK_STR(e, "option ram is for mode=check only");
+	CHECK(!parse(&o, ARGS("out=x", "mode=count", "speculation=on"), e));
+	CHECK_STR(e, "option speculation is for mode=check only");
+	CHECK(!parse(&o, ARGS("out=x", "hook=a@1"), e));
+	CHECK_STR(e, "option hook is for mode=check only");
+	CHECK(!parse(&o, ARGS("speculation=maybe"), e));
+	CHECK_STR(e, "option speculation='maybe' is not one of: on off");
+	for (const char *const *bad = (const char *const[]){
+		     "ram=", "ram=0", "ram=4097", "ram=0x1000", "ram=4096K", "ram=-4096", "ram= 4096",
+		     "ram=18446744073709555712", "ram=99999999999999999999999", NULL }; *bad; bad++) {
+		char want[256];
+
+		CHECK(!parse(&o, ARGS((char *)*bad), e));
+		snprintf(want, sizeof(want), "option ram='%s' is not a number of bytes, decimal, a multiple of 4096",
+			 *bad + 4);
+		CHECK_STR(e, want);
+	}
+	for (const char *const *bad = (const char *const[]){
+		     "hook=", "hook=a", "hook=@1", "hook=a@", "hook=a@0x", "hook=a@x", "hook=a@1g", "hook=a@b@1",
+		     "hook=a@10000000000000000", "hook=a@-1", NULL }; *bad; bad++) {
+		char want[256];
+
+		CHECK(!parse(&o, ARGS((char *)*bad), e));
+		snprintf(want, sizeof(want), "option hook='%s' is not NAME@HEXADDRESS", *bad + 5);
+		CHECK_STR(e, want);
+	}
+}
+
+/* As many as there is room for, and one more. */
+static void test_options_hooks(void)
+{
+	char *argv[OPTIONS_HOOKS + 4] = { "mode=check", "out=x", "ram=4096" };
+	struct options o;
+	char e[256];
+
+	for (int i = 3; i < OPTIONS_HOOKS + 4; i++)
+		argv[i] = "hook=a@1f";
+	CHECK(parse(&o, argv, OPTIONS_HOOKS + 3, e));
+	CHECK(o.nhooks == OPTIONS_HOOKS && o.hooks[OPTIONS_HOOKS - 1].addr == 0x1f);
+	CHECK(!parse(&o, argv, OPTIONS_HOOKS + 4, e));
+	CHECK_STR(e, "option hook='a@1f' is one too many: at most 16 are possible");
 }
 
 static void test_options_bad(void)
@@ -104,19 +180,19 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns ram speculation hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns ram speculation hook)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns)");
-	CHECK(!parse(&o, ARGS("out=x", "mode=check"), e));
-	CHECK_STR(e, "option mode='check' is not one of: count");
+	CHECK_STR(e, "unknown option '' (known: mode out insns ram speculation hook)");
+	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
+	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
 	CHECK_STR(e, "option insns='seg' is not one of: segment each block");
 	CHECK(!parse(&o, ARGS("out=x", "insns=segment each"), e));
 	CHECK(!parse(&o, ARGS("out=x", "insns="), e));
 	CHECK(!parse(&o, ARGS("out="), e));
-	CHECK_STR(e, "option out='' is not one of: a file name");
+	CHECK_STR(e, "option out='' is not a file name");
 	CHECK(!parse(&o, ARGS("out"), e));
 	CHECK(!parse(&o, ARGS("out=x", "out=y"), e));
 	CHECK_STR(e, "option out is given twice");
@@ -127,7 +203,8 @@ static void test_options_fuzz(void)
 {
 	static const char *const pieces[] = {
 		"out", "mode", "insns", "=", "==", "count", "each", " ", "",
-		"x", "\xff\x01", "%s%n", ",", "segment each",
+		"x", "\xff\x01", "%s%n", ",", "segment each", "check", "ram=", "4096",
+		"speculation=", "on", "off", "hook=", "a@", "0x", "ffff",
 	};
 	unsigned int refused = 0, taken = 0;
 
@@ -146,11 +223,12 @@ static void test_options_fuzz(void)
 			for (int k = 0; k < n; k++)
 				strcat(args[i], pieces[rand() % (sizeof(pieces) / sizeof(*pieces))]);
 			if (rand() % 3 == 0)
-				strcpy(args[i], "out=f");
+				strcpy(args[i], rand() % 3 ? "out=f" : rand() % 2 ? "mode=check" : "ram=4096");
 			argv[i] = args[i];
 		}
 		if (parse(&o, argv, argc, e)) {
 			CHECK(o.out && *o.out);
+			CHECK((o.mode == MODE_CHECK) == (o.ram != 0));
 			taken++;
 		} else {
 			CHECK(e[0] && strlen(e) < sizeof(e));
@@ -336,6 +414,9 @@ int main(void)
 #define TEST(name) { #name, test_##name }
 		TEST(json),
 		TEST(options_good),
+		TEST(options_check),
+		TEST(options_check_bad),
+		TEST(options_hooks),
 		TEST(options_bad),
 		TEST(options_fuzz),
 		TEST(count_window),

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The option parser against a second one, on arguments right, nearly right and wild."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from checker_tools import Talk
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+
+@pytest.fixture(scope="module")
+def cli(build: Callable[[str], Path]) -> Iterator[Talk]:
+    talk = Talk(build("options-cli"))
+    yield talk
+    talk.close()
+
+
+def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
+    return cli.ask(*(a.hex() or "-" for a in arguments))
+
+
+INSNS = [b"segment", b"each", b"block"]
+MODE_OF = {b"insns": b"count", b"ram": b"check", b"speculation": b"check", b"hook": b"check"}
+
+
+def meaning(arguments: list[bytes]) -> list[str] | None:
+    """What options-cli is to say; None: refused."""
+    values: dict[bytes, bytes] = {}
+    hooks: list[tuple[bytes, int]] = []
+    for argument in arguments:
+        key, _, value = argument.partition(b"=")
+        if key == b"hook":
+            hook = re.fullmatch(rb"([^@]+)@(?:0[xX])?0*([0-9a-fA-F]{0,16})", value, re.DOTALL)
+            if not hook or re.search(rb"@(0[xX])?$", value):
+                return None
+            hooks.append((hook[1], int(hook[2] or b"0", 16)))
+            values[key] = value
+            continue
+        if key in values:
+            return None
+        values[key] = value
+        fine = {
+            b"mode": value in (b"count", b"check"),
+            b"out": value != b"",
+            b"insns": value in INSNS,
+            b"ram": re.fullmatch(rb"[0-9]+", value) is not None and 0 < int(value) < 1 << 64 and int(value) % 4096 == 0,
+            b"speculation": value in (b"on", b"off"),
+        }
+        if not fine.get(key):
+            return None
+    mode = values.get(b"mode", b"count")
+    if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values or len(hooks) > 16:
+        return None
+    if mode == b"check" and b"ram" not in values:
+        return None
+    insns = INSNS.index(values.get(b"insns", b"segment"))
+    said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
+    said += [values.get(b"speculation", b"on").decode(), values[b"out"].hex()]
+    said += [f"{name.hex()}@{address:x}" for name, address in hooks]
+    said += [f"pgd_free={address:x}" for name, address in hooks if name == b"pgd_free"][:1]
+    return said
+
+
+RIGHT = st.sampled_from(
+    [b"out=f", b"mode=check", b"mode=count", b"ram=4096", b"ram=536870912", b"speculation=off", b"speculation=on"]
+    + [b"insns=" + i for i in INSNS]
+    + [b"hook=pgd_free@ffff800080012340", b"hook=x@0x0", b"hook=memstart_addr@0XFf"]
+)
+WORDS = b"mode out insns ram speculation hook = @ count check each on off 0x ffff 4096 0 1 % \xff , -"
+PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
+WILD = st.binary(max_size=700)
+ARGUMENT = (RIGHT | PIECES | WILD).map(lambda a: a.replace(b"\0", b"0"))
+HOOK = st.tuples(st.sampled_from([b"a", b"pgd_free", b"b.c"]), st.integers(0, (1 << 65) - 1)).map(b"hook=%s@%x".__mod__)
+SPECULATION = st.sampled_from([[], [b"speculation=on"], [b"speculation=off"]])
+CHECK = st.builds(
+    lambda hooks, speculation: [b"mode=check", b"out=o", b"ram=8192", *hooks, *speculation],
+    st.lists(HOOK, max_size=20),
+    SPECULATION,
+)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(ARGUMENT, max_size=6) | CHECK)
+def test_options(cli: Talk, arguments: list[bytes]) -> None:
+    said, want = ask(cli, arguments), meaning(arguments)
+    event("taken" if want else "refused")
+    if want is None:
+        assert said[0] == "refused" and 10 < len(said[1]) / 2 < 255
+    else:
+        assert said == want
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("out=x ram=4k mode=check", "option ram='4k' is not a number of bytes, decimal, a multiple of 4096"),
+        ("out=x hook=f@here", "option hook='f@here' is not NAME@HEXADDRESS"),
+        ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
+        ("out=x memory=1", "unknown option 'memory' (known: mode out insns ram speculation hook)"),
+    ],
+)
+def test_messages(cli: Talk, arguments: str, message: str) -> None:
+    """Each names the option, its value and what is possible."""
+    refused, why = ask(cli, [a.encode() for a in arguments.split()])
+    assert refused == "refused" and bytes.fromhex(why).decode() == message
