@@ -60,6 +60,18 @@ void json_u64(struct json *j, uint64_t value)
 	fprintf(j->out, "%" PRIu64, value);
 }
 
+void json_i64(struct json *j, int64_t value)
+{
+	separate(j);
+	fprintf(j->out, "%" PRId64, value);
+}
+
+void json_bool(struct json *j, bool value)
+{
+	separate(j);
+	fputs(value ? "true" : "false", j->out);
+}
+
 void json_field(struct json *j, const char *key, uint64_t value)
 {
 	json_key(j, key);

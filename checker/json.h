@@ -22,6 +22,8 @@ void json_close(struct json *j, char bracket);	/* '}' or ']' */
 void json_key(struct json *j, const char *key);
 void json_string(struct json *j, const char *value);
 void json_u64(struct json *j, uint64_t value);
+void json_i64(struct json *j, int64_t value);
+void json_bool(struct json *j, bool value);
 void json_end_line(struct json *j);
 
 /* A key and its number: most of what there is to say. */

@@ -88,6 +88,19 @@ QEMU_IMPORT GByteArray *g_byte_array_new(void);
 QEMU_IMPORT GByteArray *g_byte_array_set_size(GByteArray *array,
 					      unsigned int length);
 
+/* What an access was, packed; and where it went. */
+typedef uint32_t qemu_plugin_meminfo_t;
+struct qemu_plugin_hwaddr;
+
+enum qemu_plugin_mem_rw {
+	QEMU_PLUGIN_MEM_R = 1,
+	QEMU_PLUGIN_MEM_W,
+	QEMU_PLUGIN_MEM_RW,
+};
+
+typedef void (*qemu_plugin_vcpu_mem_cb_t)(unsigned int vcpu_index,
+					  qemu_plugin_meminfo_t info,
+					  uint64_t vaddr, void *userdata);
 typedef void (*qemu_plugin_udata_cb_t)(qemu_plugin_id_t id, void *userdata);
 typedef void (*qemu_plugin_vcpu_simple_cb_t)(qemu_plugin_id_t id,
 					     unsigned int vcpu_index);
@@ -132,6 +145,28 @@ QEMU_IMPORT void
 qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
 	struct qemu_plugin_tb *tb, enum qemu_plugin_op op,
 	qemu_plugin_u64 entry, uint64_t imm);
+
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+				     qemu_plugin_vcpu_udata_cb_t cb,
+				     enum qemu_plugin_cb_flags flags,
+				     void *userdata);
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
+				 qemu_plugin_vcpu_mem_cb_t cb,
+				 enum qemu_plugin_cb_flags flags,
+				 enum qemu_plugin_mem_rw rw, void *userdata);
+QEMU_IMPORT uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+QEMU_IMPORT void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
+QEMU_IMPORT unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
+QEMU_IMPORT bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
+
+/* Only in a memory callback; NULL when QEMU has dropped the translation since. */
+QEMU_IMPORT struct qemu_plugin_hwaddr *
+qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t vaddr);
+QEMU_IMPORT bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *haddr);
+QEMU_IMPORT uint64_t
+qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *haddr);
 
 QEMU_IMPORT int qemu_plugin_num_vcpus(void);
 QEMU_IMPORT GArray *qemu_plugin_get_registers(void);

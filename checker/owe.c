@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * owe - see owe.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "owe.h"
+
+struct task {
+	struct hash_node node;
+	struct list owes;
+};
+
+const char *miss_name(enum miss m)
+{
+	static const char * const names[] = {
+		[MISS_NONE] = "covered", [MISS_VA] = "va", [MISS_ASID] = "asid",
+		[MISS_NOTHING] = "nothing", [MISS_LEVEL] = "level",
+		[MISS_LAST] = "last", [MISS_LOCAL] = "local",
+		[MISS_ORDER] = "order", [MISS_DSB] = "no-dsb",
+	};
+
+	return names[m];
+}
+
+void owes_init(struct owes *o, uint64_t limit)
+{
+	memset(o, 0, sizeof(*o));
+	o->limit = limit;
+}
+
+static uint64_t va_key(const struct context *c, uint64_t va)
+{
+	return hash_mix((uintptr_t)c, va >> 12);
+}
+
+struct list *owes_of_task(struct owes *o, uint64_t task)
+{
+	struct hash_node *n = hash_first(&o->tasks, task);
+
+	return n ? &container_of(n, struct task, node)->owes : NULL;
+}
+
+static void join_task(struct owes *o, struct owe *w)
+{
+	struct list *l = owes_of_task(o, w->task);
+
+	if (!l) {
+		struct task *t = malloc(sizeof(*t));
+
+		if (!t)
+			abort();
+		list_init(&t->owes);
+		hash_add(&o->tasks, &t->node, w->task);
+		l = &t->owes;
+	}
+	list_add(l, &w->in_task);
+}
+
+struct owe *owe_make(struct owes *o, const struct owe *model)
+{
+	struct owe *w;
+
+	if (o->n >= o->limit) {
+		o->overflow = true;
+		return NULL;
+	}
+	w = malloc(sizeof(*w));
+	if (!w)
+		abort();
+	*w = *model;
+	w->due = w->freed = w->met = false;
+	w->refs = 0;
+	w->n_tlbis = 0;
+	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
+	hash_add(&o->by_page, &w->by_page, w->page >> 12);
+	hash_add(&o->by_slot, &w->by_slot, w->slot);
+	list_add(&w->context->owes, &w->in_context);
+	w->context->n_owes++;
+	list_init(&w->in_task);
+	join_task(o, w);
+	o->open++;
+	o->made++;
+	if (++o->n > o->most)
+		o->most = o->n;
+	/* The kernel's own may wait for long: vfree() flushes when it likes to. */
+	if (w->context->kernel)
+		owe_due(o, w);
+	return w;
+}
+
+void owe_due(struct owes *o, struct owe *w)
+{
+	struct list *rest = w->in_task.next;
+
+	if (w->due)
+		return;
+	w->due = true;
+	w->context->n_due++;
+	o->open--;
+	list_del(&w->in_task);
+	/* The last one of its task: what remains is the head. */
+	if (list_empty(rest)) {
+		struct hash_node *n = hash_first(&o->tasks, w->task);
+
+		if (n && &container_of(n, struct task, node)->owes == rest) {
+			hash_del(&o->tasks, n);
+			free(container_of(n, struct task, node));
+		}
+	}
+}
+
+void owe_freed(struct owe *w)
+{
+	if (w->freed)
+		return;
+	w->freed = true;
+	w->context->n_freed++;
+}
+
+void owe_drop(struct owes *o, struct owe *w)
+{
+	struct context *c = w->context;
+
+	if (!w->met) {
+		owe_due(o, w);
+		w->met = true;
+		w->held = 0;
+		c->n_due--;
+		c->n_freed -= w->freed;
+		c->n_owes--;
+		list_del(&w->in_context);
+		hash_del(&o->by_va, &w->by_va);
+		hash_del(&o->by_page, &w->by_page);
+		hash_del(&o->by_slot, &w->by_slot);
+		o->n--;
+	}
+	if (!w->refs)
+		free(w);
+}
+
+void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m)
+{
+	unsigned int at = w->n_tlbis++ % OWE_TLBIS;
+
+	w->tlbis[at].tlbi = *t;
+	w->tlbis[at].miss = m;
+}
+
+static void free_all(struct owes *o, struct list *contexts)
+{
+	list_for(node, contexts) {
+		struct context *c = container_of(node, struct context, all);
+
+		while (!list_empty(&c->owes)) {
+			struct owe *w = container_of(c->owes.next, struct owe, in_context);
+
+			w->refs = 0;
+			owe_drop(o, w);
+		}
+	}
+}
+
+void owes_free(struct owes *o, struct spaces *s)
+{
+	free_all(o, &s->contexts);
+	free_all(o, &s->kernels);
+	free(o->by_va.bucket);
+	free(o->by_page.bucket);
+	free(o->by_slot.bucket);
+	free(o->tasks.bucket);
+}
+
+#define LOOKUP(field, node) \
+	((node) ? container_of(node, struct owe, field) : NULL)
+
+static struct owe *same_va(struct hash_node *n, const struct context *c,
+			   uint64_t va, int level)
+{
+	for (; n; n = hash_next(n)) {
+		struct owe *w = container_of(n, struct owe, by_va);
+
+		if (w->context == c && w->what.va == va && w->what.level == level)
+			return w;
+	}
+	return NULL;
+}
+
+struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level)
+{
+	return same_va(hash_first(&o->by_va, va_key(c, va)), c, va, level);
+}
+
+struct owe *owe_at_next(const struct owe *w)
+{
+	return same_va(hash_next(&w->by_va), w->context, w->what.va, w->what.level);
+}
+
+struct owe *owe_of_slot(const struct owes *o, uint64_t slot)
+{
+	struct hash_node *n = hash_first(&o->by_slot, slot);
+
+	return LOOKUP(by_slot, n);
+}
+
+struct owe *owe_of_slot_next(const struct owe *w)
+{
+	struct hash_node *n = hash_next(&w->by_slot);
+
+	return LOOKUP(by_slot, n);
+}
+
+struct owe *owe_of_page(const struct owes *o, uint64_t page)
+{
+	struct hash_node *n = hash_first(&o->by_page, page >> 12);
+
+	return LOOKUP(by_page, n);
+}
+
+struct owe *owe_of_page_next(const struct owe *w)
+{
+	struct hash_node *n = hash_next(&w->by_page);
+
+	return LOOKUP(by_page, n);
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * plugin_check - mode=check: the glue between QEMU and shadow.h.
+ *
+ * Watched are: all stores of the kernel (one may change a table), its accesses
+ * to user memory, all accesses and blocks of user code, TLBIs, DSBs, the
+ * registers that choose a translation, and the places where pages are freed.
+ * Loads of kernel memory are not: kernel mappings count as used by all CPUs.
+ *
+ * Nearly all accesses end in a filter, a table of pages that a vCPU has looked
+ * at already, without a lock. A slot is right while no TLBI has named its page
+ * and the vCPU has not changed its translation. What passes is rare, and one
+ * lock for all of it is enough.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+#include "linux.h"
+#include "plugin.h"
+#include "shadow.h"
+
+#define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
+
+#define SLOTS 2048
+#define SLOT(va) ((va) >> 12 & (SLOTS - 1))
+#define GENERATIONS 0xfffull	/* in the low bits of a slot, beside the page */
+
+struct filter {
+	uint64_t data[SLOTS];		/* user pages this vCPU has used: page | generation */
+	uint64_t fetch[SLOTS];
+	uint64_t kernel[SLOTS];		/* kernel pages it has stored to: page | generation */
+	uint64_t kernel_pa[SLOTS];	/* ... and where they are; NO_PA: device memory */
+	uint64_t user_gen, kernel_gen;	/* others move them on, with the lock */
+	uint64_t accesses, user_returns, dsbs;
+} __attribute__((aligned(128)));
+
+/* What is known about an instruction when it is translated. */
+struct site {
+	struct hash_node node;
+	uint64_t pc;
+	uint32_t word;
+	int hook;			/* enum linux_hook, or -1 */
+	struct insn insn;
+};
+
+static struct shadow shadow;
+static struct linux_guest guest;
+static struct filter *filters;
+static struct hash sites;
+
+static uint64_t get(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void set(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+static uint64_t tag(uint64_t va, uint64_t generation)
+{
+	return (va & ~0xfffull) | generation;
+}
+
+/* Generations come round: nothing of the time before may be left. */
+static void next_generation(uint64_t *generation, uint64_t *slots, uint64_t *more)
+{
+	uint64_t next = (get(generation) + 1) & GENERATIONS;
+
+	if (!next) {
+		for (int i = 0; i < SLOTS; i++) {
+			set(&slots[i], 0);
+			if (more)
+				set(&more[i], 0);
+		}
+		next = 1;
+	}
+	set(generation, next);
+}
+
+static void forget_user(unsigned int cpu)
+{
+	struct filter *f = &filters[cpu];
+
+	next_generation(&f->user_gen, f->data, f->fetch);
+}
+
+/* shadow.moved: with the lock held, for any vCPU. */
+static void on_moved(void *arg, cpumask cpus, const struct reach *r)
+{
+	unsigned int cpu;
+
+	(void)arg;
+	for_cpus(cpu, cpus) {
+		struct filter *f = &filters[cpu];
+		const struct context *c = shadow.cpus[cpu].context;
+
+		if (r->every_va ? r->any_asid : r->upper)
+			next_generation(&f->kernel_gen, f->kernel, NULL);
+		if ((!r->every_va && r->upper) || (!r->any_asid && c && c->asid != r->asid))
+			continue;
+		if (r->every_va || r->end - r->start > 16 * 4096) {
+			forget_user(cpu);
+			continue;
+		}
+		for (uint64_t va = r->start; va != r->end; va += 4096) {
+			set(&f->data[SLOT(va)], 0);
+			set(&f->fetch[SLOT(va)], 0);
+		}
+	}
+}
+
+/* shadow.stack */
+static unsigned int on_stack(void *arg, unsigned int cpu, uint64_t pc)
+{
+	struct stack stack;
+
+	(void)arg;
+	linux_stack(&guest, cpu, pc, read_x(cpu, 29), &stack);
+	return stack_intern(&shadow.reports, &stack);
+}
+
+/* --- Accesses --- */
+
+/* Where an access went, and whether that is memory at all. */
+static uint64_t where(qemu_plugin_meminfo_t info, uint64_t va)
+{
+	const struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, va);
+
+	return !h || qemu_plugin_hwaddr_is_io(h) ? NO_PA : qemu_plugin_hwaddr_phys_addr(h);
+}
+
+static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
+{
+	struct filter *f = &filters[cpu];
+	uint64_t *slot = &f->data[SLOT(va)];
+	uint64_t pa;
+
+	f->accesses++;
+	if (get(slot) == tag(va, get(&f->user_gen)))
+		return;
+	pa = where(info, va);
+	pthread_mutex_lock(&lock);
+	if (shadow.cpus[cpu].context && pa != NO_PA)
+		shadow_access(&shadow, cpu, va, pa, false, pc);
+	set(slot, tag(va, get(&f->user_gen)));
+	pthread_mutex_unlock(&lock);
+}
+
+static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
+{
+	struct filter *f = &filters[cpu];
+	uint64_t want = tag(va, get(&f->kernel_gen));
+	unsigned int slot = SLOT(va);
+	uint64_t pa;
+
+	if (get(&f->kernel[slot]) != want) {
+		pa = where(info, va);
+		f->kernel_pa[slot] = pa == NO_PA ? NO_PA : pa & ~0xfffull;
+		set(&f->kernel[slot], want);
+	}
+	pa = f->kernel_pa[slot];
+	if (pa == NO_PA)
+		return;
+	pa |= va & 0xfff;
+	if (!page_is_followed(&shadow.spaces, pa))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_store(&shadow, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, void *pc)
+{
+	/* Bit 55 selects the half, whatever is in the tag above it. */
+	if (!(va >> 55 & 1))
+		user_access(cpu, info, va, (uintptr_t)pc);
+	else if (qemu_plugin_mem_is_store(info))
+		kernel_store(cpu, info, va, (uintptr_t)pc);
+}
+
+/*
+ * A block is translated once for all addresses that its page is mapped at: the
+ * address it was translated for is only a guess, good enough to be right when
+ * the filter has it.
+ */
+static void on_user_block(unsigned int cpu, void *guess)
+{
+	struct filter *f = &filters[cpu];
+	uint64_t va = (uintptr_t)guess;
+
+	f->accesses++;
+	if (get(&f->fetch[SLOT(va)]) == tag(va, get(&f->user_gen)))
+		return;
+	va = read_pc(cpu);
+	if (get(&f->fetch[SLOT(va)]) == tag(va, get(&f->user_gen)))
+		return;
+	pthread_mutex_lock(&lock);
+	if (shadow.cpus[cpu].context)
+		shadow_access(&shadow, cpu, va, NO_PA, true, va);
+	set(&f->fetch[SLOT(va)], tag(va, get(&f->user_gen)));
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- Instructions --- */
+
+static void on_tlbi(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	uint64_t operand = tlbi_has_operand(&site->insn.tlbi) ? read_x(cpu, site->insn.rt) : 0;
+
+	pthread_mutex_lock(&lock);
+	shadow_tlbi(&shadow, cpu, &site->insn.tlbi, operand, site->pc);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_dsb(unsigned int cpu, void *userdata)
+{
+	enum dsb_form form = (uintptr_t)userdata;
+
+	filters[cpu].dsbs++;
+	if (shadow_dsb_quick(&shadow, cpu, form))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_dsb(&shadow, cpu, form);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Every system call and interrupt passes here twice: no lock unless it matters. */
+static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
+{
+	struct cpu *c = &shadow.cpus[cpu];
+
+	if (value >> 63) {
+		c->task = value;
+		c->user = false;
+		return;
+	}
+	filters[cpu].user_returns++;
+	c->user = true;
+	if (!get(&shadow.owes.open) && !(c->context && c->context->n_freed))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_msr(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	uint64_t value = read_x(cpu, site->insn.rt);
+
+	if (site->insn.reg == REG_SP_EL0) {
+		on_sp_el0(cpu, value, site->pc);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	if (site->insn.reg == REG_SCTLR && value & 1 && !shadow.spaces.ram.host)
+		refuse("the guest turned translation on before it ran from its RAM at 0x40000000: "
+		       "not a kernel started with -kernel on -machine virt?");
+	shadow_msr(&shadow, cpu, site->insn.reg, value, site->pc);
+	forget_user(cpu);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_mark(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	uint64_t x0 = read_x(cpu, 0), pa;
+
+	pthread_mutex_lock(&lock);
+	switch (site->insn.mark) {
+	case MARK_FREE:
+		shadow_free(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
+		break;
+	case MARK_DEAD:
+		shadow_dead(&shadow, cpu, x0, site->pc);
+		break;
+	case MARK_KERNEL_PTE:
+		if (linux_translate(&guest, cpu, x0, &pa))
+			shadow_store(&shadow, cpu, pa, 8, site->pc);
+		break;
+	case MARKS:
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_hook(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	const uint64_t x[3] = { read_x(cpu, 0), read_x(cpu, 1), read_x(cpu, 2) };
+
+	pthread_mutex_lock(&lock);
+	linux_enter(&guest, cpu, site->hook, x, site->pc);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- Translation --- */
+
+/* Kept for ever: QEMU may run a block at any time. One for each instruction. */
+static struct site *site_of(uint64_t pc, uint32_t word, const struct insn *insn, int hook)
+{
+	uint64_t key = hash_mix(pc, word);
+	struct site *site = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct hash_node *n = hash_first(&sites, key); n && !site; n = hash_next(n)) {
+		site = container_of(n, struct site, node);
+		if (site->pc != pc || site->word != word || site->hook != hook)
+			site = NULL;
+	}
+	if (!site) {
+		site = calloc(1, sizeof(*site));
+		if (!site)
+			abort();
+		site->pc = pc;
+		site->word = word;
+		site->hook = hook;
+		site->insn = *insn;
+		hash_add(&sites, &site->node, key);
+	}
+	pthread_mutex_unlock(&lock);
+	return site;
+}
+
+/*
+ * Where in our memory the guest's is: translation is still off, so that the
+ * first instruction in RAM has its physical address.
+ */
+static void find_ram(const struct qemu_plugin_insn *handle)
+{
+	uint64_t pa = qemu_plugin_insn_vaddr(handle);
+	unsigned char *host = qemu_plugin_insn_haddr(handle);
+	uintptr_t start, end;
+	bool mapped = false;
+	FILE *maps;
+
+	if (!host || !ram_has(&shadow.spaces.ram, pa, 4))
+		return;
+	host -= pa - RAM_BASE;
+	/* Neighbouring mappings may be shown as one, or one as several. */
+	maps = fopen("/proc/self/maps", "re");
+	for (char line[512]; maps && fgets(line, sizeof(line), maps) && !mapped;)
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &start, &end) == 2)
+			mapped = start <= (uintptr_t)host &&
+				 end >= (uintptr_t)host + shadow.spaces.ram.size;
+	if (maps)
+		fclose(maps);
+	if (!mapped)
+		refuse("the guest's RAM is not one piece of memory of the size given with ram=: is it QEMU's -m?");
+	shadow.spaces.ram.host = host;
+}
+
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb);
+	bool user = false;
+
+	(void)id;
+	for (size_t i = 0; i < n; i++) {
+		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
+		uint64_t pc = qemu_plugin_insn_vaddr(handle);
+		/* Newer QEMUs give registers only to who asked for them. */
+		enum qemu_plugin_cb_flags regs = api > API_VERSION ? QEMU_PLUGIN_CB_R_REGS :
+						 QEMU_PLUGIN_CB_NO_REGS;
+		uint32_t word = 0;
+		struct insn insn;
+		int hook;
+
+		qemu_plugin_insn_data(handle, &word, sizeof(word));
+		if (!get((uint64_t *)&shadow.spaces.ram.host)) {
+			pthread_mutex_lock(&lock);
+			if (!shadow.spaces.ram.host)
+				find_ram(handle);
+			pthread_mutex_unlock(&lock);
+		}
+		insn = decode(word);
+		user = !(pc >> 63);
+		if (i == 0 && user)
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, regs,
+							     (void *)(uintptr_t)pc);
+		hook = linux_hook_at(&guest, pc);
+		if (hook >= 0)
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_hook,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, hook));
+		switch (insn.kind) {
+		case INSN_TLBI:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_tlbi,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
+			break;
+		case INSN_DSB:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_dsb,
+				QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)insn.dsb);
+			break;
+		case INSN_MSR:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_msr,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
+			break;
+		case INSN_MARK:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_mark,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
+			break;
+		default:
+			qemu_plugin_register_vcpu_mem_cb(handle, on_access, regs,
+				user || is_unprivileged(word) ? QEMU_PLUGIN_MEM_RW :
+				QEMU_PLUGIN_MEM_W, (void *)(uintptr_t)pc);
+			break;
+		}
+	}
+}
+
+static bool install(char *error, size_t size)
+{
+	const struct ram ram = { .base = RAM_BASE, .size = options.ram };
+
+	if (ncpus > MAX_CPUS) {
+		snprintf(error, size, "mode=check follows at most %d vCPUs, this guest may have %u",
+			 MAX_CPUS, ncpus);
+		return false;
+	}
+	filters = aligned_alloc(128, ncpus * sizeof(*filters));
+	if (!filters || !shadow_init(&shadow, &ram, ncpus, options.speculation, out)) {
+		snprintf(error, size, "no memory for %u vCPUs", ncpus);
+		return false;
+	}
+	memset(filters, 0, ncpus * sizeof(*filters));
+	for (unsigned int cpu = 0; cpu < ncpus; cpu++)
+		filters[cpu].user_gen = filters[cpu].kernel_gen = 1;
+	shadow.moved = on_moved;
+	shadow.stack = on_stack;
+	if (!linux_init(&guest, &shadow, &options, error, size))
+		return false;
+	report_header(out, api, ncpus, options.speculation);
+	return true;
+}
+
+/* Without FEAT_TTL those bits of an operand are not looked at. */
+static void on_vcpu(unsigned int cpu)
+{
+	const struct vcpu *v = &vcpus[cpu];
+
+	shadow.cpus[cpu].no_ttl = v->mmfr2 && !(read_register(cpu, v->mmfr2) >> 48 & 15);
+}
+
+static void finish(void)
+{
+	shadow.seen.user_returns = 0;
+	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
+		shadow.seen.accesses += filters[cpu].accesses;
+		shadow.seen.user_returns += filters[cpu].user_returns;
+		shadow.seen.dsbs += filters[cpu].dsbs;
+	}
+	if (guest.refused) {
+		char text[96];
+
+		snprintf(text, sizeof(text), "%" PRIu64 " freed pages could not be told from their struct page",
+			 guest.refused);
+		report_error(out, text);
+	}
+	shadow_verdict(&shadow);
+}
+
+const struct mode check_mode = {
+	.vcpu = on_vcpu, .install = install, .translate = on_translate, .finish = finish,
+};

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * report - see report.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "report.h"
+
+struct known {
+	struct hash_node node;
+	const char *rule, *kind;
+	unsigned int number;
+	uint64_t count;
+};
+
+struct interned {
+	struct hash_node node;
+	unsigned int number;
+};
+
+unsigned int stack_intern(struct reports *r, const struct stack *s)
+{
+	struct interned *i;
+	uint64_t key = s->n;
+
+	if (!s->n)
+		return 0;
+	for (unsigned int f = 0; f < s->n; f++)
+		key = hash_mix(key, s->pc[f]);
+	for (struct hash_node *n = hash_first(&r->stack_nodes, key); n; n = hash_next(n)) {
+		i = container_of(n, struct interned, node);
+		if (!memcmp(&r->stacks[i->number - 1].pc, &s->pc, s->n * sizeof(s->pc[0])))
+			return i->number;
+	}
+	if ((r->n_stacks & (r->n_stacks - 1)) == 0) {
+		size_t room = r->n_stacks ? 2ull * r->n_stacks : 1;
+
+		r->stacks = realloc(r->stacks, room * sizeof(*r->stacks));
+		if (!r->stacks)
+			abort();
+	}
+	i = malloc(sizeof(*i));
+	if (!i)
+		abort();
+	r->stacks[r->n_stacks] = *s;
+	i->number = ++r->n_stacks;
+	hash_add(&r->stack_nodes, &i->node, key);
+	return i->number;
+}
+
+static void hex(struct json *j, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, value);
+	json_key(j, key);
+	json_string(j, text);
+}
+
+static void text(struct json *j, const char *key, const char *value)
+{
+	json_key(j, key);
+	json_string(j, value);
+}
+
+static void flag(struct json *j, const char *key, bool value)
+{
+	json_key(j, key);
+	json_bool(j, value);
+}
+
+static void place(struct json *j, const struct reports *r, const char *key,
+		  unsigned int cpu, uint64_t pc, unsigned int stack)
+{
+	json_key(j, key);
+	json_open(j, '{');
+	json_field(j, "cpu", cpu);
+	hex(j, "pc", pc);
+	json_key(j, "stack");
+	json_open(j, '[');
+	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n; i++) {
+		char frame[24];
+
+		snprintf(frame, sizeof(frame), "0x%" PRIx64, r->stacks[stack - 1].pc[i]);
+		json_string(j, frame);
+	}
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void tlbis(struct json *j, const struct owe *w)
+{
+	unsigned int n = w ? w->n_tlbis : 0;
+
+	json_key(j, "tlbis");
+	json_open(j, '[');
+	for (unsigned int i = n > OWE_TLBIS ? n - OWE_TLBIS : 0; i < n; i++) {
+		const struct tlbi_seen *t = &w->tlbis[i % OWE_TLBIS].tlbi;
+
+		json_open(j, '{');
+		text(j, "name", t->name);
+		hex(j, "operand", t->operand);
+		json_field(j, "cpu", t->cpu);
+		hex(j, "pc", t->pc);
+		text(j, "why", miss_name(w->tlbis[i % OWE_TLBIS].miss));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void cpus(struct json *j, const char *key, cpumask mask)
+{
+	unsigned int cpu;
+
+	json_key(j, key);
+	json_open(j, '[');
+	for_cpus(cpu, mask)
+		json_u64(j, cpu);
+	json_close(j, ']');
+}
+
+static uint64_t finding_key(const struct reports *r, const struct finding *f)
+{
+	unsigned int stack = f->changed ? f->changed_stack : f->stack;
+	uint64_t key = hash_mix((uintptr_t)f->rule, (uintptr_t)f->kind);
+
+	key = hash_mix(key, f->changed ? f->changed_pc : f->pc);
+	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n && i < 3; i++)
+		key = hash_mix(key, r->stacks[stack - 1].pc[i]);
+	return key;
+}
+
+void report(struct reports *r, const struct finding *f)
+{
+	struct json j = { .out = r->out };
+	uint64_t key = finding_key(r, f);
+	struct known *k;
+
+	r->occurrences++;
+	for (struct hash_node *n = hash_first(&r->by_key, key); n; n = hash_next(n)) {
+		k = container_of(n, struct known, node);
+		if (k->rule == f->rule && k->kind == f->kind) {
+			k->count++;
+			return;
+		}
+	}
+	k = malloc(sizeof(*k));
+	if (!k)
+		abort();
+	*k = (struct known){ .rule = f->rule, .kind = f->kind, .number = ++r->n, .count = 1 };
+	hash_add(&r->by_key, &k->node, key);
+
+	json_open(&j, '{');
+	json_field(&j, "report", k->number);
+	text(&j, "rule", f->rule);
+	text(&j, "kind", f->kind);
+	json_field(&j, "cpu", f->cpu);
+	json_field(&j, "asid", f->asid);
+	flag(&j, "kernel", f->kernel);
+	hex(&j, "va", f->va);
+	json_key(&j, "level");
+	json_i64(&j, f->level);
+	flag(&j, "table", f->table);
+	hex(&j, "old", f->old);
+	hex(&j, "new", f->new);
+	hex(&j, "old_page", f->old_page);
+	hex(&j, "new_page", f->new_page);
+	hex(&j, "task", f->task);
+	cpus(&j, "holders", f->holders);
+	if (f->changed)
+		place(&j, r, "changed", f->changed_cpu, f->changed_pc, f->changed_stack);
+	place(&j, r, "noticed", f->cpu, f->pc, f->stack);
+	tlbis(&j, f->owe);
+	json_field(&j, "count", 1);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(r->out);
+}
+
+void report_error(FILE *out, const char *what)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	text(&j, "error", what);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
+
+void report_header(FILE *out, int api, unsigned int ncpus, bool speculation)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	text(&j, "plugin", "lull");
+	text(&j, "mode", "check");
+	json_field(&j, "api", api);
+	json_field(&j, "vcpus_max", ncpus);
+	flag(&j, "speculation", speculation);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
+
+void report_verdict(struct reports *r, const struct seen *seen)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+		bool needed;
+	} all[] = {
+		{ "table_stores", seen->table_stores, true },
+		{ "obligations", seen->obligations, true },
+		{ "tlbis", seen->tlbis, true },
+		{ "dsbs", seen->dsbs, true },
+		{ "frees", seen->frees, true },
+		{ "table_frees", seen->table_frees, true },
+		{ "accesses", seen->accesses, true },
+		{ "loads", seen->loads, true },
+		{ "user_returns", seen->user_returns, true },
+		{ "misses", seen->misses, false },
+		{ "walks", seen->walks, false },
+		{ "races", seen->races, false },
+		{ "memory", seen->memory, false },
+	};
+	struct json j = { .out = r->out };
+	bool blind = false;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		blind |= all[i].needed && !all[i].value;
+	json_open(&j, '{');
+	text(&j, "verdict", r->n ? "reports" : blind ? "blind" : "silent");
+	json_field(&j, "reports", r->n);
+	json_field(&j, "occurrences", r->occurrences);
+	json_key(&j, "blind");
+	json_open(&j, '[');
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].needed && !all[i].value)
+			json_string(&j, all[i].key);
+	json_close(&j, ']');
+	json_key(&j, "by");
+	json_open(&j, '[');
+	for (size_t i = 0; r->by_key.bucket && i < (size_t)1 << (64 - r->by_key.shift); i++) {
+		for (struct hash_node *n = r->by_key.bucket[i]; n; n = n->next) {
+			const struct known *k = container_of(n, struct known, node);
+
+			json_open(&j, '{');
+			json_field(&j, "report", k->number);
+			json_field(&j, "count", k->count);
+			json_close(&j, '}');
+		}
+	}
+	json_close(&j, ']');
+	json_key(&j, "seen");
+	json_open(&j, '{');
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		json_field(&j, all[i].key, all[i].value);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(r->out);
+}
+
+static void free_nodes(struct hash *h, size_t offset)
+{
+	for (size_t i = 0; h->bucket && i < (size_t)1 << (64 - h->shift); i++) {
+		while (h->bucket[i]) {
+			struct hash_node *n = h->bucket[i];
+
+			h->bucket[i] = n->next;
+			free((char *)n - offset);
+		}
+	}
+	free(h->bucket);
+}
+
+void reports_free(struct reports *r)
+{
+	free_nodes(&r->by_key, offsetof(struct known, node));
+	free_nodes(&r->stack_nodes, offsetof(struct interned, node));
+	free(r->stacks);
+}

@@ -1,0 +1,1026 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * shadow - see shadow.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shadow.h"
+
+/* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
+#define MOST_OWES 500000
+
+#define TTBR_ASID(ttbr)	((ttbr) >> 48)
+#define TCR_A1		(1ull << 22)	/* the ASID is TTBR1's */
+#define TCR_AS		(1ull << 36)	/* it has 16 bits */
+#define SCTLR_M		1ull
+
+static cpumask all_cpus(const struct shadow *s)
+{
+	return s->ncpus == 64 ? ~0ull : CPU(s->ncpus) - 1;
+}
+
+bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
+		 bool speculation, FILE *out)
+{
+	memset(s, 0, sizeof(*s));
+	s->ncpus = ncpus;
+	s->speculation = speculation;
+	s->now = 1;
+	s->reports.out = out;
+	owes_init(&s->owes, MOST_OWES);
+	s->cpus = aligned_alloc(128, ncpus * sizeof(*s->cpus));
+	if (!s->cpus || ncpus > MAX_CPUS)
+		return false;
+	memset(s->cpus, 0, ncpus * sizeof(*s->cpus));
+	return spaces_init(&s->spaces, ram, ncpus);
+}
+
+void shadow_free_all(struct shadow *s)
+{
+	list_for(node, &s->spaces.contexts)
+		used_drop_context(&s->used, container_of(node, struct context, all));
+	free(s->used.by_va.bucket);
+	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++) {
+		struct cpu *c = &s->cpus[cpu];
+
+		for (unsigned int i = 0; i < c->n_pending; i++) {
+			struct owe *w = c->pending[i].owe;
+
+			if (w && !--w->refs && w->met)
+				free(w);
+		}
+		free(c->pending);
+	}
+	owes_free(&s->owes, &s->spaces);
+	spaces_free(&s->spaces);
+	reports_free(&s->reports);
+	free(s->cpus);
+}
+
+static uint64_t tick(struct shadow *s)
+{
+	return __atomic_add_fetch(&s->now, 1, __ATOMIC_RELAXED);
+}
+
+static unsigned int stack_of(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	return s->stack ? s->stack(s->arg, cpu, pc) : 0;
+}
+
+/* --- What is said --- */
+
+static struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
+				   const char *rule, const char *kind)
+{
+	return (struct finding){
+		.rule = rule, .kind = kind, .cpu = cpu, .pc = pc,
+		.stack = stack_of(s, cpu, pc), .task = s->cpus[cpu].task,
+	};
+}
+
+static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, bool upper)
+{
+	const struct cpu *c = &s->cpus[cpu];
+
+	return upper ? &c->upper : &c->lower;
+}
+
+static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
+		       const char *rule, const char *kind, const struct owe *w)
+{
+	const struct regime *r = regime_in(s, cpu, w->context->kernel);
+	struct finding f = finding_here(s, cpu, pc, rule, kind);
+
+	f.asid = w->context->asid;
+	f.kernel = w->context->kernel;
+	f.va = w->what.va;
+	f.level = w->what.level;
+	f.table = w->what.table;
+	f.old = w->old;
+	f.new = w->new;
+	f.old_page = w->page;
+	if (desc_kind(r, w->what.level, w->new) != DESC_INVALID)
+		f.new_page = desc_output(r, w->what.level, w->new);
+	f.task = w->task;
+	f.holders = w->held;
+	f.changed = true;
+	f.changed_cpu = w->cpu;
+	f.changed_pc = w->pc;
+	f.changed_stack = w->stack;
+	f.owe = w;
+	report(&s->reports, &f);
+}
+
+/* What was missing: the nearest that was tried says it, else what it was about. */
+static const char *owed_kind(const struct owe *w)
+{
+	enum miss nearest = MISS_NONE;
+
+	for (unsigned int i = 0; i < w->n_tlbis && i < OWE_TLBIS; i++)
+		if (w->tlbis[i].miss > nearest)
+			nearest = w->tlbis[i].miss;
+	switch (nearest) {
+	case MISS_DSB:
+		return "no-dsb";
+	case MISS_ORDER:
+		return "order";
+	case MISS_LOCAL:
+		return "local";
+	case MISS_LAST:
+		return "table";
+	case MISS_LEVEL:
+	case MISS_NOTHING:
+		return "level";
+	case MISS_ASID:
+	case MISS_VA:
+	case MISS_NONE:
+		break;
+	}
+	if (w->what.table)
+		return "table";
+	return w->change == CHANGE_LESS ? "permission" : "no-tlbi";
+}
+
+/* --- Obligations become due, and are looked at --- */
+
+/* The CPU has the context: what must it have forgotten by now? */
+static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->n_due)
+		return;
+	list_for(node, &c->owes) {
+		struct owe *w = container_of(node, struct owe, in_context);
+
+		if (!w->due || !(w->held & CPU(cpu)))
+			continue;
+		if (w->freed && !w->what.table)
+			continue;	/* check_freed() */
+		report_owe(s, cpu, pc, "owed", owed_kind(w), w);
+		owe_drop(&s->owes, w);
+	}
+}
+
+/* User code runs with the context: which of its pages are free already? */
+static void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->n_freed)
+		return;
+	list_for(node, &c->owes) {
+		struct owe *w = container_of(node, struct owe, in_context);
+
+		if (!w->freed || !(w->held & CPU(cpu)))
+			continue;
+		report_owe(s, cpu, pc, "free", w->what.table ? "table" : "page", w);
+		owe_drop(&s->owes, w);
+	}
+}
+
+/* A task goes back to user space: what it owed is due. */
+static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint64_t pc)
+{
+	struct list *l;
+
+	while ((l = owes_of_task(&s->owes, task))) {
+		struct owe *w = container_of(l->next, struct owe, in_task);
+
+		if (w->held & w->context->current) {
+			report_owe(s, cpu, pc, "owed", owed_kind(w), w);
+			owe_drop(&s->owes, w);
+		} else {
+			owe_due(&s->owes, w);
+		}
+	}
+}
+
+static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+
+	c->user = true;
+	task_returns(s, cpu, c->task, pc);
+	if (c->context)
+		check_freed(s, cpu, c->context, pc);
+}
+
+/* --- Which context a CPU has --- */
+
+/*
+ * A CPU gets an ASID: does it hold entries which that number had under another
+ * root? An empty root finds only what is its own again, a moment later.
+ */
+static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->root->seen_valid)
+		return;
+	for (struct context *o = context_first(&s->spaces, c->asid); o; o = context_next(o)) {
+		struct finding f;
+
+		if (o == c || !(context_holders(&s->spaces, o, 0) & CPU(cpu)))
+			continue;
+		f = finding_here(s, cpu, pc, "asid", "reused");
+		f.asid = c->asid;
+		f.holders = CPU(cpu);
+		f.old_page = o->root ? o->root->pa : 0;
+		f.new_page = c->root->pa;
+		report(&s->reports, &f);
+		o->left[cpu] = 0;
+	}
+}
+
+static void set_context(struct shadow *s, unsigned int cpu, struct context *next,
+			uint64_t now, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct context *o;
+
+	if (c->context) {
+		context_unload(c->context, cpu, now);
+		if (!next || next->asid != c->context->asid)
+			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o))
+				o->current &= ~CPU(cpu);
+	}
+	c->context = next;
+	if (!next)
+		return;
+	s->seen.loads++;
+	check_reuse(s, cpu, next, pc);
+	context_load(next, cpu);
+	for (o = context_first(&s->spaces, next->asid); o; o = context_next(o)) {
+		if (o->current & CPU(cpu))
+			continue;
+		o->current |= CPU(cpu);
+		check_due(s, cpu, o, pc);
+	}
+	if (c->user)
+		check_freed(s, cpu, next, pc);
+}
+
+/* TTBRs, TCR or SCTLR have changed: what is in force now? */
+static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct context *next = NULL, *kernel = NULL;
+	uint64_t now = tick(s);
+
+	c->asid_mask = c->tcr & TCR_AS ? 0xffff : 0xff;
+	if (c->mmu) {
+		uint64_t asid = TTBR_ASID(c->tcr & TCR_A1 ? c->ttbr1 : c->ttbr0) & c->asid_mask;
+
+		if (c->upper_ok)
+			kernel = context_get(&s->spaces, 0, ttbr_base(&c->upper, c->ttbr1),
+					     &c->upper, now);
+		if (c->lower_ok)
+			next = context_get(&s->spaces, asid, ttbr_base(&c->lower, c->ttbr0),
+					   &c->lower, now);
+	}
+	if (next != c->context)
+		set_context(s, cpu, next, now, pc);
+	if (kernel == c->kernel)
+		return;
+	if (c->kernel)
+		context_unload(c->kernel, cpu, now);
+	if (kernel)
+		context_load(kernel, cpu);
+	c->kernel = kernel;
+}
+
+void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
+		uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+
+	switch (reg) {
+	case REG_SP_EL0:
+		/*
+		 * Linux keeps the task here while it is in the kernel, and the
+		 * stack of user space on the way there.
+		 */
+		if (value >> 63) {
+			c->task = value;
+			c->user = false;
+		} else {
+			s->seen.user_returns++;
+			to_user(s, cpu, pc);
+		}
+		return;
+	case REG_TTBR0:
+		c->ttbr0 = value;
+		break;
+	case REG_TTBR1:
+		c->ttbr1 = value;
+		break;
+	case REG_TCR:
+		c->tcr = value;
+		c->lower_ok = regime_of(value, false, &c->lower);
+		c->upper_ok = regime_of(value, true, &c->upper);
+		break;
+	case REG_SCTLR:
+		c->mmu = value & SCTLR_M;
+		break;
+	case REG_MAIR: case SYSREGS:
+		return;
+	}
+	reload(s, cpu, pc);
+}
+
+/* --- Stores to tables --- */
+
+struct change {
+	struct shadow *s;
+	struct table *t;		/* of the descriptor that the store changed */
+	unsigned int cpu;
+	uint64_t pc;
+	unsigned int stack;
+	uint64_t when;
+	uint64_t old, new;
+	uint64_t slot, since;
+	enum desc_change kind;
+	/* While going through the leaves of a table that was unlinked: */
+	struct table *leaf_table;
+	unsigned int leaf;
+	uint64_t leaf_offset;
+};
+
+static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va,
+			  int level, bool table, uint64_t since)
+{
+	const struct used *e;
+
+	if (s->speculation || c->kernel)
+		return context_holders(&s->spaces, c, since);
+	e = used_find(&s->used, c, va, level, table);
+	return e ? e->cpus : 0;
+}
+
+/* One more of what is owed: the old entry at va, in a context. */
+static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
+		      int level, uint64_t old, uint64_t new, uint64_t slot, uint64_t since)
+{
+	struct shadow *s = ch->s;
+	bool table = desc_kind(r, level, old) == DESC_TABLE;
+	struct owe model = {
+		.context = c,
+		.what = {
+			.va = va,
+			.size = 1ull << level_shift(r, level),
+			.asid = c->asid,
+			.global = c->kernel && desc_global(old),
+			.table = table,
+			.level = level,
+		},
+		.change = ch->kind,
+		.old = old,
+		.new = new,
+		.page = desc_output(r, level, old),
+		.slot = slot,
+		.since = since,
+		.when = ch->when,
+		.task = s->cpus[ch->cpu].task,
+		.pc = ch->pc,
+		.stack = ch->stack,
+		.cpu = ch->cpu,
+		.held = holders_of(s, c, va, level, table, since),
+	};
+
+	if (!model.held)
+		return;
+	/* Due already for all of them: they may not load it at all, and one reason is enough. */
+	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
+		if (w->due && w->what.table == table && !(model.held & ~w->held))
+			return;
+	if (owe_make(&s->owes, &model))
+		s->seen.obligations++;
+}
+
+static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uint64_t new)
+{
+	enum desc_kind a = desc_kind(r, level, old), b = desc_kind(r, level, new);
+
+	if (a != b)
+		return "size";
+	if (desc_output(r, level, old) != desc_output(r, level, new))
+		return a == DESC_TABLE ? "table" : "output";
+	if (desc_contiguous(old) != desc_contiguous(new))
+		return "contiguous";
+	if (desc_global(old) != desc_global(new))
+		return "global";
+	return "attributes";
+}
+
+static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
+		       uint64_t old, cpumask held, const struct owe *w)
+{
+	struct shadow *s = ch->s;
+	const struct regime *r = &ch->t->r;
+	struct finding f = finding_here(s, ch->cpu, ch->pc, "bbm", kind);
+
+	f.asid = c->asid;
+	f.kernel = c->kernel;
+	f.va = va;
+	f.level = ch->t->level;
+	f.table = desc_kind(r, ch->t->level, old) == DESC_TABLE;
+	f.old = old;
+	f.new = ch->new;
+	f.old_page = desc_output(r, ch->t->level, old);
+	f.new_page = desc_output(r, ch->t->level, ch->new);
+	f.holders = held;
+	if (w) {
+		f.changed = true;
+		f.changed_cpu = w->cpu;
+		f.changed_pc = w->pc;
+		f.changed_stack = w->stack;
+		f.owe = w;
+	}
+	report(&s->reports, &f);
+}
+
+/* A valid descriptor is no longer what it was: at one place. */
+static void old_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+	const struct table *t = ch->t;
+
+	if (ch->kind == CHANGE_BBM) {
+		cpumask held = holders_of(ch->s, c, va, t->level,
+					  desc_kind(&t->r, t->level, ch->old) == DESC_TABLE,
+					  ch->since) & c->loaded;
+
+		if (held)
+			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
+				   ch->old, held, NULL);
+	}
+	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->slot, ch->since);
+}
+
+/* The same for a leaf below a table that is no longer reached. */
+static void leaf_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+	struct table *t = ch->leaf_table;
+
+	owe_entry(ch, c, va + ch->leaf_offset, &t->r, t->level, t->desc[ch->leaf], 0,
+		  t->pa + 8ull * ch->leaf, t->since[ch->leaf]);
+}
+
+static void old_leaf(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	struct change *ch = arg;
+
+	ch->leaf_table = t;
+	ch->leaf = index;
+	ch->leaf_offset = offset;
+	table_places(&ch->s->spaces, ch->t, (ch->slot - ch->t->pa) / 8, leaf_place, ch);
+}
+
+/*
+ * A descriptor is valid now: at one place. Is there still something owed for
+ * what was there before?
+ *
+ * It is withdrawn when the new one allows what the old one did, at the same
+ * output: old entries are true again. It is a violation of break-before-make
+ * when the output is another and the old entry is live. In the kernel's half
+ * that is always wrong. In a process two threads may do it legitimately, one
+ * about to flush what it has cleared, the other faulting the page in; it is
+ * wrong when one task does both.
+ */
+static void new_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+	struct shadow *s = ch->s;
+	struct owe *next;
+
+	for (struct owe *w = owe_of_slot(&s->owes, ch->slot); w; w = next) {
+		enum desc_change kind;
+
+		next = owe_of_slot_next(w);
+		if (w->context != c || w->what.va != va || w->what.level != ch->t->level)
+			continue;
+		kind = desc_change(&ch->t->r, ch->t->level, w->old, ch->new);
+		if (kind <= CHANGE_MORE) {
+			if (w->since < ch->since)
+				ch->since = w->since;
+			owe_drop(&s->owes, w);
+		} else if (kind == CHANGE_BBM && w->held & c->loaded &&
+			   (c->kernel || (w->task == s->cpus[ch->cpu].task && !w->due))) {
+			report_bbm(ch, c, va, "anew", w->old, w->held & c->loaded, w);
+		}
+	}
+}
+
+static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *t,
+			      unsigned int index, uint64_t pc)
+{
+	struct change ch = {
+		.s = s, .t = t, .cpu = cpu, .pc = pc,
+		.old = t->desc[index],
+		.slot = t->pa + 8ull * index,
+		.since = t->since[index],
+	};
+	bool was_table, was_valid;
+
+	if (!ram_read(&s->spaces.ram, ch.slot, &ch.new) || ch.old == ch.new)
+		return;
+	s->seen.table_stores++;
+	ch.when = tick(s);
+	ch.kind = desc_change(&t->r, t->level, ch.old, ch.new);
+	was_table = desc_kind(&t->r, t->level, ch.old) == DESC_TABLE;
+	was_valid = desc_kind(&t->r, t->level, ch.old) != DESC_INVALID;
+	if (ch.kind >= CHANGE_LESS) {
+		ch.stack = stack_of(s, cpu, pc);
+		table_places(&s->spaces, t, index, old_place, &ch);
+		if (was_table && ch.kind > CHANGE_LESS) {
+			table_leaves(&s->spaces, t, index, old_leaf, &ch);
+			table_unlink(&s->spaces, t, index);
+		}
+	}
+	t->desc[index] = ch.new;
+	if (desc_kind(&t->r, t->level, ch.new) == DESC_INVALID)
+		return;
+	t->seen_valid = true;
+	if (!was_valid || ch.kind >= CHANGE_LESS) {
+		ch.since = ch.when;
+		if (!was_valid)
+			table_places(&s->spaces, t, index, new_place, &ch);
+		t->since[index] = ch.since;
+	}
+	if (!was_valid || ch.kind > CHANGE_LESS)
+		table_link(&s->spaces, t, index, ch.when);
+}
+
+void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int size,
+		  uint64_t pc)
+{
+	for (uint64_t at = pa & ~7ull; at < pa + size; at += 8) {
+		unsigned int index;
+		struct table *t = table_at(&s->spaces, at, &index);
+
+		if (t)
+			descriptor_stored(s, cpu, t, index, pc);
+	}
+}
+
+/* --- TLBIs and DSBs --- */
+
+static void pend(struct cpu *c, const struct pending *p)
+{
+	if (c->n_pending == c->room) {
+		c->room = c->room ? 2 * c->room : 16;
+		c->pending = realloc(c->pending, c->room * sizeof(*c->pending));
+		if (!c->pending)
+			abort();
+	}
+	c->pending[c->n_pending++] = *p;
+}
+
+struct issued {
+	struct shadow *s;
+	unsigned int cpu;
+	const struct tlbi *t;
+	const struct reach *r;
+	struct tlbi_seen seen;
+	cpumask cpus;			/* whom it reaches */
+	uint64_t when;
+};
+
+/* It ends, or begins, close to the entry: somebody miscounted. */
+static bool just_missed(const struct reach *r, const struct cached *what)
+{
+	uint64_t far = 16 * what->size;
+
+	return !r->every_va && what->va + what->size + far > r->start && what->va < r->end + far;
+}
+
+static void tlbi_for_owe(struct issued *i, struct owe *w)
+{
+	struct shadow *s = i->s;
+	struct cpu *c = &s->cpus[i->cpu];
+	cpumask bits = w->held & i->cpus;
+	struct pending p = {
+		.owe = w, .cpus = bits, .when = i->when,
+		.scope = i->t->scope, .nxs = i->t->nxs,
+	};
+
+	switch (reach_covers(i->r, &w->what)) {
+	case COVER_YES:
+		break;
+	case COVER_VA:
+		if (w->task == c->task && just_missed(i->r, &w->what))
+			owe_saw(w, &i->seen, MISS_VA);
+		return;
+	case COVER_ASID:
+		return;
+	case COVER_LAST:
+		owe_saw(w, &i->seen, MISS_LAST);
+		return;
+	case COVER_LEVEL:
+		owe_saw(w, &i->seen, MISS_LEVEL);
+		return;
+	case COVER_NOTHING:
+		owe_saw(w, &i->seen, MISS_NOTHING);
+		return;
+	}
+	if (!bits) {
+		owe_saw(w, &i->seen, MISS_LOCAL);
+		return;
+	}
+	/*
+	 * The store must be visible to the walkers before the TLBI, or they
+	 * fetch the old descriptor again after it (Arm ARM B2.3.12, DSB). A
+	 * TLBI of somebody else who has not seen the store is none of ours.
+	 */
+	if ((i->r->local ? c->dsb_nsh : c->dsb_is) < w->when) {
+		owe_saw(w, &i->seen, MISS_ORDER);
+		if (w->task == c->task && w->cpu == i->cpu)
+			report_owe(s, i->cpu, i->seen.pc, "order", "no-dsb", w);
+		return;
+	}
+	owe_saw(w, &i->seen, w->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
+	w->refs++;
+	pend(c, &p);
+}
+
+static void tlbi_for_context(struct issued *i, struct context *c, const struct regime *r)
+{
+	uint64_t step = 1ull << r->granule;
+	uint64_t pages = i->r->every_va ? UINT64_MAX : (i->r->end - i->r->start) / step;
+
+	if (!c->n_owes)
+		return;
+	if (c->n_owes / 5 <= pages || c->n_owes < 32) {
+		list_for(node, &c->owes)
+			tlbi_for_owe(i, container_of(node, struct owe, in_context));
+		return;
+	}
+	for (uint64_t va = i->r->start; va != i->r->end; va += step) {
+		for (int level = r->start; level <= 3; level++) {
+			uint64_t base = va & ~0ull << level_shift(r, level);
+			struct owe *next;
+
+			/* What spans several pages of the range is found once is enough. */
+			if (base != va && va != i->r->start)
+				continue;
+			for (struct owe *w = owe_at(&i->s->owes, c, base, level); w; w = next) {
+				next = owe_at_next(w);
+				tlbi_for_owe(i, w);
+			}
+		}
+	}
+}
+
+void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
+		 uint64_t operand, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct reach r;
+	struct issued i = {
+		.s = s, .cpu = cpu, .t = t, .r = &r,
+		.seen = { .name = t->name, .operand = operand, .cpu = cpu, .pc = pc },
+	};
+	struct pending whole;
+
+	if (c->no_ttl && !t->range)
+		operand &= ~(0xfull << 44);
+	if (!reach_of(t, operand, c->lower_ok ? &c->lower : NULL,
+		      c->upper_ok ? &c->upper : NULL, &r))
+		return;
+	s->seen.tlbis++;
+	i.when = tick(s);
+	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
+	r.asid &= c->asid_mask;
+	if (r.nothing)
+		return;
+	if (r.every_va) {
+		whole = (struct pending){
+			.any_asid = r.any_asid, .asid = r.asid, .cpus = i.cpus,
+			.when = i.when, .scope = t->scope, .nxs = t->nxs,
+		};
+		pend(c, &whole);
+	}
+	if (s->moved)
+		s->moved(s->arg, i.cpus, &r);
+	if (r.every_va ? r.any_asid : r.upper)
+		list_for(node, &s->spaces.kernels)
+			tlbi_for_context(&i, container_of(node, struct context, all), &c->upper);
+	if ((!r.every_va && r.upper) || !c->lower_ok)
+		return;
+	if (r.any_asid) {
+		list_for(node, &s->spaces.contexts) {
+			struct context *o = container_of(node, struct context, all);
+
+			tlbi_for_context(&i, o, &c->lower);
+			used_flush(&s->used, o, &r, &c->lower, i.cpus);
+		}
+		return;
+	}
+	for (struct context *o = context_first(&s->spaces, r.asid); o; o = context_next(o)) {
+		tlbi_for_context(&i, o, &c->lower);
+		used_flush(&s->used, o, &r, &c->lower, i.cpus);
+	}
+}
+
+enum completes { COMPLETES_NOTHING, COMPLETES_LOCAL, COMPLETES_IS, COMPLETES_ALL };
+
+/*
+ * A TLBI completes with a DSB of its own CPU for loads and stores whose domain
+ * contains those that must obey (Arm ARM D8.16, "Ordering and completion of
+ * TLB maintenance instructions"); what orders stores only completes none. nXS
+ * forms complete nXS TLBIs.
+ */
+static enum completes dsb_completes(enum dsb_form form)
+{
+	switch (form) {
+	case DSB_NSH: case DSB_NSHNXS:
+		return COMPLETES_LOCAL;
+	case DSB_ISH: case DSB_ISHNXS:
+		return COMPLETES_IS;
+	case DSB_OSH: case DSB_OSHNXS: case DSB_SY: case DSB_SYNXS:
+		return COMPLETES_ALL;
+	default:
+		return COMPLETES_NOTHING;
+	}
+}
+
+static bool dsb_is_nxs(enum dsb_form form)
+{
+	return form >= DSB_OSHNXS && form <= DSB_SYNXS;
+}
+
+bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
+{
+	struct cpu *c = &s->cpus[cpu];
+	uint64_t now = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
+
+	switch (form) {
+	case DSB_OSHLD: case DSB_NSHLD: case DSB_ISHLD: case DSB_LD:
+		return true;			/* order no stores */
+	case DSB_NSHST: case DSB_NSH: case DSB_NSHNXS:
+		c->dsb_nsh = now;
+		break;
+	default:
+		c->dsb_nsh = c->dsb_is = now;
+		break;
+	}
+	return !c->n_pending || dsb_completes(form) == COMPLETES_NOTHING;
+}
+
+static void complete(struct shadow *s, const struct pending *p)
+{
+	struct owe *w = p->owe;
+	unsigned int cpu;
+
+	if (w) {
+		w->refs--;
+		w->held &= ~p->cpus;
+		if (w->met ? !w->refs : !w->held)
+			owe_drop(&s->owes, w);
+		return;
+	}
+	if (p->any_asid) {
+		for_cpus(cpu, p->cpus)
+			if (s->spaces.flushed_all[cpu] < p->when)
+				s->spaces.flushed_all[cpu] = p->when;
+		contexts_collect(&s->spaces);
+		return;
+	}
+	for (struct context *o = context_first(&s->spaces, p->asid); o; o = context_next(o))
+		for_cpus(cpu, p->cpus)
+			if (o->flushed[cpu] < p->when)
+				o->flushed[cpu] = p->when;
+}
+
+void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
+{
+	struct cpu *c = &s->cpus[cpu];
+	enum completes what = dsb_completes(form);
+	unsigned int kept = 0;
+
+	if (shadow_dsb_quick(s, cpu, form))
+		return;
+	for (unsigned int i = 0; i < c->n_pending; i++) {
+		struct pending p = c->pending[i];
+		enum completes needs = p.scope == SCOPE_LOCAL ? COMPLETES_LOCAL :
+				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
+
+		if (what >= needs && (p.nxs || !dsb_is_nxs(form)))
+			complete(s, &p);
+		else
+			c->pending[kept++] = p;
+	}
+	c->n_pending = kept;
+}
+
+/* --- Accesses --- */
+
+/*
+ * The walk reads what a store that has not come to us yet has written. (What
+ * hardware sets, AF and the dirty state, does not count.)
+ */
+static bool in_flight(const struct shadow *s, const struct walk *w)
+{
+	for (unsigned int i = 0; i < w->steps; i++) {
+		const struct step *step = &w->step[i];
+		unsigned int index;
+		const struct table *t = table_at(&s->spaces, step->desc_pa, &index);
+
+		if (!t || desc_kind(&t->r, t->level, t->desc[index]) !=
+			  desc_kind(&t->r, t->level, step->desc) ||
+		    desc_output(&t->r, t->level, t->desc[index]) !=
+		    desc_output(&t->r, t->level, step->desc))
+			return true;
+	}
+	return false;
+}
+
+/* Something is owed here: entries old and new are legitimate. */
+static bool flush_under_way(const struct shadow *s, const struct context *c, uint64_t va,
+			    const struct regime *r)
+{
+	for (int level = r->start; level <= 3; level++)
+		if (owe_at(&s->owes, c, va & ~0ull << level_shift(r, level), level))
+			return true;
+	return false;
+}
+
+static void report_remap(struct shadow *s, unsigned int cpu, uint64_t va, bool fetch,
+			 uint64_t pc, const struct used *e, const struct walk *w, uint64_t pa)
+{
+	struct finding f = finding_here(s, cpu, pc, "remap", fetch ? "fetch" : "data");
+	const struct context *c = s->cpus[cpu].context;
+
+	f.asid = c->asid;
+	f.va = va;
+	f.level = e ? e->level : w->steps ? w->step[w->steps - 1].level : 0;
+	f.old_page = e ? e->output : pa;
+	f.new_page = w->valid ? w->pa & ~0xfffull : 0;
+	f.new = w->steps ? w->step[w->steps - 1].desc : 0;
+	f.holders = e ? e->cpus : CPU(cpu);
+	report(&s->reports, &f);
+}
+
+void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
+		   bool fetch, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	const struct regime *r = &c->lower;
+	struct context *ctx = c->context;
+	struct walk w;
+	cpumask who;
+
+	va &= ~(0xffull << 56);		/* TBI, or it would have faulted */
+	if (!ctx || !ctx->root || !regime_has(r, va))
+		return;
+	s->seen.misses++;
+	walk(r, ctx->root->pa, va, ram_read, &s->spaces.ram, &w);
+	s->seen.walks++;
+	if (!w.valid || (pa != NO_PA && w.pa != pa)) {
+		if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))
+			s->seen.races++;
+		else
+			report_remap(s, cpu, va, fetch, pc, NULL, &w, pa);
+		return;
+	}
+	who = CPU(cpu) | (s->speculation ? ctx->loaded : 0);
+	for (unsigned int i = 0; i < w.steps; i++) {
+		const struct step *step = &w.step[i];
+		bool table = i < w.steps - 1u;
+		uint64_t base = va & ~0ull << level_shift(r, step->level);
+		uint64_t output = desc_output(r, step->level, step->desc);
+		struct used *e = used_find(&s->used, ctx, base, step->level, table);
+
+		if (e && e->output != output && !table && e->cpus & CPU(cpu)) {
+			if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))
+				s->seen.races++;
+			else
+				report_remap(s, cpu, va, fetch, pc, e, &w, pa);
+		}
+		if (e && e->output != output)
+			e->cpus = 0;
+		used_add(&s->used, ctx, base, step->level, table, output, who);
+	}
+}
+
+/* --- Pages are given back --- */
+
+static bool somebody_runs(const struct shadow *s, const struct owe *w, unsigned int *who)
+{
+	for_cpus(*who, w->held & w->context->current)
+		if (s->cpus[*who].user)
+			return true;
+	return false;
+}
+
+/* What an old entry leads to is given back. */
+static void page_freed(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+{
+	unsigned int who;
+
+	/* The kernel frees what vfree() gives back before it flushes: not used any more. */
+	if (w->context->kernel && !w->what.table)
+		return;
+	if (w->what.table) {
+		/* A walk may go on below a table at any time, whatever TTBR0 points to. */
+		if (w->context->kernel || w->held & w->context->current) {
+			report_owe(s, cpu, pc, "free", "table", w);
+			owe_drop(&s->owes, w);
+			return;
+		}
+	} else if (somebody_runs(s, w, &who)) {
+		report_owe(s, cpu, pc, "free", "page", w);
+		owe_drop(&s->owes, w);
+		return;
+	}
+	owe_freed(w);
+	owe_due(&s->owes, w);
+}
+
+static void context_dies(struct shadow *s, struct context *c)
+{
+	while (!list_empty(&c->owes))
+		owe_drop(&s->owes, container_of(c->owes.next, struct owe, in_context));
+	used_drop_context(&s->used, c);
+}
+
+static void add_loaded(void *arg, struct context *c, uint64_t va)
+{
+	(void)va;
+	*(cpumask *)arg |= c->loaded;
+}
+
+/* A page of descriptors that is still reached is given back. */
+static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uint64_t pc)
+{
+	cpumask loaded = 0;
+	struct finding f;
+
+	table_places(&s->spaces, t, 0, add_loaded, &loaded);
+	if (loaded && t->seen_valid) {
+		f = finding_here(s, cpu, pc, "free", t->parents ? "table" : "root");
+		f.old_page = t->pa;
+		f.level = t->level;
+		f.table = true;
+		f.kernel = t->r.upper;
+		f.holders = loaded;
+		report(&s->reports, &f);
+	}
+	list_for(node, &t->contexts)
+		context_dies(s, container_of(node, struct context, in_root));
+	table_forget(&s->spaces, t);
+}
+
+void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
+		 uint64_t pc)
+{
+	s->seen.frees++;
+	for (uint64_t page = pfn << 12; page < (pfn + (1ull << order)) << 12; page += 0x1000) {
+		struct owe *next;
+
+		for (unsigned int at = 0; page_is_followed(&s->spaces, page) && at < 0x1000; at += 16) {
+			unsigned int index;
+			struct table *t = table_at(&s->spaces, page + at, &index);
+
+			if (t && t->pa == page + at)
+				table_freed(s, cpu, t, pc);
+		}
+		s->seen.table_frees += page_was_table(&s->spaces, page);
+		if (!s->owes.n)
+			continue;
+		for (struct owe *w = owe_of_page(&s->owes, page); w; w = next) {
+			next = owe_of_page_next(w);
+			page_freed(s, cpu, w, pc);
+		}
+		/* Part of a block, whose entry is known by its first page. */
+		for (unsigned int shift = 21; shift <= 30; shift += 9) {
+			uint64_t first = page >> shift << shift;
+
+			for (struct owe *w = owe_of_page(&s->owes, first); w && first != page; w = next) {
+				next = owe_of_page_next(w);
+				if (!w->what.table && w->what.size > page - first)
+					page_freed(s, cpu, w, pc);
+			}
+		}
+	}
+}
+
+void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
+{
+	unsigned int index;
+	struct table *t = table_at(&s->spaces, root, &index);
+
+	s->seen.frees++;
+	if (!t || t->pa != root)
+		return;
+	table_freed(s, cpu, t, pc);
+	s->seen.table_frees++;
+}
+
+void shadow_verdict(struct shadow *s)
+{
+	if (s->owes.overflow)
+		report_error(s->reports.out,
+			     "more was owed at once than the checker keeps: some was not looked at");
+	s->seen.memory = s->spaces.bytes + s->owes.most * sizeof(struct owe) +
+			 s->used.most * sizeof(struct used) +
+			 s->reports.n_stacks * sizeof(struct stack);
+	report_verdict(&s->reports, &s->seen);
+}

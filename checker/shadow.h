@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * shadow - the rules: a TLB that forgets nothing is told what every CPU does.
+ *
+ * Events come in, each from the CPU that executes it and in its order; what is
+ * wrong goes out as reports. Nothing here knows QEMU or Linux. Memory is read
+ * as it is at the event: a store is announced after it was done, everything
+ * else before.
+ *
+ * The caller serialises all calls, but for shadow_dsb_quick(), which each CPU
+ * may do for itself at any time.
+ */
+#ifndef LULL_SHADOW_H
+#define LULL_SHADOW_H
+
+#include "decode.h"
+#include "owe.h"
+#include "report.h"
+#include "space.h"
+#include "used.h"
+#include "walk.h"
+
+#define NO_PA UINT64_MAX
+
+struct pending {
+	struct owe *owe;	/* or NULL: the flush of whole contexts */
+	bool any_asid;
+	uint16_t asid;
+	cpumask cpus;
+	uint64_t when;
+	enum tlbi_scope scope;
+	bool nxs;
+};
+
+struct cpu {
+	bool mmu;
+	bool no_ttl;			/* does not implement FEAT_TTL */
+	uint64_t ttbr0, ttbr1, tcr;
+	struct regime lower, upper;
+	bool lower_ok, upper_ok;
+	uint16_t asid_mask;
+	struct context *context;	/* in TTBR0 now; NULL: no lower half */
+	struct context *kernel;		/* in TTBR1 */
+	uint64_t task;			/* sp_el0 while in the kernel */
+	bool user;			/* at, or on its way to, EL0 */
+	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
+	struct pending *pending;	/* TLBIs that no DSB has completed */
+	unsigned int n_pending, room;
+} __attribute__((aligned(128)));
+
+struct shadow {
+	struct spaces spaces;
+	struct owes owes;
+	struct used_all used;
+	struct reports reports;
+	struct seen seen;
+	struct cpu *cpus;
+	unsigned int ncpus;
+	bool speculation;
+	uint64_t now;			/* events so far */
+	/* The stack of the code a CPU is executing, interned; may be NULL. */
+	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
+	void *arg;
+	/* A page translates differently for some CPUs from now on; may be NULL. */
+	void (*moved)(void *arg, cpumask cpus, const struct reach *r);
+};
+
+bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
+		 bool speculation, FILE *out);
+void shadow_free_all(struct shadow *s);
+
+/* A CPU is about to write one of the registers that choose the translation. */
+void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
+		uint64_t pc);
+
+/* It has stored size bytes to physical memory. */
+void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int size,
+		  uint64_t pc);
+
+void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
+		 uint64_t operand, uint64_t pc);
+
+void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form);
+
+/* All that a DSB does when the CPU has nothing pending; false: it has. */
+bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form);
+
+/* It has accessed an address of the lower half; pa: where it came out, or NO_PA. */
+void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
+		   bool fetch, uint64_t pc);
+
+/* Pages of 4 KiB are given back: nobody may translate to them any more. */
+void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
+		 uint64_t pc);
+
+/* A PGD is given back. */
+void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
+
+void shadow_verdict(struct shadow *s);
+
+#endif
