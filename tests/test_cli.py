@@ -48,6 +48,16 @@ def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
         (["run", "--accel", "kvm"], "arm64 host"),
         (["build", "--kernel", "stok"], "did you mean stock"),
         (["boot", "--base", "9.9"], "unknown base"),
+        (["check", "--kernel", "luul"], "did you mean lull"),
+        (["check", "--workload", "agin"], "did you mean aging"),
+        (["check", "--cpu", "max+kptj"], "did you mean kpti"),
+        (["check", "--repeat", "0"], "--repeat 0"),
+        (["check", "--vcpus", "0"], "1 to"),
+        (["check", "--image", "Image"], "belong together"),
+        (["check", "--image", "Image", "--symbols", "map", "--mutants"], "choose one"),
+        (["check", "--mutants", "--machines"], "--machines does not go"),
+        (["check", "--image", "/nonexistent", "--symbols", "map"], "cannot be read"),
+        (["check", "--asid-bits", "7"], "invalid choice"),
         (["save", "/nonexistent"], "lull tree DIR"),
         (["tree"], "DIR"),
     ],
@@ -70,7 +80,7 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
     assert not any(tool.cache.iterdir())
 
 
-@pytest.mark.parametrize("command", [["fetch"], ["build"], ["boot"], ["test"], ["tree", "x"]])
+@pytest.mark.parametrize("command", [["fetch"], ["build"], ["boot"], ["check"], ["test"], ["tree", "x"]])
 def test_dry_run_everywhere(tool: Tool, command: list[str]) -> None:
     """Says 'would', leaves the cache empty."""
     done = tool(*command, "--dry-run", LULL_QEMU="")

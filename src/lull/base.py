@@ -72,6 +72,7 @@ class Base:
         features: in the order they are applied.
         default_kernels: compared when none is named; the baseline first.
         workloads: the workload file.
+        mutants: the file of the lab kernel's mutants.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Base:
     features: Mapping[str, Feature]
     default_kernels: tuple[str, ...] = ("stock", "lull")
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
+    mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
@@ -136,8 +138,9 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     }
     source = raw.get("source", {})
     extra: dict[str, Any] = {}
-    if "workloads" in raw:
-        extra["workloads"] = top / raw["workloads"]
+    for name in ("workloads", "mutants"):
+        if name in raw:
+            extra[name] = top / raw[name]
     if "compare" in raw:
         extra["default_kernels"] = tuple(raw["compare"])
     return Base(

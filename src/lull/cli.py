@@ -19,6 +19,7 @@ from lull.progress import progress, say
 
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
     "test": "everything that proves it: host tests, plugin, builds, boots, KUnit",
     "boot": "a shell, or one program, in a guest",
     "build": "build kernels",

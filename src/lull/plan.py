@@ -7,7 +7,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -189,6 +189,11 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
             jobs = tuple(Job(n, w, s) for n, (w, s) in enumerate(mine, 1))
             boots.append(Boot(f"r{number:02d}-{label}", number, image, label, jobs))
     return boots
+
+
+def renamed(boot: Boot, name: str) -> Boot:
+    """The same boot with another name."""
+    return replace(boot, name=name)
 
 
 def job_script(boot: Boot, defaults: dict[str, str]) -> str:

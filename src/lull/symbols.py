@@ -15,6 +15,7 @@ from lull.errors import UsageError
 LINE = re.compile(r"([0-9a-fA-F]{1,16}) ([A-Za-z?-]) (\S+)(?:\s+\[(\S+)\])?")
 UNDEFINED = re.compile(r"\s+[UwvWV] \S+")
 CODE = "tTwWiI"
+NO_PLACE = "aA"
 ELF = b"\x7fELF"
 USER_BIT = 55
 """Clear in addresses that TTBR0 translates. Around it, from bit 48 on, a pointer may be signed."""
@@ -46,12 +47,15 @@ class Symbols:
         self.addresses: dict[str, int] = {}
         for entry in sorted(found, key=lambda e: e.kind.islower()):
             self.addresses.setdefault(entry.name, entry.address)
-        code: dict[int, str] = {}
+        # Data ends the function before it: its name is None.
+        names: dict[int, str | None] = {}
         for entry in found:
             if entry.kind in CODE and not entry.name.startswith("$"):
-                code.setdefault(entry.address, entry.name)
-        self.starts = list(code)
-        self.names = list(code.values())
+                names[entry.address] = names.get(entry.address) or entry.name
+            elif entry.kind not in NO_PLACE and not entry.name.startswith("$"):
+                names.setdefault(entry.address, None)
+        self.starts = list(names)
+        self.names = list(names.values())
         last = self.starts[-1] + INSTRUCTION if self.starts else 0
         self.end = max(self.addresses.get("_end", last), last)
 
@@ -63,7 +67,7 @@ class Symbols:
         """The first address of a function, and that of the next one."""
         start = self.address(name)
         place = -1 if start is None else bisect.bisect_right(self.starts, start)
-        if start is None or place < 1 or self.starts[place - 1] != start:
+        if start is None or place < 1 or self.starts[place - 1] != start or not self.names[place - 1]:
             return None
         return start, self.starts[place] if place < len(self.starts) else self.end
 
@@ -80,7 +84,8 @@ class Symbols:
         if place >= self.end:
             return None
         index = bisect.bisect_right(self.starts, place - back) - 1
-        return (self.names[index], place - self.starts[index]) if index >= 0 else None
+        name = self.names[index] if index >= 0 else None
+        return (name, place - self.starts[index]) if name else None
 
     def describe(self, address: int, *, returns: bool = False) -> str:
         """``function+0x1c``, or the number and what is known of it."""

@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Conduct a check: boot kernels under the plugin's check mode, judge what it wrote, say what was found."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lull import __version__, cache, check_image, check_report, experiment, plan, process, symbols, tables
+from lull.check_data import NARROW, Finding, Hardware, Mutant, matches
+from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
+from lull.lab import Lab
+from lull.progress import clock, progress, say
+from lull.qemu import Machine
+from lull.runner import Guest, Plugin, launch_retrying
+
+LAB = "lab"
+"""The kernel with markers and mutants."""
+HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
+"""What the plugin watches in a kernel that has no markers."""
+APPEND = "nokaslr"
+"""Symbols are of the addresses a kernel was linked to."""
+SILENT, REPORTS, BLIND, FAILED = "silent", "reports", "blind", "failed"
+TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
+FELL_SHORT = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for every boot of a check."""
+
+    vcpus: int = 4
+    memory_mib: int = 2048
+    append: str = ""
+    speculation: bool = True
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A boot, what it runs on, and the mutant that it is of."""
+
+    boot: plan.Boot
+    hardware: Hardware
+    mutant: Mutant | None = None
+
+    def machine(self, options: Options) -> Machine:
+        """The guest's hardware."""
+        vcpus = self.mutant.vcpus if self.mutant and self.mutant.vcpus else options.vcpus
+        return Machine(vcpus, options.memory_mib, self.hardware.cpu)
+
+    def append(self, options: Options) -> str:
+        """What is added to the kernel's command line."""
+        words = [APPEND, self.hardware.parameter()]
+        if self.hardware.asid_bits == NARROW and self.boot.image == LAB:
+            words.append(f"lull_asid_bits={NARROW}")
+        if self.mutant:
+            words += [f"lull_mutant={self.mutant.name}", self.mutant.append]
+        return " ".join(filter(None, [*words, options.append]))
+
+    def what(self, options: Options) -> str:
+        """One line for people: kernel, mutant, machine, workloads."""
+        mutant = f" with the mutant {self.mutant.name}" if self.mutant else ""
+        names = dict.fromkeys(
+            j.workload.name + (f" [{j.spec.name}]" if j.spec.settings else "") for j in self.boot.jobs
+        )
+        cpus = self.machine(options).vcpus
+        return (
+            f"{self.boot.image}{mutant} on {self.hardware.name}, {cpus} vCPU{'s' * (cpus > 1)}, "
+            f"boot {self.boot.repeat}: {', '.join(names)}"
+        )
+
+
+@dataclass
+class Kernel:
+    """A kernel to check.
+
+    Args:
+        name: in tables.
+        image: to boot.
+        symbols: of this image.
+        place: the file they are from, for messages.
+    """
+
+    name: str
+    image: Path
+    symbols: symbols.Symbols
+    place: Path
+
+    def narrow(self) -> Path:
+        """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError."""
+        key = cache.key_of_files([self.image, self.place])
+
+        def make(part: Path) -> None:
+            data = check_image.with_8_bit_asids(self.image.read_bytes(), self.symbols, str(self.image))
+            (part / "Image").write_bytes(data)
+
+        return cache.make_entry("build", f"asid8-{key}", make) / "Image"
+
+    def hooks(self) -> tuple[str, ...]:
+        """The plugin's options for this kernel: none for one that marks what it frees."""
+        if check_image.has_markers(self.image.read_bytes()):
+            return ()
+        found = ((name, self.symbols.address(name)) for name in HOOKS)
+        return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
+
+
+def of_base(lab: Lab, name: str) -> Kernel:
+    """One of the base's kernels."""
+    built = lab.kernel(name)
+    return Kernel(name, built.image, symbols.load(built.system_map, lab.toolchain.nm), built.system_map)
+
+
+def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
+    """A kernel of the user's own. Raises UsageError when the symbols are not its."""
+    try:
+        data = image.read_bytes()
+    except OSError as error:
+        raise UsageError(f"the image cannot be read: {error.strerror}", where=str(image)) from error
+    found = symbols.load(place, lab.toolchain.nm)
+    check_image.check_fit(data, found, str(image))
+    return Kernel(users_name(lab, image), image, found, place)
+
+
+def users_name(lab: Lab, image: Path) -> str:
+    """What a kernel of the user's own is called: its file, apart from the base's kernels."""
+    return f"./{image.name}" if image.name in lab.base.kernels else image.name
+
+
+def slug(text: str) -> str:
+    """A name as part of a file's."""
+    return re.sub(r"[^\w.+=-]+", "_", text)
+
+
+def on(boots: Iterable[plan.Boot], hardware: Hardware, mutant: Mutant | None = None) -> list[Trial]:
+    """The boots on one machine, named for it."""
+    middle = f"{mutant.name}-" if mutant else ""
+    return [
+        Trial(plan.renamed(boot, slug(f"r{boot.repeat:02d}-{boot.label}-{middle}{hardware.name}")), hardware, mutant)
+        for boot in boots
+    ]
+
+
+def plan_kernels(
+    pairs: Sequence[tuple[plan.Workload, plan.Spec]], machines: Sequence[Hardware], repeat: int
+) -> list[Trial]:
+    """Every kernel on every machine."""
+    series = [(image, image) for image in dict.fromkeys(spec.image for _, spec in pairs)]
+    boots = plan.interleave(pairs, series, repeat)
+    return [trial for hardware in machines for trial in on(boots, hardware)]
+
+
+def plan_mutants(
+    mutants: Sequence[tuple[Mutant, Sequence[plan.Workload], Sequence[Hardware]]], repeat: int
+) -> list[Trial]:
+    """The lab kernel with each mutant, with its workloads on its machines."""
+    spec = plan.Spec(LAB, LAB)
+    return [
+        trial
+        for mutant, workloads, machines in mutants
+        for hardware in machines
+        for trial in on(plan.interleave([(w, spec) for w in workloads], [(LAB, LAB)], repeat), hardware, mutant)
+    ]
+
+
+@dataclass
+class Result:
+    """What is known of one boot.
+
+    Args:
+        what: the line that names it.
+        raw: what boot.json keeps: ``status`` of jobs, ``trouble``, and the plugin's ``reports``, ``errors``, ``end``.
+        known: report number -> the finding that describes it.
+    """
+
+    trial: Trial
+    what: str
+    raw: dict[str, Any]
+    known: dict[int, Finding] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """All reports, the known ones too."""
+        found: list[dict[str, Any]] = self.raw["reports"]
+        return found
+
+    @property
+    def new(self) -> list[dict[str, Any]]:
+        """Reports that no finding describes."""
+        return [r for n, r in enumerate(self.reports) if n not in self.known]
+
+    @property
+    def output(self) -> check_report.Output:
+        """What the plugin wrote."""
+        return check_report.Output(self.reports, self.raw["end"], self.raw["errors"])
+
+    def failed_jobs(self) -> list[str]:
+        """Workloads that ended badly."""
+        status = {int(number): code for number, code in self.raw["status"].items()}
+        return [
+            f"{job.workload.name} ended with status {status.get(job.number, 'none')}"
+            for job in self.trial.boot.jobs
+            if status.get(job.number) not in (0, experiment.SKIPPED)
+        ]
+
+    def verdict(self) -> tuple[str, str]:
+        """The boot's verdict, and what there is to say of it."""
+        trouble: dict[str, Any] | None = self.raw["trouble"]
+        if self.new:
+            seen = sum(r["count"] for r in self.new)
+            detail = f"{len(self.new)}, seen {seen} time{'s' * (seen > 1)}"
+            return REPORTS, f"{detail}; the guest {trouble['kind']}: {trouble['what']}" if trouble else detail
+        if trouble:
+            return trouble["kind"], trouble["what"]
+        if self.raw["errors"]:
+            return FAILED, "; ".join(self.raw["errors"])
+        if missing := check_report.blind(self.output):
+            return BLIND, f"it did not see {', '.join(missing)}"
+        if failed := self.failed_jobs():
+            return FAILED, "; ".join(failed)
+        return SILENT, check_report.seen_line(self.raw["end"])
+
+    def lines(self) -> list[str]:
+        """The boot for people: first what, last the verdict."""
+        found = [self.what]
+        for place, report in enumerate(self.reports):
+            if place in self.known:
+                finding = self.known[place]
+                found.append(f"known finding {finding.name}: {finding.about} ({finding.doc})")
+                found.append(f"  report {report['report']}{check_report.times(report['count'])}: {rule(report)}")
+            else:
+                found += check_report.render(report)
+        found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
+        return found
+
+    def caught(self, rules: Sequence[str]) -> bool:
+        """Is there a report of one of the rules?"""
+        return any(matches(report, rules) for report in self.reports)
+
+    def to_json(self, options: Options) -> dict[str, Any]:
+        """For check.json."""
+        verdict, detail = self.verdict()
+        trial = self.trial
+        return {
+            "boot": trial.boot.name,
+            "kernel": trial.boot.image,
+            "machine": trial.hardware.name,
+            "cpu": trial.hardware.cpu,
+            "vcpus": trial.machine(options).vcpus,
+            "append": trial.append(options),
+            "mutant": trial.mutant.name if trial.mutant else None,
+            "workloads": [f"{j.workload.name} {j.spec.name}" for j in trial.boot.jobs],
+            "verdict": verdict,
+            "detail": detail,
+            "seen": (self.raw["end"] or {}).get("seen", {}),
+            "known": {self.reports[n]["report"]: finding.name for n, finding in self.known.items()},
+            **self.raw,
+        }
+
+
+def rule(report: Mapping[str, Any]) -> str:
+    """``owed/local``"""
+    return f"{report['rule']}/{report['kind']}"
+
+
+def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
+    """Boot and read what the plugin wrote, or take what an interrupted check left. A guest in trouble is a finding."""
+    done = folder / "boot.json"
+    if done.exists():
+        kept: dict[str, Any] = json.loads(done.read_text())
+        return kept
+    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None}
+    limits = plan.time_limits(boot, guest.machine.vcpus)
+    try:
+        outcome = launch_retrying(guest, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}
+    except tuple(TROUBLE) as error:
+        kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
+        kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
+    output = check_report.read(sorted(folder.glob("reports*.jsonl")))
+    for report in output.reports:
+        check_report.annotate(report, kernel.symbols)
+    kept |= {"reports": output.reports, "errors": output.errors, "end": output.end}
+    cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
+    return kept
+
+
+def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Finding]) -> Result:
+    """A boot's result, with what is known taken for known; in a mutant nothing is."""
+    known = {
+        place: finding
+        for place, report in enumerate(raw["reports"])
+        for finding in findings
+        if not trial.mutant and finding.describes(report)
+    }
+    return Result(trial, what, raw, known)
+
+
+def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], options: Options) -> list[Guest]:
+    """Everything each trial boots with, made before the first boot."""
+    hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
+    found = []
+    for trial in trials:
+        kernel, machine = kernels[trial.boot.image], trial.machine(options)
+        narrow = trial.hardware.asid_bits == NARROW and kernel.name != LAB
+        settings = (
+            f"ram={machine.memory_mib << 20}",
+            f"speculation={'on' if options.speculation else 'off'}",
+            *hooks[kernel.name],
+        )
+        plugin = Plugin(lab.plugin, "check", settings)
+        image = kernel.narrow() if narrow else kernel.image
+        found.append(lab.guest_of(image, machine, trial.append(options), plugin))
+    return found
+
+
+def conduct(
+    lab: Lab,
+    trials: Sequence[Trial],
+    user: Kernel | None,
+    options: Options,
+    findings: Sequence[Finding],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Run the trials and report. Returns 0 when all was silent, or every mutant caught.
+
+    Args:
+        user: the user's own kernel, when the trials are of it.
+        out: where results go.
+    """
+    if out:
+        experiment.check_free(out)
+    names = dict.fromkeys(trial.boot.image for trial in trials)
+    kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
+    guests = guests_of(lab, trials, kernels, options)
+    made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.plugin}" for g in guests)
+    contents = [cache.key_of_files([user.image, user.place])] if user else []
+    key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
+    results: list[Result] = []
+    with experiment.holding(out, key) as folder:
+        started = time.monotonic()
+        with progress.step(f"checking in {len(trials)} guests") as step:
+            for number, (trial, guest) in enumerate(zip(trials, guests, strict=True), 1):
+
+                def tell(text: str, number: int = number, boot: plan.Boot = trial.boot) -> None:
+                    step.update(f"{number}/{len(trials)} {boot.name}: {experiment.job_name(boot, text)}")
+
+                tell("booting")
+                place = folder / "boots" / trial.boot.name
+                raw = one_boot(lab, guest, kernels[trial.boot.image], trial.boot, place, tell)
+                results.append(judged(trial, trial.what(options), raw, findings))
+                cache.write_atomic(folder / "check.json", to_json(lab, results, options))
+            step.update(f"{len(trials)} boots in {clock(time.monotonic() - started)}")
+    if as_json:
+        print(to_json(lab, results, options), end="")
+    else:
+        show(results, folder)
+    return exit_code(results)
+
+
+def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
+    """The text of check.json."""
+    description = {
+        "lull": __version__,
+        "host": experiment.host(),
+        "settings": {**lab.describe(), "speculation": options.speculation, "memory_mib": options.memory_mib},
+        "boots": [r.to_json(options) for r in results],
+        "mutants": [vars(s) for s in mutant_scores(results)],
+        "verdict": overall(results),
+        "commands": list(dict.fromkeys(process.commands)),
+    }
+    return json.dumps(description, indent=1) + "\n"
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a mutant fared.
+
+    Args:
+        meant: the rule it is meant to be caught by.
+        seen: rule -> boots that had a report of it.
+        caught: boots with a report of one of its rules.
+        as_meant: boots with a report of the one that is meant.
+        boots: all.
+        ends: how its guests ended, where not well.
+    """
+
+    mutant: str
+    meant: str
+    seen: dict[str, int]
+    caught: int
+    as_meant: int
+    boots: int
+    ends: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Caught each time, by the rule that is meant for it."""
+        return self.as_meant == self.boots
+
+    def verdict(self) -> str:
+        """In a word or two."""
+        if self.held:
+            return "caught"
+        return "by another rule" if self.caught == self.boots else "missed" if not self.caught else "not each time"
+
+
+def mutant_scores(results: Sequence[Result]) -> list[Score]:
+    """How the mutants fared, in their order."""
+    groups: dict[Mutant, list[Result]] = {}
+    for result in results:
+        if result.trial.mutant:
+            groups.setdefault(result.trial.mutant, []).append(result)
+    scores = []
+    for mutant, group in groups.items():
+        rules = [{rule(report) for report in r.reports} for r in group]
+        scores.append(
+            Score(
+                mutant.name,
+                mutant.rules[0],
+                {name: sum(name in found for found in rules) for name in sorted(set().union(*rules))},
+                sum(r.caught(mutant.rules) for r in group),
+                sum(r.caught(mutant.rules[:1]) for r in group),
+                len(group),
+                tuple(dict.fromkeys(r.raw["trouble"]["kind"] for r in group if r.raw["trouble"])),
+            )
+        )
+    return scores
+
+
+def plain(results: Sequence[Result]) -> list[Result]:
+    """Those that are not of mutants."""
+    return [r for r in results if not r.trial.mutant]
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """0, or 1 when something was reported, missed or not seen, or else what the first guest in trouble deserves."""
+    found = [r for r in plain(results) if r.verdict()[0] != SILENT]
+    if any(not s.held for s in mutant_scores(results)) or any(
+        r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found
+    ):
+        return FELL_SHORT
+    return int(found[0].raw["trouble"]["code"]) if found else 0
+
+
+def overall(results: Sequence[Result]) -> str:
+    """The verdict on everything, one line."""
+    parts = []
+    if boots := plain(results):
+        bad = [r for r in boots if r.verdict()[0] != SILENT]
+        kinds = dict.fromkeys(r.verdict()[0] for r in bad)
+        counts = [f"{kind} in {sum(r.verdict()[0] == kind for r in bad)} of {len(boots)} boots" for kind in kinds]
+        parts.append(
+            ", ".join(counts) or f"{SILENT} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
+        )
+    if scores := mutant_scores(results):
+        held = sum(s.held for s in scores)
+        parts.append(f"{held} of {len(scores)} mutants caught each time by the rule that is meant")
+    return "; ".join(parts)
+
+
+def cell(results: Sequence[Result]) -> str:
+    """A kernel on a machine, for the table."""
+    bad: dict[str, int] = {}
+    for result in results:
+        word = result.verdict()[0]
+        if word != SILENT:
+            bad[word] = bad.get(word, 0) + 1
+    of = f" {{}} of {len(results)}" if len(results) > 1 else ""
+    known = len({f.name for r in results for f in r.known.values()})
+    notes = f" ({known} known)" if known else ""
+    return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if results else "")) + notes
+
+
+def grids(results: Sequence[Result]) -> list[tables.Grid]:
+    """Machines x kernels, and the mutants."""
+    found = []
+    if boots := plain(results):
+        kernels = list(dict.fromkeys(r.trial.boot.image for r in boots))
+        machines = list(dict.fromkeys(r.trial.hardware.name for r in boots))
+        rows = [
+            (m, *(cell([r for r in boots if (r.trial.hardware.name, r.trial.boot.image) == (m, k)]) for k in kernels))
+            for m in machines
+        ]
+        found.append(tables.Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels)))
+    if scores := mutant_scores(results):
+        lines = [
+            (
+                s.mutant,
+                s.meant,
+                ", ".join(s.seen) or "none",
+                f"{s.caught} of {s.boots}",
+                "; ".join([s.verdict(), *(f"guest {end}" for end in s.ends)]),
+            )
+            for s in scores
+        ]
+        header = ("mutant", "rule meant", "rules seen", "caught", "verdict")
+        found.append(tables.Grid("mutants", header, tuple(lines), 5))
+    return found
+
+
+def show(results: Sequence[Result], folder: Path) -> None:
+    """Print each boot, the tables, where everything is, and the verdict last."""
+    console = tables.make_console()
+
+    def line(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    for result in results:
+        for text in result.lines():
+            line(text)
+        if result.raw["trouble"]:
+            line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
+        line("")
+    for grid in grids(results):
+        tables.show_grid(console, grid)
+        line("")
+    line(f"results: {folder}/check.json; logs: {folder}/boots")
+    line(f"verdict: {overall(results)}")

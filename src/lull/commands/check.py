@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull check: kernels under a TLB that forgets nothing, and the mutants that it must catch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import check, plan
+from lull.check_data import (
+    NARROW,
+    WIDE,
+    Hardware,
+    Mutant,
+    load_findings,
+    load_machines,
+    load_mutants,
+    matrix,
+    parse_hardware,
+)
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import say
+
+DEFAULT_MACHINE = "max"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull check``."""
+    add = parser.add_argument
+    add(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="as for run (default: stock, lull, lull under the policies a workload names, and lab); repeatable",
+    )
+    add(
+        "--workload",
+        metavar="W",
+        action="append",
+        default=[],
+        help="a workload of guest/workloads.toml (default: those marked default or check; a mutant's own); repeatable",
+    )
+    add(
+        "--cpu",
+        metavar="C",
+        action="append",
+        default=[],
+        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; +kpti, +nokpti, +asid8 behind it "
+        f"(default: {DEFAULT_MACHINE}); repeatable",
+    )
+    add("--machines", action="store_true", help="every machine, with KPTI on and off, with 16- and 8-bit ASIDs")
+    add("--mutant", metavar="M", action="append", default=[], help="a mutant of the lab kernel; repeatable")
+    add("--mutants", action="store_true", help="every mutant")
+    add("--image", metavar="IMAGE", type=Path, help="a kernel of your own, with --symbols")
+    add("--symbols", metavar="FILE", type=Path, help="its System.map or vmlinux")
+    add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
+    add("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
+    add("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
+    add(
+        "--speculation",
+        choices=("on", "off"),
+        default="on",
+        help="off: CPUs hold only what they used themselves (default: on)",
+    )
+    add("--kpti", choices=("on", "off"), help="force page-table isolation (default: the kernel decides)")
+    add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
+    add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    parser.epilog = (
+        "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
+        "example: lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"
+    )
+
+
+def hardware(arguments: argparse.Namespace, names: Sequence[str]) -> list[Hardware]:
+    """The machines asked for, else those named in ``names``."""
+    known = load_machines()
+    kpti = None if arguments.kpti is None else arguments.kpti == "on"
+    if arguments.machines:
+        return matrix(known, kpti, arguments.asid_bits)
+    found = (parse_hardware(name, known).with_settings(kpti, arguments.asid_bits) for name in arguments.cpu or names)
+    return list(dict.fromkeys(found))
+
+
+def workloads(lab: Lab, arguments: argparse.Namespace) -> list[plan.Workload]:
+    """The workloads asked for, or those to check with."""
+    known = lab.workloads
+    return plan.select_workloads(arguments.workload or [w.name for w in known.values() if w.default or w.check], known)
+
+
+def mutants(lab: Lab, arguments: argparse.Namespace) -> list[check.Trial]:
+    """The trials of the mutants asked for."""
+    for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
+        if given:
+            raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
+    if check.LAB not in lab.base.kernels:
+        raise plan.unknown("kernel", check.LAB, lab.base.kernels)
+    known = load_mutants(lab.base.mutants)
+    for name in arguments.mutant:
+        if name not in known:
+            raise plan.unknown("mutant", name, known)
+    chosen: list[Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
+    return check.plan_mutants(
+        [
+            (
+                mutant,
+                plan.select_workloads(arguments.workload or [mutant.workload], lab.workloads),
+                hardware(arguments, [mutant.cpu or DEFAULT_MACHINE]),
+            )
+            for mutant in dict.fromkeys(chosen)
+        ],
+        arguments.repeat,
+    )
+
+
+def kernels(lab: Lab, arguments: argparse.Namespace) -> list[check.Trial]:
+    """The trials of the kernels asked for."""
+    if arguments.image:
+        name = check.users_name(lab, arguments.image)
+        spec = plan.Spec(name, name)
+        pairs = [(w, spec) for w in workloads(lab, arguments)]
+    else:
+        named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
+        more = [] if named or check.LAB not in lab.base.kernels else [plan.Spec(check.LAB, check.LAB)]
+        pairs = [(w, s) for w in workloads(lab, arguments) for s in [*plan.specs_for(w, named, lab.base), *more]]
+    return check.plan_kernels(pairs, hardware(arguments, [DEFAULT_MACHINE]), arguments.repeat)
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Plan, boot, judge. Returns 1 when something was reported, missed or not seen."""
+    of_mutants = arguments.mutants or bool(arguments.mutant)
+    if bool(arguments.image) != bool(arguments.symbols):
+        raise UsageError("--image and --symbols belong together", remedy="name both")
+    if arguments.image and (arguments.kernel or of_mutants):
+        raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
+    options = check.Options(arguments.vcpus, arguments.memory, arguments.append, arguments.speculation == "on")
+    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
+    for trial in trials:
+        trial.machine(options)  # refuses what cannot be
+    findings = load_findings()
+    if arguments.dry_run:
+        if arguments.json:
+            print(json.dumps([{"boot": t.boot.name, "what": t.what(options)} for t in trials], indent=1))
+        else:
+            for trial in trials:
+                say(f"would boot {trial.what(options)}")
+        return 0
+    user = check.of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
+    return check.conduct(lab, trials, user, options, findings, arguments.out, as_json=arguments.json)

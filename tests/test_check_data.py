@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machines, mutants and findings: what their files say, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import FAKE
+
+from lull import check_data
+from lull.errors import UsageError
+
+MACHINES = check_data.load_machines()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("max", ("max", "max,pauth-impdef=on", None, 16)),
+        ("max+kpti", ("max+kpti", "max,pauth-impdef=on", True, 16)),
+        ("cortex-a76+asid8+nokpti", ("cortex-a76+nokpti+asid8", "cortex-a76", False, 8)),
+        ("cortex-a55", ("cortex-a55", "cortex-a55", None, 16)),
+        ("max,sve=off+asid8", ("max,sve=off+asid8", "max,sve=off", None, 8)),
+    ],
+)
+def test_names_of_machines(text: str, expected: tuple[object, ...]) -> None:
+    """Ours, QEMU's, and settings behind either."""
+    found = check_data.parse_hardware(text, MACHINES)
+    assert (found.name, found.cpu, found.kpti, found.asid_bits) == expected
+    assert check_data.parse_hardware(found.name, MACHINES) == found
+
+
+def test_the_matrix() -> None:
+    """Each machine four times, or as often as is left open; every name stands for its cell."""
+    whole = check_data.matrix(MACHINES, None, None)
+    assert len(whole) == len(set(whole)) == 4 * len(MACHINES)
+    assert len(check_data.matrix(MACHINES, True, None)) == 2 * len(MACHINES)
+    assert {h.asid_bits for h in check_data.matrix(MACHINES, None, 8)} == {8}
+    assert [check_data.parse_hardware(h.name, MACHINES) for h in whole] == whole
+    assert {h.parameter() for h in whole} == {"kpti=0", "kpti=1"}
+
+
+def test_the_machines_that_must_be_silent_are_there() -> None:
+    """The four that issue 3 names."""
+    assert {"max", "max-nolpa2", "cortex-a76", "neoverse-n1"} <= set(MACHINES)
+
+
+def test_mutants(tmp_path: Path) -> None:
+    """Read, with defaults; what is missing is named."""
+    found = check_data.load_mutants(FAKE / "mutants.toml")
+    assert found["caught"].rules == ("owed/local", "remap") and found["caught"].vcpus == 2
+    assert found["crashing"].may_crash and not found["missed"].may_crash
+    with pytest.raises(UsageError, match="no mutants"):
+        check_data.load_mutants(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[a]\n", "[a]\nabout=''\nworkload=''\nrules='owed'\n", "[a]\nabout=''\nworkload=''\nrules=[]\n", "a=1\n", "["],
+)
+def test_malformed_files(tmp_path: Path, text: str) -> None:
+    """The file is named."""
+    path = tmp_path / "file.toml"
+    path.write_text(text)
+    for load in (check_data.load_mutants, check_data.load_machines, check_data.load_findings):
+        with pytest.raises(UsageError) as caught:
+            load(path)
+        assert str(path) in caught.value.text()
+
+
+def test_the_findings_file_is_whole() -> None:
+    """Every finding is documented where it says."""
+    for finding in check_data.load_findings():
+        document, _, anchor = finding.doc.partition("#")
+        assert anchor and anchor in (check_data.paths.REPOSITORY / document).read_text()
+
+
+def test_what_a_finding_describes() -> None:
+    """Its rule, its kind if it names one, and its function among those that changed or noticed."""
+    finding = check_data.Finding("f", "about", "free", "__p4d_free_tlb", "doc#f")
+    report = {"rule": "free", "kind": "table", "changed": {"functions": ["a", "__p4d_free_tlb"]}}
+    assert finding.describes(report)
+    assert not finding.describes({**report, "rule": "owed"})
+    assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}})
+    assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}})
+    assert not check_data.Finding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report)
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [(["owed"], True), (["owed/local"], True), (["owed/table"], False), (["bbm", "owed"], True), ([], False)],
+)
+def test_rules(rules: list[str], expected: bool) -> None:
+    """A rule stands for all its kinds."""
+    assert check_data.matches({"rule": "owed", "kind": "local"}, rules) == expected

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plugin's lines: read, named, and put into words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import REPOSITORY
+
+from lull import check_report, symbols
+from lull.errors import GuestGarbage
+
+DATA = REPOSITORY / "tests/data/check"
+
+
+def sample() -> check_report.Output:
+    """The sample's reports, with names."""
+    output = check_report.read([DATA / "reports.jsonl"])
+    found = symbols.load(DATA / "System.map", "nm")
+    for report in output.reports:
+        check_report.annotate(report, found)
+    return output
+
+
+def test_the_text_of_reports() -> None:
+    """As tests/data/check/reports.txt has it."""
+    text = "\n".join(line for report in sample().reports for line in check_report.render(report)) + "\n"
+    assert text == (DATA / "reports.txt").read_text()
+
+
+def test_counts_of_repeated_reports_come_last() -> None:
+    """A report is written when it is first seen; how often it was, at the end."""
+    output = sample()
+    assert [r["count"] for r in output.reports] == [17, 1]
+    assert output.reports[0]["changed"]["functions"][:2] == ["ptep_clear_flush", "do_wp_page"]
+    assert check_report.blind(output) == []
+    assert "81523 stores to page tables" in check_report.seen_line(output.end)
+
+
+def test_a_killed_qemu(tmp_path: Path) -> None:
+    """Half a last line is nobody's fault, and there is no verdict."""
+    path = tmp_path / "reports.jsonl"
+    lines = (DATA / "reports.jsonl").read_bytes().splitlines()
+    path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
+    output = check_report.read([path])
+    assert len(output.reports) == 1 and output.end is None
+    assert "no verdict" in check_report.blind(output)[0]
+
+
+@pytest.mark.parametrize("line", ["what", "[]", "7", '{"report":1}', '{"report":"x","rule":"a","kind":"b"}', "\udcff"])
+def test_garbage_is_named(tmp_path: Path, line: str) -> None:
+    """Anything else stops the check."""
+    path = tmp_path / "reports.jsonl"
+    path.write_bytes(line.encode(errors="surrogateescape") + b"\n")
+    with pytest.raises(GuestGarbage, match="the plugin wrote"):
+        check_report.read([path])
+
+
+JSON = st.recursive(st.none() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c))
+
+
+@given(st.dictionaries(st.sampled_from(["report", "rule", "kind", "verdict", "by", "error", "seen"]), JSON))
+def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, object]) -> None:
+    """Read, or refused as garbage."""
+    path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
+    path.write_text(json.dumps(message) + "\n")
+    with contextlib.suppress(GuestGarbage):
+        check_report.read([path])
+
+
+@pytest.mark.parametrize(
+    ("end", "missing"),
+    [
+        ({"verdict": "silent", "seen": {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}}, []),
+        (
+            {"verdict": "silent", "seen": {"frees": 0, "tlbis": 1, "table_stores": 1, "obligations": 1}},
+            ["frees of pages"],
+        ),
+        ({"verdict": "blind", "blind": ["frees"], "seen": {}}, [*check_report.VITAL.values()]),
+        (
+            {
+                "verdict": "blind",
+                "blind": ["walks"],
+                "seen": {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1},
+            },
+            ["walks"],
+        ),
+    ],
+)
+def test_blind(end: dict[str, object], missing: list[str]) -> None:
+    """What the plugin says it missed, and what its counts say."""
+    assert check_report.blind(check_report.Output(end=end)) == missing
+
+
+def test_every_rule_says_what_and_where() -> None:
+    """A statement without a full stop, and a section of the manual."""
+    kinds = {name.partition("/")[0] for name in check_report.RULES}
+    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid"}
+    for says, section in check_report.RULES.values():
+        assert not says.endswith(".") and section[0] in "CD"
+
+
+def test_a_rule_that_is_new_here() -> None:
+    """A plugin may know more than the tool."""
+    report = {**sample().reports[0], "rule": "owed", "kind": "sideways"}
+    assert check_report.render(report)[0].startswith("report 1, seen 17 times: owed/sideways: ")
