@@ -56,7 +56,7 @@ def test_installs(install: Install, tmp_path: Path, cur: int) -> None:
     assert json.loads(out.read_text()) == {
         "plugin": "lull",
         "mode": "count",
-        "api": 4,
+        "api": cur,
         "vcpus_max": 3,
     }
 
