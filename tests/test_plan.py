@@ -133,6 +133,15 @@ def test_base_file_is_whole() -> None:
         assert feature.off in feature.policies or not feature.policies
 
 
+def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
+    """Markers and mutants are applied to the lab kernel, last, and never exported."""
+    names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
+    assert names["stock"] == []
+    assert names["lull"] == names["kunit"] == list(BASE.exported())
+    assert names["lab"] == [*names["lull"], "lab"]
+    assert "lab" not in BASE.exported()
+
+
 def test_unknown_base() -> None:
     """The known ones are listed."""
     with pytest.raises(UsageError, match="unknown base"):

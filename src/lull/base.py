@@ -27,6 +27,8 @@ class Feature:
         off: the policy that is stock's behaviour.
         default: the policy it boots with.
         kunit: its KUnit suites.
+        only: the kernels it is applied for, when not for all that have features. It is no part of Lull then: such a
+            feature is never exported.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Feature:
     off: str = ""
     default: str = ""
     kunit: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
         """Its own kernel files, relative to the kernel tree."""
@@ -88,7 +91,13 @@ class Base:
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
-        return list(self.features.values()) if self.kernels[kernel].features else []
+        if not self.kernels[kernel].features:
+            return []
+        return [f for f in self.features.values() if not f.only or kernel in f.only]
+
+    def exported(self) -> dict[str, Feature]:
+        """The features that are Lull: what becomes commits, and what commits become."""
+        return {f.name: f for f in self.features.values() if not f.only}
 
     def default_policies(self) -> dict[str, str]:
         """Feature -> policy it boots with."""
@@ -131,6 +140,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             switch.get("off", ""),
             switch.get("default", ""),
             tuple(entry.get("kunit", ())),
+            tuple(entry.get("only", ())),
         )
     kernels = {
         name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))

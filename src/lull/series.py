@@ -140,10 +140,10 @@ def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
                 f"{where} names no feature",
                 remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
             )
-        if commit.feature not in base.features:
+        if commit.feature not in base.exported():
             raise UsageError(
                 f"{where} names feature '{commit.feature}', which base {base.name} does not have",
-                remedy=f"known: {', '.join(base.features)}; a new one gets an entry in its TOML file first",
+                remedy=f"known: {', '.join(base.exported())}; a new one gets an entry in its TOML file first",
             )
         if commit.feature in found and commit.feature != last:
             raise UsageError(

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
-    features = list(lab.base.features.values())
+    features = list(lab.base.exported().values())
     if arguments.dry_run:
         say(
             f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for "

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The lab kernel: what tells the checker of Lull more than it could see by
+ * itself, and bugs that it must find.
+ *
+ * Markers are instructions that do nothing on any CPU. The checker, a plugin of
+ * QEMU, sees them and reads x0 and x1:
+ *
+ *	hint #114	x0 = PFN, x1 = order: this page or folio is free now
+ *	hint #115	x0 = physical address of a PGD that is given back
+ *	hint #116	x0 = virtual address of a kernel entry just written
+ *
+ * A mutant is a bug, chosen by lull_mutant=NAME when the kernel boots. There is
+ * one or none. mm/lull/lab.c has their names, kernel/lab/NOTE.md of Lull why
+ * each is a bug.
+ *
+ * With CONFIG_LULL_LAB=n nothing of this is compiled.
+ */
+#ifndef __ASM_LULL_LAB_H
+#define __ASM_LULL_LAB_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+#include <asm/pgtable-types.h>
+#include <asm/pgtable-hwdef.h>
+
+struct mm_struct;
+
+enum lull_mutant {
+	LULL_MUTANT_NONE,
+	/* One page: ptep_clear_flush() and others */
+	LULL_PAGE_NONE,
+	LULL_PAGE_LOCAL,
+	LULL_PAGE_NO_DSB,
+	LULL_PAGE_DSB_NSH,
+	LULL_PAGE_DSB_ISHST,
+	LULL_PAGE_FIRST,
+	LULL_PAGE_ASID,
+	LULL_PAGE_KPTI,
+	/* A range: munmap(), mprotect() and others */
+	LULL_RANGE_LOCAL,
+	LULL_RANGE_NO_DSB,
+	LULL_RANGE_SHORT,
+	LULL_WRONG_TTL,
+	LULL_NO_ISHST,
+	LULL_LEAF_NONE,
+	LULL_TABLES_LAST_LEVEL,
+	LULL_FREE_EARLY,
+	LULL_ROOT_EARLY,
+	/* An address space: fork() and others */
+	LULL_MM_NONE,
+	LULL_MM_LOCAL,
+	LULL_MM_NO_DSB,
+	/* Reclaim */
+	LULL_BATCH_NO_DSB,
+	/* ASIDs */
+	LULL_ROLLOVER_NO_FLUSH,
+	LULL_ROLLOVER_NO_RESERVE,
+	/* Entries replaced by others */
+	LULL_COW_IN_PLACE,
+	LULL_COW_NO_FLUSH,
+	LULL_MREMAP_NONE,
+	LULL_SPLIT_NONE,
+	LULL_COLLAPSE_NONE,
+	LULL_CONTPTE_NONE,
+	/* The kernel's own memory */
+	LULL_KERNEL_NONE,
+};
+
+#ifdef CONFIG_LULL_LAB
+
+extern enum lull_mutant lull_mutant;
+
+bool __lull_lab_flush_page(struct mm_struct *mm, unsigned long uaddr);
+bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, unsigned long stride,
+			    bool last_level, int tlb_level);
+bool __lull_lab_flush_mm(struct mm_struct *mm);
+bool __lull_lab_sync_page(void);
+u32 lull_lab_asid_bits(u32 bits);
+
+/**
+ * lull_mutant_is() - is the kernel broken in this way?
+ * @mutant: the way
+ */
+static __always_inline bool lull_mutant_is(enum lull_mutant mutant)
+{
+	return unlikely(lull_mutant == mutant);
+}
+
+/**
+ * lull_lab_page_freed() - mark that a page or folio is free
+ * @pfn: its first page
+ * @order: its order
+ */
+static __always_inline void lull_lab_page_freed(unsigned long pfn,
+						unsigned long order)
+{
+	register unsigned long x0 asm("x0") = pfn;
+	register unsigned long x1 asm("x1") = order;
+
+	asm volatile("hint #114" : : "r" (x0), "r" (x1) : "memory");
+}
+
+/**
+ * lull_lab_pgd_freed() - mark that a PGD is given back
+ * @phys: its physical address
+ */
+static __always_inline void lull_lab_pgd_freed(unsigned long phys)
+{
+	register unsigned long x0 asm("x0") = phys;
+
+	asm volatile("hint #115" : : "r" (x0) : "memory");
+}
+
+/**
+ * lull_lab_kernel_entry() - mark that a valid kernel entry has been written
+ * @entry: where it is
+ * @kernel: is it one? Nothing happens if not.
+ */
+static __always_inline void lull_lab_kernel_entry(const void *entry,
+						  bool kernel)
+{
+	register unsigned long x0 asm("x0") = (unsigned long)entry;
+
+	if (kernel)
+		asm volatile("hint #116" : : "r" (x0) : "memory");
+}
+
+/**
+ * lull_lab_kernel_table() - the same above the last level
+ * @entry: where it is
+ * @val: what it is now: a table, a block, or nothing
+ */
+static __always_inline void lull_lab_kernel_table(const void *entry, u64 val)
+{
+	bool table = val & PMD_TABLE_BIT;
+
+	lull_lab_kernel_entry(entry, (val & PTE_VALID) &&
+			      (table ? !!(val & PMD_TABLE_UXN) :
+				       !(val & PTE_USER)));
+}
+
+/* Each does the flush in the mutant's way and returns true, or nothing. */
+
+static __always_inline bool lull_lab_flush_page(struct mm_struct *mm,
+						unsigned long uaddr)
+{
+	return unlikely(lull_mutant) && __lull_lab_flush_page(mm, uaddr);
+}
+
+static __always_inline bool
+lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
+		     unsigned long end, unsigned long stride, bool last_level,
+		     int tlb_level)
+{
+	return unlikely(lull_mutant) &&
+	       __lull_lab_flush_range(mm, start, end, stride, last_level,
+				      tlb_level);
+}
+
+static __always_inline bool lull_lab_flush_mm(struct mm_struct *mm)
+{
+	return unlikely(lull_mutant) && __lull_lab_flush_mm(mm);
+}
+
+static __always_inline bool lull_lab_sync_page(void)
+{
+	return unlikely(lull_mutant) && __lull_lab_sync_page();
+}
+
+#else /* CONFIG_LULL_LAB */
+
+static __always_inline bool lull_mutant_is(enum lull_mutant mutant)
+{
+	return false;
+}
+
+static inline void lull_lab_page_freed(unsigned long pfn, unsigned long order)
+{
+}
+
+static inline void lull_lab_pgd_freed(unsigned long phys)
+{
+}
+
+static inline void lull_lab_kernel_entry(const void *entry, bool kernel)
+{
+}
+
+static inline void lull_lab_kernel_table(const void *entry, u64 val)
+{
+}
+
+static inline bool lull_lab_flush_page(struct mm_struct *mm,
+				       unsigned long uaddr)
+{
+	return false;
+}
+
+static inline bool lull_lab_flush_range(struct mm_struct *mm,
+					unsigned long start, unsigned long end,
+					unsigned long stride, bool last_level,
+					int tlb_level)
+{
+	return false;
+}
+
+static inline bool lull_lab_flush_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_lab_sync_page(void)
+{
+	return false;
+}
+
+static inline u32 lull_lab_asid_bits(u32 bits)
+{
+	return bits;
+}
+
+#endif /* CONFIG_LULL_LAB */
+
+#endif /* __ASM_LULL_LAB_H */

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The lab kernel's boot parameters: which mutant, and how many ASIDs.
+ *
+ * A mutant becomes active when the kernel has booted, just before init starts:
+ * what is wrong then is wrong for programs to see. /sys/kernel/mm/lull/mutant
+ * shows which it is, so that a test knows that it tests what it means to.
+ */
+#define pr_fmt(fmt) "lull: " fmt
+
+#include <linux/cache.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/panic.h>
+#include <linux/printk.h>
+#include <linux/string.h>
+
+#include <asm/lull_lab.h>
+
+#include "lull.h"
+
+static const char * const mutants[] = {
+	[LULL_MUTANT_NONE]		= "none",
+	[LULL_PAGE_NONE]		= "page-none",
+	[LULL_PAGE_LOCAL]		= "page-local",
+	[LULL_PAGE_NO_DSB]		= "page-no-dsb",
+	[LULL_PAGE_DSB_NSH]		= "page-dsb-nsh",
+	[LULL_PAGE_DSB_ISHST]		= "page-dsb-ishst",
+	[LULL_PAGE_FIRST]		= "page-first",
+	[LULL_PAGE_ASID]		= "page-asid",
+	[LULL_PAGE_KPTI]		= "page-kpti",
+	[LULL_RANGE_LOCAL]		= "range-local",
+	[LULL_RANGE_NO_DSB]		= "range-no-dsb",
+	[LULL_RANGE_SHORT]		= "range-short",
+	[LULL_WRONG_TTL]		= "wrong-ttl",
+	[LULL_NO_ISHST]			= "no-ishst",
+	[LULL_LEAF_NONE]		= "leaf-none",
+	[LULL_TABLES_LAST_LEVEL]	= "tables-last-level",
+	[LULL_FREE_EARLY]		= "free-early",
+	[LULL_ROOT_EARLY]		= "root-early",
+	[LULL_MM_NONE]			= "mm-none",
+	[LULL_MM_LOCAL]			= "mm-local",
+	[LULL_MM_NO_DSB]		= "mm-no-dsb",
+	[LULL_BATCH_NO_DSB]		= "batch-no-dsb",
+	[LULL_ROLLOVER_NO_FLUSH]	= "rollover-no-flush",
+	[LULL_ROLLOVER_NO_RESERVE]	= "rollover-no-reserve",
+	[LULL_COW_IN_PLACE]		= "cow-in-place",
+	[LULL_COW_NO_FLUSH]		= "cow-no-flush",
+	[LULL_MREMAP_NONE]		= "mremap-none",
+	[LULL_SPLIT_NONE]		= "split-none",
+	[LULL_COLLAPSE_NONE]		= "collapse-none",
+	[LULL_CONTPTE_NONE]		= "contpte-none",
+	[LULL_KERNEL_NONE]		= "kernel-none",
+	NULL
+};
+
+enum lull_mutant lull_mutant __ro_after_init;
+EXPORT_SYMBOL_GPL(lull_mutant);
+
+static enum lull_mutant chosen __initdata;
+static char unknown[32] __initdata;
+static u32 asid_bits __ro_after_init = 16;
+
+static int __init mutant_boot(char *name)
+{
+	int found = name ? __sysfs_match_string(mutants, -1, name) : -EINVAL;
+
+	if (found >= 0)
+		chosen = found;
+	else
+		strscpy(unknown, name && *name ? name : "(nothing)");
+	return 0;
+}
+early_param("lull_mutant", mutant_boot);
+
+/* What is active is decided by the parameter alone: there is no way to write. */
+static void __init mutant_apply(int policy)
+{
+	lull_mutant = policy;
+	if (policy)
+		pr_info("mutant %s: TLB maintenance is broken on purpose\n",
+			mutants[policy]);
+}
+
+static struct lull_switch mutant_switch = {
+	.attr = __ATTR(mutant, 0444, lull_switch_show, NULL),
+	.policies = mutants,
+};
+
+/*
+ * A test that asks for a mutant there is not must not go on without one: it
+ * would find that nothing is found. Late, where a console is sure to be there.
+ */
+static int __init mutant_init(void)
+{
+	int i;
+
+	if (*unknown) {
+		pr_err("lull_mutant=%s: no such mutant; known:\n", unknown);
+		for (i = 0; mutants[i]; i++)
+			pr_err("  %s\n", mutants[i]);
+		panic("lull_mutant=%s: no such mutant", unknown);
+	}
+	mutant_switch.policy = chosen;
+	mutant_switch.apply = mutant_apply;
+	return lull_switch_register(&mutant_switch);
+}
+late_initcall_sync(mutant_init);
+
+static int __init asid_bits_boot(char *value)
+{
+	u32 bits;
+
+	if (!value || kstrtou32(value, 0, &bits) || (bits != 8 && bits != 16)) {
+		pr_err("lull_asid_bits=%s: 8 or 16, please\n", value ?: "");
+		return -EINVAL;
+	}
+	asid_bits = bits;
+	return 0;
+}
+early_param("lull_asid_bits", asid_bits_boot);
+
+/**
+ * lull_lab_asid_bits() - how many bits of an ASID to use
+ * @bits: as many as this CPU has
+ *
+ * For every CPU in the same way. The hardware goes on comparing as many as it
+ * has; the others are zero.
+ */
+u32 lull_lab_asid_bits(u32 bits)
+{
+	return min(bits, asid_bits);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The lab kernel's flushes that are wrong on purpose.
+ *
+ * Each function is asked by the flush of its name in asm/tlbflush.h. It does
+ * what the active mutant does in its place and returns true, or returns false:
+ * the mutant is another one's, and the flush is as it was. Devices are told as
+ * always: the bugs are about CPUs.
+ */
+#include <linux/mm_types.h>
+#include <linux/mmu_notifier.h>
+#include <linux/sched.h>
+
+#include <asm/barrier.h>
+#include <asm/lull_lab.h>
+#include <asm/mmu.h>
+#include <asm/tlbflush.h>
+
+static void page_broadcast(struct mm_struct *mm, unsigned long uaddr)
+{
+	unsigned long addr = __TLBI_VADDR(uaddr, ASID(mm));
+
+	__tlbi(vale1is, addr);
+	__tlbi_user(vale1is, addr);
+}
+
+static void page_local(struct mm_struct *mm, unsigned long uaddr)
+{
+	unsigned long addr = __TLBI_VADDR(uaddr, ASID(mm));
+
+	__tlbi(vale1, addr);
+	__tlbi_user(vale1, addr);
+}
+
+/**
+ * __lull_lab_flush_page() - __flush_tlb_page_nosync() with a bug
+ * @mm: whose page
+ * @uaddr: its address
+ */
+bool __lull_lab_flush_page(struct mm_struct *mm, unsigned long uaddr)
+{
+	switch (lull_mutant) {
+	case LULL_PAGE_NONE:
+		dsb(ishst);
+		break;
+	case LULL_PAGE_LOCAL:
+		dsb(ishst);
+		page_local(mm, uaddr);
+		break;
+	case LULL_PAGE_ASID:
+		dsb(ishst);
+		page_broadcast(current->active_mm, uaddr);
+		break;
+	case LULL_PAGE_KPTI:
+		dsb(ishst);
+		__tlbi(vale1is, __TLBI_VADDR(uaddr, ASID(mm)));
+		break;
+	case LULL_NO_ISHST:
+		page_broadcast(mm, uaddr);
+		break;
+	default:
+		return false;
+	}
+	uaddr &= PAGE_MASK;
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, uaddr,
+						    uaddr + PAGE_SIZE);
+	return true;
+}
+
+/**
+ * __lull_lab_sync_page() - the end of flush_tlb_page() with a bug
+ */
+bool __lull_lab_sync_page(void)
+{
+	switch (lull_mutant) {
+	case LULL_PAGE_NO_DSB:
+		return true;
+	case LULL_PAGE_DSB_NSH:
+		dsb(nsh);
+		return true;
+	case LULL_PAGE_DSB_ISHST:
+		dsb(ishst);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void range_broadcast(unsigned long asid, unsigned long start,
+			    unsigned long pages, unsigned long stride,
+			    bool last_level, int tlb_level)
+{
+	if (last_level)
+		__flush_tlb_range_op(vale1is, start, pages, stride, asid,
+				     tlb_level, true, lpa2_is_enabled());
+	else
+		__flush_tlb_range_op(vae1is, start, pages, stride, asid,
+				     tlb_level, true, lpa2_is_enabled());
+}
+
+static void range_local(unsigned long asid, unsigned long start,
+			unsigned long pages, unsigned long stride,
+			bool last_level, int tlb_level)
+{
+	if (last_level)
+		__flush_tlb_range_op(vale1, start, pages, stride, asid,
+				     tlb_level, true, lpa2_is_enabled());
+	else
+		__flush_tlb_range_op(vae1, start, pages, stride, asid,
+				     tlb_level, true, lpa2_is_enabled());
+}
+
+/**
+ * __lull_lab_flush_range() - __flush_tlb_range_nosync() with a bug
+ * @mm: whose memory
+ * @start: its first address, a multiple of @stride
+ * @end: the address after it, a multiple of @stride
+ * @stride: the memory an entry maps
+ * @last_level: only entries of the last level need to go
+ * @tlb_level: which level that is
+ */
+bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
+			    unsigned long end, unsigned long stride,
+			    bool last_level, int tlb_level)
+{
+	unsigned long asid = ASID(mm), flushed = end;
+	bool local = false, ordered = true;
+
+	switch (lull_mutant) {
+	case LULL_RANGE_LOCAL:
+		local = true;
+		break;
+	case LULL_RANGE_SHORT:
+		if (end - start <= stride)
+			return false;
+		flushed -= stride;
+		break;
+	case LULL_WRONG_TTL:
+		if (tlb_level < 1 || tlb_level > 3)
+			return false;
+		tlb_level = tlb_level == 3 ? 2 : 3;
+		break;
+	case LULL_TABLES_LAST_LEVEL:
+		if (last_level)
+			return false;
+		last_level = true;
+		break;
+	case LULL_NO_ISHST:
+		ordered = false;
+		break;
+	default:
+		return false;
+	}
+
+	if (ordered)
+		dsb(ishst);
+	if (local)
+		range_local(asid, start, (flushed - start) >> PAGE_SHIFT,
+			    stride, last_level, tlb_level);
+	else
+		range_broadcast(asid, start, (flushed - start) >> PAGE_SHIFT,
+				stride, last_level, tlb_level);
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
+	return true;
+}
+
+/**
+ * __lull_lab_flush_mm() - flush_tlb_mm() with a bug
+ * @mm: whose memory
+ */
+bool __lull_lab_flush_mm(struct mm_struct *mm)
+{
+	unsigned long asid = __TLBI_VADDR(0, ASID(mm));
+
+	switch (lull_mutant) {
+	case LULL_MM_NONE:
+		dsb(ishst);
+		break;
+	case LULL_MM_LOCAL:
+		dsb(ishst);
+		__tlbi(aside1, asid);
+		__tlbi_user(aside1, asid);
+		dsb(nsh);
+		break;
+	case LULL_MM_NO_DSB:
+		dsb(ishst);
+		__tlbi(aside1is, asid);
+		__tlbi_user(aside1is, asid);
+		break;
+	default:
+		return false;
+	}
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
+	return true;
+}
