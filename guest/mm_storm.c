@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Everything that makes a kernel flush TLBs, with the contents verified: for the checker. A case each, alone with
+ * only=CASE, or all in turn. Threads hop from CPU to CPU and use the memory while the case changes it.
+ *
+ * Where a case unmaps, it does not come back to the address: a kernel whose flush is broken is to be reported by the
+ * checker, and need not corrupt memory.
+ */
+#include "lull.h"
+
+#include <pthread.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#define HUGE	(2UL << 20)
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+#define THREADS	2
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT	21
+#endif
+
+static long rounds = 2;
+static const char *only = "";
+
+static const struct option_spec options[] = {
+	{ "rounds", &rounds, NULL, "how often each case does what it does" },
+	{ "only", NULL, &only, "one case only; 'list' names them" },
+	{ }
+};
+
+/* A case that this kernel cannot run: the program's end when it is the only one, no matter among others. */
+static void cannot(const char *why)
+{
+	if (*only)
+		skip("%s", why);
+}
+
+/* ---- memory ---- */
+
+/* What page @at holds when @seed filled it. */
+static long expected(size_t at, long seed)
+{
+	return (long)(at / PAGE * 0x9e3779b9UL + seed + 1);
+}
+
+static void fill(char *memory, size_t size, long seed)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE)
+		*(volatile long *)(memory + at) = expected(at, seed);
+}
+
+static void check(const char *memory, size_t size, long seed, const char *what)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE)
+		verify(*(volatile const long *)(memory + at) == expected(at, seed), "%s: page %zu holds 0x%lx", what,
+		       at / PAGE, *(volatile const long *)(memory + at));
+}
+
+static void check_zero(const char *memory, size_t size, const char *what)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE)
+		verify(*(volatile const long *)(memory + at) == 0, "%s: page %zu is not empty", what, at / PAGE);
+}
+
+/* Addresses that nothing else uses, and that are given out once. */
+static char *fresh(size_t size)
+{
+	static char *next;
+
+	if (!next)
+		next = (char *)(0x2000UL << 20);
+	next = (char *)(((uintptr_t)next + 2 * HUGE - 1) & ~(HUGE - 1));
+	next += size;
+	return next - size;
+}
+
+static char *map_at(char *place, size_t size, int flags, int fd)
+{
+	char *memory = must((char *)mmap(place, size, PROT_READ | PROT_WRITE,
+					 flags | (fd < 0 ? MAP_ANONYMOUS : 0) | MAP_FIXED_NOREPLACE, fd, 0));
+
+	verify(memory == place, "the kernel does not know MAP_FIXED_NOREPLACE");
+	return memory;
+}
+
+/* Small pages, at fresh addresses, filled. */
+static char *small(size_t size, long seed)
+{
+	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+
+	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	fill(memory, size, seed);
+	return memory;
+}
+
+/* ---- threads that use memory while it changes ---- */
+
+static struct {
+	pthread_t thread[THREADS];
+	int running;
+	char *volatile memory;	/* what to read; NULL: nothing */
+	volatile size_t size;
+	volatile bool stop;
+	volatile long passes;
+	long sum;		/* so that no read is left out */
+} users;
+
+static void *use_memory(void *argument)
+{
+	long number = (long)argument, cpu = number;
+
+	while (!users.stop) {
+		char *memory = users.memory;
+		size_t at;
+
+		for (at = 0; memory && at < users.size; at += PAGE)
+			__atomic_fetch_add(&users.sum, *(volatile long *)(memory + at), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&users.passes, 1, __ATOMIC_RELAXED);
+		if (users.passes % 8 == number)
+			pin(++cpu);
+	}
+	return NULL;
+}
+
+/* Let the threads read this memory from now on, on all CPUs; each has been through it at least once on return. */
+static void begin_use(char *memory, size_t size)
+{
+	long i, passes;
+
+	users.size = size;
+	users.memory = memory;
+	users.stop = false;
+	passes = users.passes;
+	for (i = 0; i < THREADS; i++)
+		verify(!pthread_create(&users.thread[i], NULL, use_memory, (void *)i), "no thread");
+	users.running = THREADS;
+	while (users.passes < passes + 4 * THREADS)
+		sched_yield();
+}
+
+static void end_use(void)
+{
+	int i;
+
+	users.stop = true;
+	for (i = 0; i < users.running; i++)
+		pthread_join(users.thread[i], NULL);
+	users.running = 0;
+	users.memory = NULL;
+}
+
+/* ---- the cases ---- */
+
+/* Copy-on-write: the child writes while the parent's threads read; the parent writes what the child shares. */
+static void case_cow(long round)
+{
+	size_t size = 32 * PAGE;
+	char *memory = small(size, round);
+	int ready[2], go[2];
+	pid_t pid;
+
+	must(pipe(ready));
+	must(pipe(go));
+	begin_use(memory, size);
+	pid = fork_child();
+	if (!pid) {
+		check(memory, size, round, "what the child inherited");
+		tell(ready[1]);
+		hear(go[0]);
+		check(memory, size, round, "what the child shares with a parent that has written");
+		fill(memory, size, round + 100);
+		check(memory, size, round + 100, "what the child wrote");
+		_exit(0);
+	}
+	hear(ready[0]);
+	fill(memory, size, round + 200);
+	tell(go[1]);
+	wait_child(pid);
+	check(memory, size, round + 200, "what the parent wrote");
+	end_use();
+	must(munmap(memory, size));
+	close(ready[0]), close(ready[1]), close(go[0]), close(go[1]);
+}
+
+/* fork while the parent goes on writing: the write protection must reach every CPU. */
+static void case_fork(long round)
+{
+	size_t size = 64 * PAGE;
+	char *memory = small(size, round);
+	pid_t pid[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		pin(round + i);
+		pid[i] = fork_child();
+		if (!pid[i]) {
+			usleep(2000);
+			check(memory, size, round + i, "what the child inherited");
+			_exit(0);
+		}
+		fill(memory, size, round + i + 1);
+	}
+	for (i = 0; i < 3; i++)
+		wait_child(pid[i]);
+	check(memory, size, round + 3, "what the parent wrote");
+	must(munmap(memory, size));
+}
+
+/* exec, with nothing of the old address space left. */
+static void case_exec(long round)
+{
+	char word[32];
+	pid_t pid = fork_child();
+
+	if (!pid) {
+		snprintf(word, sizeof(word), "%ld", round);
+		execl("/proc/self/exe", "mm_storm", "--answer", word, NULL);
+		die("exec");
+	}
+	wait_child(pid);
+}
+
+/* Leaves of a few pages: the tables stay, as their neighbours do. */
+static void case_unmap(long round)
+{
+	size_t size = 64 * PAGE, at;
+	char *memory = small(size, round);
+
+	begin_use(memory + size / 2, size / 2);
+	for (at = 0; at < size / 2; at += 8 * PAGE)
+		must(munmap(memory + at, 7 * PAGE));
+	for (at = 0; at < size / 2; at += 8 * PAGE)
+		check(memory + at + 7 * PAGE, PAGE, round + (long)((at / PAGE + 7) * 0x9e3779b9UL), "a page that stays");
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* Few pages, alone in their 2 MiB, or in their GiB: with them go their tables. */
+static void case_unmap_tables(long round)
+{
+	char *memory, *far;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		memory = small(3 * PAGE, round + i);
+		check(memory, 3 * PAGE, round + i, "a small mapping");
+		must(munmap(memory, 3 * PAGE));
+		far = (char *)(((uintptr_t)0x100 << 30) + ((uintptr_t)(round * 8 + i) << 31));
+		map_at(far, 2 * PAGE, MAP_PRIVATE, -1);
+		fill(far, 2 * PAGE, round);
+		check(far, 2 * PAGE, round, "a mapping alone in its GiB");
+		must(munmap(far, 2 * PAGE));
+	}
+}
+
+/* Two pages far from each other, discarded at once: mmu_gather flushes the hull. */
+static void case_unmap_sparse(long round)
+{
+	size_t size = 64 * HUGE;
+	char *memory = map_at(fresh(size), size, MAP_PRIVATE | MAP_NORESERVE, -1);
+	size_t at;
+
+	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	for (at = 0; at < size; at += 9 * HUGE + 5 * PAGE)
+		fill(memory + at, PAGE, round);
+	must(madvise(memory, size, MADV_DONTNEED));
+	for (at = 0; at < size; at += 9 * HUGE + 5 * PAGE)
+		check_zero(memory + at, PAGE, "a page discarded in a large hole");
+	must(munmap(memory, size));
+}
+
+/* Pages are discarded while threads read them. */
+static void case_dontneed(long round)
+{
+	size_t size = 96 * PAGE;
+	char *memory = small(size, round);
+	int i;
+
+	begin_use(memory, size);
+	for (i = 0; i < 8; i++) {
+		must(madvise(memory, size, MADV_DONTNEED));
+		check_zero(memory, size, "a page that was discarded");
+		fill(memory, size, round + i);
+		check(memory, size, round + i, "a page written after it was discarded");
+	}
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* Half is made read-only, and writable again, while threads read all. */
+static void case_mprotect(long round)
+{
+	size_t size = 64 * PAGE;
+	char *memory = small(size, round);
+	int i;
+
+	begin_use(memory, size);
+	for (i = 0; i < 16; i++) {
+		must(mprotect(memory + (i % 4) * PAGE, size / 2, PROT_READ));
+		check(memory, size, round + i, "a page made read-only");
+		must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+		fill(memory, size, round + i + 1);
+	}
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* Moved to another address, page by page and as whole tables. */
+static void case_mremap(long round)
+{
+	size_t size = 24 * PAGE, large = 2 * HUGE;
+	char *memory = small(size, round), *to = fresh(size);
+
+	to = must((char *)mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	check(to, size, round, "a page that was moved");
+	fill(to, size, round + 1);
+	check(to, size, round + 1, "a page written where it was moved");
+	must(munmap(to, size));
+
+	memory = small(large, round);
+	to = fresh(large);
+	to = must((char *)mremap(memory, large, large, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	check(to, large, round, "a page whose table was moved");
+	must(munmap(to, large));
+}
+
+/* A huge page, split by a change to a part of it. */
+static void case_thp_split(long round)
+{
+	char *memory = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
+
+	if (madvise(memory, HUGE, MADV_HUGEPAGE)) {
+		cannot("this kernel has no huge pages");
+		return;
+	}
+	fill(memory, HUGE, round);
+	begin_use(memory, 16 * PAGE);
+	must(mprotect(memory + 8 * PAGE, 8 * PAGE, PROT_READ));
+	check(memory, HUGE, round, "a page of a split huge page");
+	end_use();
+	must(munmap(memory + HUGE / 2, HUGE / 4));
+	check(memory, HUGE / 2, round, "a page of a split huge page");
+	must(munmap(memory, HUGE));
+}
+
+/* Small pages collapse into a huge one while threads read them. */
+static void case_thp_collapse(long round)
+{
+	char *memory = small(HUGE, round);
+
+	must(madvise(memory, HUGE, MADV_HUGEPAGE));
+	begin_use(memory, 32 * PAGE);
+	if (madvise(memory, HUGE, MADV_COLLAPSE) && errno != EAGAIN && errno != ENOMEM && errno != EBUSY)
+		die("MADV_COLLAPSE");
+	check(memory, HUGE, round, "a page that collapsed");
+	fill(memory, HUGE, round + 1);
+	check(memory, HUGE, round + 1, "a page written after it collapsed");
+	end_use();
+	must(munmap(memory, HUGE));
+}
+
+/* 64 KiB folios, mapped by contiguous entries, that a change to one page takes apart. */
+static void case_contpte(long round)
+{
+	size_t size = 512 * 1024, at;
+	char *memory;
+
+	if (!put_file(THP "hugepages-64kB/enabled", "always")) {
+		cannot("this kernel has no 64 KiB folios");
+		return;
+	}
+	memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+	fill(memory, size, round);
+	put_file(THP "hugepages-64kB/enabled", "never");
+	begin_use(memory, size);
+	for (at = 0; at < size; at += 16 * PAGE)
+		must(mprotect(memory + at + 5 * PAGE, 2 * PAGE, PROT_READ));
+	check(memory, size, round, "a page of a folio taken apart");
+	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+	fill(memory, size, round + 1);
+	check(memory, size, round + 1, "a page of a folio taken apart, written");
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* Out to zRAM and in again, by the process itself. */
+static void case_pageout(long round)
+{
+	size_t size = 64 * PAGE;
+	char *memory = small(size, round);
+
+	drain_lru();
+	must(madvise(memory, size, MADV_PAGEOUT));
+	check(memory, size, round, "a page that was paged out");
+	fill(memory, size, round + 1);
+	check(memory, size, round + 1, "a page written after it was paged in");
+	must(munmap(memory, size));
+}
+
+/* Out to zRAM by another process, while this one reads. */
+static void case_process_madvise(long round)
+{
+	size_t size = 64 * PAGE;
+	char *memory = small(size, round);
+	pid_t parent = getpid(), pid;
+
+	begin_use(memory, size);
+	pid = fork_child();
+	if (!pid) {
+		struct iovec all = { memory, size };
+		int i, fd = must(syscall(SYS_pidfd_open, parent, 0));
+
+		must(munmap(memory, size));
+		for (i = 0; i < 3; i++)
+			must(syscall(SYS_process_madvise, fd, &all, 1, MADV_PAGEOUT, 0));
+		_exit(0);
+	}
+	check(memory, size, round, "a page that another process pages out");
+	wait_child(pid);
+	check(memory, size, round, "a page that another process paged out");
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* A debugger reads, and writes: copy-on-write from outside. */
+static void case_ptrace(long round)
+{
+	size_t size = 8 * PAGE;
+	char *memory = small(size, round);
+	int status;
+	long word;
+	size_t at;
+	pid_t pid = fork_child();
+
+	if (!pid) {
+		must(ptrace(PTRACE_TRACEME, 0, 0, 0));
+		check(memory, size, round, "what the child inherited");
+		raise(SIGSTOP);
+		check(memory, size, round + 7, "what the debugger wrote");
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0));
+	verify(WIFSTOPPED(status), "the child did not stop: wait status 0x%x", status);
+	for (at = 0; at < size; at += PAGE) {
+		errno = 0;
+		word = ptrace(PTRACE_PEEKDATA, pid, memory + at, 0);
+		verify(!errno && word == expected(at, round), "the debugger read 0x%lx", word);
+		must(ptrace(PTRACE_POKEDATA, pid, memory + at, expected(at, round + 7)));
+	}
+	must(ptrace(PTRACE_CONT, pid, 0, 0));
+	wait_child(pid);
+	check(memory, size, round, "what the debugger did not write");
+	must(munmap(memory, size));
+}
+
+/* Files: shared and private mappings, written, truncated. */
+static void case_file(long round)
+{
+	size_t size = 32 * PAGE;
+	int fd = must(open("/tmp/mm_storm.file", O_RDWR | O_CREAT | O_TRUNC, 0600));
+	char *shared, *own;
+
+	must(ftruncate(fd, size));
+	shared = map_at(fresh(size), size, MAP_SHARED, fd);
+	fill(shared, size, round);
+	own = map_at(fresh(size), size, MAP_PRIVATE, fd);
+	check(own, size, round, "a page of a file");
+	begin_use(own, size / 2);
+	fill(own, size, round + 1);
+	check(own, size, round + 1, "a private page of a file, written");
+	check(shared, size, round, "a page of a file whose private copy was written");
+	must(msync(shared, size, MS_SYNC));
+	must(ftruncate(fd, size / 2));
+	check(shared, size / 2, round, "a page of a file that was cut");
+	end_use();
+	must(munmap(own, size));
+	must(munmap(shared, size));
+	close(fd);
+	unlink("/tmp/mm_storm.file");
+}
+
+/* Shared memory between processes, holes punched into it. */
+static void case_shmem(long round)
+{
+	size_t size = 32 * PAGE;
+	int fd = must(memfd_create("mm_storm", 0));
+	char *memory;
+	pid_t pid;
+
+	must(ftruncate(fd, size));
+	memory = map_at(fresh(size), size, MAP_SHARED, fd);
+	fill(memory, size, round);
+	pid = fork_child();
+	if (!pid) {
+		check(memory, size, round, "a shared page");
+		fill(memory, size, round + 1);
+		_exit(0);
+	}
+	wait_child(pid);
+	check(memory, size, round + 1, "a shared page that the child wrote");
+	begin_use(memory, size);
+	must(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8 * PAGE, 8 * PAGE));
+	check(memory, 8 * PAGE, round + 1, "a shared page before a hole");
+	check_zero(memory + 8 * PAGE, 8 * PAGE, "a hole");
+	end_use();
+	must(munmap(memory, size));
+	close(fd);
+}
+
+/* Huge pages from the pool: used, copied on write, given back. */
+static void case_hugetlb(long round)
+{
+	char *memory;
+	pid_t pid;
+
+	if (!put_file("/proc/sys/vm/nr_hugepages", "4")) {
+		cannot("this kernel has no HugeTLB");
+		return;
+	}
+	memory = mmap(fresh(HUGE), HUGE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED_NOREPLACE, -1, 0);
+	if (memory == MAP_FAILED) {
+		/* Memory may be too scattered for huge pages: not what is in question here. */
+		put_file("/proc/sys/vm/nr_hugepages", "0");
+		return;
+	}
+	fill(memory, HUGE, round);
+	pid = fork_child();
+	if (!pid) {
+		check(memory, HUGE, round, "an inherited huge page");
+		fill(memory, 4 * PAGE, round + 1);
+		check(memory, 4 * PAGE, round + 1, "a huge page, copied");
+		_exit(0);
+	}
+	wait_child(pid);
+	check(memory, HUGE, round, "a huge page that the child copied");
+	must(munmap(memory, HUGE));
+	put_file("/proc/sys/vm/nr_hugepages", "0");
+}
+
+/* Memory with holes in it, and the kernel told to close them. */
+static void case_compaction(long round)
+{
+	size_t size = 256 * PAGE, at;
+	char *memory = small(size, round);
+
+	for (at = 0; at < size; at += 2 * PAGE)
+		must(madvise(memory + at, PAGE, MADV_DONTNEED));
+	begin_use(memory, size);
+	put_file("/proc/sys/vm/compact_memory", "1");
+	end_use();
+	for (at = PAGE; at < size; at += 2 * PAGE)
+		verify(*(long *)(memory + at) == expected(at, round), "a page that migrated is wrong");
+	must(munmap(memory, size));
+}
+
+/* One thread after the other, on one CPU after the other, uses what another has written. */
+static void case_migrate(long round)
+{
+	size_t size = 16 * PAGE;
+	char *memory = small(size, round);
+	long cpu;
+
+	begin_use(memory, size);
+	for (cpu = 0; cpu < 2 * sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+		pin(cpu);
+		check(memory, size, round + cpu, "a page written on another CPU");
+		must(mprotect(memory, size, PROT_READ));
+		must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+		fill(memory, size, round + cpu + 1);
+	}
+	end_use();
+	must(munmap(memory, size));
+}
+
+/* The kernel's own mappings: tables of file descriptors larger than the allocator has, and stacks of threads. */
+static void case_vmalloc(long round)
+{
+	const struct rlimit many = { 1 << 20, 1 << 20 };
+	int i;
+
+	(void)round;
+	for (i = 0; i < 8; i++) {
+		pid_t pid = fork_child();
+
+		if (!pid) {
+			int pipes[2];
+
+			must(setrlimit(RLIMIT_NOFILE, &many));
+			verify(must(dup2(0, 1000000)) == 1000000, "not the descriptor that was asked for");
+			must(pipe(pipes));
+			must(fcntl(pipes[1], F_SETPIPE_SZ, 1 << 20));
+			tell(pipes[1]);
+			hear(pipes[0]);
+			_exit(0);
+		}
+		wait_child(pid);
+	}
+}
+
+/* Many short processes: with 8-bit ASIDs each number is used again. */
+static void case_asids(long round)
+{
+	const int each = 6;
+	size_t size = 4 * PAGE;
+	char *memory = small(size, round);
+	pid_t pid[each];
+	int i, j;
+
+	for (j = 0; j < 16; j++) {
+		for (i = 0; i < each; i++) {
+			pid[i] = fork_child();
+			if (!pid[i]) {
+				pin(i);
+				check(memory, size, round, "what the child inherited");
+				fill(memory, size, i);
+				sched_yield();
+				check(memory, size, i, "what the child wrote");
+				_exit(0);
+			}
+		}
+		for (i = 0; i < each; i++)
+			wait_child(pid[i]);
+	}
+	check(memory, size, round, "what the children copied");
+	must(munmap(memory, size));
+}
+
+static const struct storm_case {
+	const char *name;
+	void (*run)(long round);
+} cases[] = {
+	{ "cow", case_cow }, { "fork", case_fork }, { "exec", case_exec }, { "unmap", case_unmap },
+	{ "unmap_tables", case_unmap_tables }, { "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
+	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
+	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },
+	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
+	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "compaction", case_compaction },
+	{ "migrate", case_migrate }, { "vmalloc", case_vmalloc }, { "asids", case_asids },
+};
+
+#define CASES (sizeof(cases) / sizeof(*cases))
+
+static bool selected(const struct storm_case *one)
+{
+	return !*only || !strcmp(only, one->name);
+}
+
+static void list_cases(void)
+{
+	size_t i;
+
+	for (i = 0; i < CASES; i++)
+		puts(cases[i].name);
+}
+
+int main(int argc, char **argv)
+{
+	cpu_set_t everywhere;
+	long round, done = 0;
+	size_t i;
+
+	if (argc == 3 && !strcmp(argv[1], "--answer")) {
+		char *memory = small(16 * PAGE, atol(argv[2]));
+
+		check(memory, 16 * PAGE, atol(argv[2]), "what a new program wrote");
+		return 0;
+	}
+	parse_options(argc, argv, "everything that makes a kernel flush TLBs", options);
+	if (!strcmp(only, "list")) {
+		list_cases();
+		return 0;
+	}
+	must(sched_getaffinity(0, sizeof(everywhere), &everywhere));
+	open_window();
+	for (round = 0; round < rounds; round++)
+		for (i = 0; i < CASES; i++)
+			if (selected(&cases[i])) {
+				cases[i].run(round);
+				must(sched_setaffinity(0, sizeof(everywhere), &everywhere));
+				done++;
+			}
+	close_window();
+	if (rounds && !done)
+		finish(USAGE, "no case '%s'; only=list names them", only);
+	report(only, done, "case", "");
+	return 0;
+}
