@@ -688,8 +688,6 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	i.when = tick(s);
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
-	if (r.nothing)
-		return;
 	if (r.every_va) {
 		whole = (struct pending){
 			.any_asid = r.any_asid, .asid = r.asid, .cpus = i.cpus,
@@ -697,7 +695,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		};
 		pend(c, &whole);
 	}
-	if (s->moved)
+	if (s->moved && !r.nothing)
 		s->moved(s->arg, i.cpus, &r);
 	if (r.every_va ? r.any_asid : r.upper)
 		list_for(node, &s->spaces.kernels)
