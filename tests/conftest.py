@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support import FAKE, REAL_CACHE, Tool, lab_under_test, real_qemu
+from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test, real_qemu
 
 from lull import process
 
@@ -24,6 +24,12 @@ settings.load_profile("lull")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The fast first: host tests, then those with a QEMU, then those with real kernels."""
     items.sort(key=lambda item: 2 if item.get_closest_marker("guest") else 1 if item.get_closest_marker("qemu") else 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What kernels and mutants said, in a table each."""
+    for line in SUMMARY:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from lull.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FAKE = REPOSITORY / "tests/fake"
+SUMMARY: list[str] = []
+"""What tests found that is worth a line at the end (conftest.py prints it)."""
 REAL_CACHE = cache.root()
 """The user's cache: named here before any test replaces it."""
 

@@ -49,7 +49,7 @@ def test_the_machines_that_must_be_silent_are_there() -> None:
 def test_mutants(tmp_path: Path) -> None:
     """Read, with defaults; what is missing is named."""
     found = check_data.load_mutants(FAKE / "mutants.toml")
-    assert found["caught"].rules == ("owed/local", "remap") and found["caught"].vcpus == 2
+    assert found["caught"].rules == ("owed/local", "remap") and found["caught"].vcpus == 6
     assert found["crashing"].may_crash and not found["missed"].may_crash
     with pytest.raises(UsageError, match="no mutants"):
         check_data.load_mutants(tmp_path / "none.toml")
@@ -85,6 +85,8 @@ def test_what_a_finding_describes() -> None:
     assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}})
     assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}})
     assert not check_data.Finding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report)
+    leveled = check_data.Finding("f", "", "free", "__p4d_free_tlb", "", level=-1)
+    assert leveled.describes({**report, "level": -1}) and not leveled.describes({**report, "level": 0})
 
 
 @pytest.mark.parametrize(

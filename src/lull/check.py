@@ -50,7 +50,7 @@ class Trial:
 
     def machine(self, options: Options) -> Machine:
         """The guest's hardware."""
-        vcpus = self.mutant.vcpus if self.mutant and self.mutant.vcpus else options.vcpus
+        vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
         return Machine(vcpus, options.memory_mib, self.hardware.cpu)
 
     def append(self, options: Options) -> str:

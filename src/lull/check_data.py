@@ -71,7 +71,7 @@ class Mutant:
         workload: shows it.
         append: more kernel parameters it needs.
         cpu: a machine it needs, as --cpu takes it.
-        vcpus: virtual CPUs it needs; 0: as many as asked for.
+        vcpus: virtual CPUs that it needs at least.
         may_crash: the guest may not survive it.
     """
 
@@ -87,7 +87,16 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Finding:
-    """A defect of Linux that is known: reports of it do not fail a check (checker/findings.toml)."""
+    """A defect of Linux that is known: reports of it do not fail a check (checker/findings.toml).
+
+    Args:
+        name: its name there.
+        about: one line for people.
+        rule, kind: of the reports; every kind when empty.
+        symbol: a function that changed the entry or noticed, or one that called it.
+        doc: file and anchor of its description.
+        level: of the entry; None: any.
+    """
 
     name: str
     about: str
@@ -95,12 +104,14 @@ class Finding:
     symbol: str
     doc: str
     kind: str = ""
+    level: int | None = None
 
     def describes(self, report: Mapping[str, Any]) -> bool:
         """Is it this one? The report has its functions' names (check_report.annotate)."""
         return (
             report["rule"] == self.rule
             and self.kind in ("", report["kind"])
+            and self.level in (None, report.get("level"))
             and any(self.symbol in report.get(place, {}).get("functions", ()) for place in ("changed", "noticed"))
         )
 
@@ -182,8 +193,9 @@ def load_findings(path: Path = FINDINGS) -> list[Finding]:
     for name, entry in read(path, "findings").items():
         try:
             texts = {key: str(entry[key]) for key in ("about", "rule", "symbol", "doc")}
-            found.append(Finding(name, kind=str(entry.get("kind", "")), **texts))
-        except KeyError as error:
+            level = int(entry["level"]) if "level" in entry else None
+            found.append(Finding(name, kind=str(entry.get("kind", "")), level=level, **texts))
+        except (KeyError, TypeError, ValueError) as error:
             raise broken("findings", name, path, error) from error
     return found
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker on real kernels: silent where nothing is wrong, and no mutant gets past it. Minutes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support import REAL_CACHE, SUMMARY, Tool, lab_under_test
+
+from lull import base as bases
+from lull import check, check_data
+from lull.qemu import Machine
+from lull.runner import launch_retrying
+
+pytestmark = pytest.mark.guest
+BASE = bases.load()
+MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
+TABLE = "machine "
+
+
+@pytest.fixture(autouse=True)
+def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    """Kernels are built into, and taken from, the user's cache."""
+    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Tool:
+    """The tool over the real cache, with what 'lull test' was asked to test."""
+    return Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
+
+
+def common() -> list[str]:
+    """--offline and --tree as 'lull test' was given them."""
+    lab = lab_under_test()
+    return [*(["--offline"] if lab.offline else []), *(["--tree", str(lab.user_tree)] if lab.user_tree else [])]
+
+
+def silent(real: Tool, *words: str) -> None:
+    """Run a check; it must be silent, and its table is kept for the end."""
+    done = real("check", *common(), *words, timeout=3600)
+    lines = done.stdout.splitlines()
+    start = next((n for n, line in enumerate(lines) if line.startswith(TABLE)), len(lines))
+    SUMMARY.extend(["", f"lull check {' '.join(words)}", *lines[start:]])
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_every_kernel_is_silent(real: Tool) -> None:
+    """Stock, lull with each policy, and lab where there is one, with every workload that is checked by default."""
+    silent(real)
+
+
+def test_stock_is_silent_on_every_machine(real: Tool) -> None:
+    """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off."""
+    silent(real, "--kernel", "stock", "--machines")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
+    """Caught by the rule that is meant for it."""
+    out = tmp_path / "out"
+    done = real("check", *common(), "--mutant", name, "--out", str(out), timeout=1200)
+    scores = json.loads((out / "check.json").read_text())["mutants"] if (out / "check.json").exists() else []
+    for score in scores:
+        how = "caught" if score["as_meant"] == score["boots"] else "NOT CAUGHT AS MEANT"
+        SUMMARY.append(f"mutant {name}: {how} by {score['meant']}; seen: {', '.join(score['seen']) or 'nothing'}")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_8_bit_asids(tmp_path: Path) -> None:
+    """The copy of the stock image has 256 ASIDs, and is the stock image but for an instruction."""
+    lab = lab_under_test()
+    kernel = check.of_base(lab, "stock")
+    narrow = kernel.narrow()
+    words = zip(kernel.image.read_bytes(), narrow.read_bytes(), strict=True)
+    assert 1 <= sum(a != b for a, b in words) <= 4
+    guest = lab.guest_of(narrow, Machine(vcpus=2), "", None)
+    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
+    launch_retrying(guest, "true\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    assert "ASID allocator initialised with 256 entries" in (tmp_path / "boot/console.log").read_text(errors="replace")
+
+
+def test_hooks_are_found_in_the_stock_kernel() -> None:
+    """Each name is there, or the checker would be blind to it."""
+    kernel = check.of_base(lab_under_test(), "stock")
+    assert {o.partition("=")[2].partition("@")[0] for o in kernel.hooks()} == set(check.HOOKS)
