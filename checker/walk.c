@@ -115,7 +115,7 @@ enum desc_kind desc_kind(const struct regime *r, int level, uint64_t desc)
 		return DESC_INVALID;
 	if (desc & 2)
 		return level == 3 ? DESC_LEAF : DESC_TABLE;
-	return level < 3 && block_allowed(r, level) ? DESC_LEAF : DESC_INVALID;
+	return block_allowed(r, level) ? DESC_LEAF : DESC_INVALID;
 }
 
 /*
@@ -208,10 +208,10 @@ static int writable(uint64_t desc)
 
 /*
  * Two indexes may be one type: Linux keeps one for tagged memory, which it
- * defines as plain where there are no tags, and takes the linear map's tags
- * away when it makes a part read-only. That needs no break-before-make (the
- * type and cacheability are the same; pgattr_change_is_safe() in Linux), only
- * a TLBI.
+ * defines as plain where there are no tags. It takes a change between the two
+ * for safe in live tables (pgattr_change_is_safe()): type and cacheability
+ * stay, and whether tags are checked is like a permission, which needs a TLBI
+ * and no break-before-make.
  */
 static enum desc_change type_change(const struct regime *r, uint64_t old, uint64_t new)
 {
@@ -233,10 +233,12 @@ static enum desc_change type_change(const struct regime *r, uint64_t old, uint64
 static enum desc_change leaf_change(const struct regime *r, uint64_t old, uint64_t new)
 {
 	uint64_t set = new & ~old, cleared = old & ~new;
-	uint64_t make_anew = LEAF_NS | LEAF_CONT | (r->lpa2 ? 0 : LEAF_SH);
+	uint64_t make_anew = LEAF_NS | LEAF_CONT | LEAF_SH;
 	enum desc_change type = type_change(r, old, new);
 
 	/*
+	 * (With LPA2 the bits of SH are address, and the same here.)
+	 *
 	 * A global entry beside one with an ASID, for the same address: both
 	 * hit. The other way round the old one serves every ASID still.
 	 */
