@@ -76,6 +76,7 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, unsigned long stride,
 			    bool last_level, int tlb_level);
 bool __lull_lab_flush_mm(struct mm_struct *mm);
+bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 u32 lull_lab_asid_bits(u32 bits);
 
@@ -164,6 +165,11 @@ static __always_inline bool lull_lab_flush_mm(struct mm_struct *mm)
 	return unlikely(lull_mutant) && __lull_lab_flush_mm(mm);
 }
 
+static __always_inline bool lull_lab_flush_kernel(unsigned long start)
+{
+	return unlikely(lull_mutant) && __lull_lab_flush_kernel(start);
+}
+
 static __always_inline bool lull_lab_sync_page(void)
 {
 	return unlikely(lull_mutant) && __lull_lab_sync_page();
@@ -207,6 +213,11 @@ static inline bool lull_lab_flush_range(struct mm_struct *mm,
 }
 
 static inline bool lull_lab_flush_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_lab_flush_kernel(unsigned long start)
 {
 	return false;
 }

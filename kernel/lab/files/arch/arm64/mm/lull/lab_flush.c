@@ -7,7 +7,8 @@
  * the mutant is another one's, and the flush is as it was. Devices are told as
  * always: the bugs are about CPUs.
  */
-#include <linux/mm_types.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched.h>
 
@@ -192,4 +193,18 @@ bool __lull_lab_flush_mm(struct mm_struct *mm)
 	}
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
 	return true;
+}
+
+/**
+ * __lull_lab_flush_kernel() - flush_tlb_kernel_range() with a bug
+ * @start: the first address
+ *
+ * What vmalloc() gives out, once the kernel has put its own mappings right: with
+ * those broken it does not reach user space.
+ */
+bool __lull_lab_flush_kernel(unsigned long start)
+{
+	return lull_mutant == LULL_KERNEL_NONE &&
+	       system_state >= SYSTEM_RUNNING &&
+	       is_vmalloc_addr((void *)start);
 }
