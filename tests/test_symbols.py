@@ -46,6 +46,8 @@ def test_names_of_addresses(found: symbols.Symbols) -> None:
     assert found.describe(0xFFFF800080002000) == "0xffff800080002000"
     assert found.describe(0xFFFF7FFF80000000) == "0xffff7fff80000000"
     assert found.describe(0x400010) == "0x400010 (user space)"
+    assert found.describe(0x40200104) == "0x40200104 (user space, or plain+0x4 in the identity map)"
+    assert found.describe(0x40202000) == "0x40202000 (user space)"
 
 
 def test_a_return_address_is_of_the_call_before_it(found: symbols.Symbols) -> None:

@@ -20,6 +20,8 @@ ELF = b"\x7fELF"
 USER_BIT = 55
 """Clear in addresses that TTBR0 translates. Around it, from bit 48 on, a pointer may be signed."""
 SIGNATURE = 0xFFFF << 48
+LOADED = 0x40200000
+"""Where QEMU's virt machine puts an Image: code that runs in the identity map has addresses from here on."""
 INSTRUCTION = 4
 """Bytes; a return address is the one behind the call."""
 REMEDY = "name the System.map or the vmlinux that was built with the image"
@@ -57,6 +59,7 @@ class Symbols:
         self.starts = list(names)
         self.names = list(names.values())
         last = self.starts[-1] + INSTRUCTION if self.starts else 0
+        self.text = self.addresses.get("_text")
         self.end = max(self.addresses.get("_end", last), last)
 
     def address(self, name: str) -> int | None:
@@ -92,7 +95,13 @@ class Symbols:
         found = self.function(address, returns=returns)
         if found:
             return f"{found[0]}+{found[1]:#x}"
-        return f"{address:#x}" if address >> USER_BIT & 1 else f"{address:#x} (user space)"
+        if address >> USER_BIT & 1:
+            return f"{address:#x}"
+        linked = address - LOADED + (self.text or 0)
+        found = self.function(linked) if self.text and self.text <= linked < self.end else None
+        if found:
+            return f"{address:#x} (user space, or {found[0]}+{found[1]:#x} in the identity map)"
+        return f"{address:#x} (user space)"
 
 
 def parse(text: str, where: str) -> Symbols:
