@@ -10,6 +10,7 @@
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
 #define MOST_OWES 500000
 
+#define TTBR_CNP	1ull
 #define TTBR_ASID(ttbr)	((ttbr) >> 48)
 #define TCR_A1		(1ull << 22)	/* the ASID is TTBR1's */
 #define TCR_AS		(1ull << 36)	/* it has 16 bits */
@@ -133,6 +134,7 @@ static const char *owed_kind(const struct owe *w)
 	case MISS_NOTHING:
 		return "level";
 	case MISS_ASID:
+		return "asid";
 	case MISS_VA:
 	case MISS_NONE:
 		break;
@@ -205,26 +207,53 @@ static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /* --- Which context a CPU has --- */
 
+static void report_asid(struct shadow *s, unsigned int cpu, const struct context *c,
+			const struct context *o, const char *kind, cpumask holders, uint64_t pc)
+{
+	struct finding f = finding_here(s, cpu, pc, "asid", kind);
+
+	f.asid = c->asid;
+	f.holders = holders;
+	f.old_page = o->root ? o->root->pa : 0;
+	f.new_page = c->root->pa;
+	report(&s->reports, &f);
+}
+
+/* CPUs that have a context loaded and share their entries (FEAT_TTCNP). */
+static cpumask sharing(const struct shadow *s, const struct context *o)
+{
+	cpumask found = 0;
+	unsigned int cpu;
+
+	for_cpus(cpu, o->loaded)
+		if (s->cpus[cpu].ttbr0 & TTBR_CNP)
+			found |= CPU(cpu);
+	return found;
+}
+
 /*
  * A CPU gets an ASID: does it hold entries which that number had under another
- * root? An empty root finds only what is its own again, a moment later.
+ * root? With CnP, does another CPU? An empty root finds only what is its own
+ * again, a moment later.
  */
 static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->root->seen_valid)
 		return;
 	for (struct context *o = context_first(&s->spaces, c->asid); o; o = context_next(o)) {
-		struct finding f;
+		cpumask shared;
 
-		if (o == c || !(context_holders(&s->spaces, o, 0) & CPU(cpu)))
+		if (o == c)
 			continue;
-		f = finding_here(s, cpu, pc, "asid", "reused");
-		f.asid = c->asid;
-		f.holders = CPU(cpu);
-		f.old_page = o->root ? o->root->pa : 0;
-		f.new_page = c->root->pa;
-		report(&s->reports, &f);
-		o->left[cpu] = 0;
+		if (context_holders(&s->spaces, o, 0) & CPU(cpu)) {
+			report_asid(s, cpu, c, o, "reused", CPU(cpu), pc);
+			o->left[cpu] = 0;
+		}
+		if (!(s->cpus[cpu].ttbr0 & TTBR_CNP) || !o->root || !o->root->seen_valid)
+			continue;
+		shared = sharing(s, o);
+		if (shared)
+			report_asid(s, cpu, c, o, "shared", shared, pc);
 	}
 }
 
@@ -640,6 +669,24 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 	pend(c, &p);
 }
 
+/* Right address, wrong ASID: who issues it owes it to another context. */
+static void tlbi_for_others(struct issued *i)
+{
+	const struct list *l = owes_of_task(&i->s->owes, i->s->cpus[i->cpu].task);
+	unsigned int looked = 0;
+
+	if (!l || i->r->any_asid)
+		return;
+	list_for(node, (struct list *)l) {
+		struct owe *w = container_of(node, struct owe, in_task);
+
+		if (reach_covers(i->r, &w->what) == COVER_ASID)
+			owe_saw(w, &i->seen, MISS_ASID);
+		if (++looked == 64)
+			break;
+	}
+}
+
 static void tlbi_for_context(struct issued *i, struct context *c, const struct regime *r)
 {
 	uint64_t step = 1ull << r->granule;
@@ -711,6 +758,8 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		}
 		return;
 	}
+	if (!r.every_va)
+		tlbi_for_others(&i);
 	for (struct context *o = context_first(&s->spaces, r.asid); o; o = context_next(o)) {
 		tlbi_for_context(&i, o, &c->lower);
 		used_flush(&s->used, o, &r, &c->lower, i.cpus);
