@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Stories, good and bad, told to the rules of the checker without QEMU."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checker_tools import HERE, run
+
+TRACES = sorted((HERE / "traces").glob("*.txt"))
+
+# Stories that the rules do not tell right yet, and why.
+OPEN: dict[str, str] = {}
+
+
+def judge(cli: Path, script: str) -> tuple[list[str], dict[str, Any]]:
+    """The findings, as RULE/KIND, and the verdict."""
+    lines = [json.loads(line) for line in run(cli, text=script).splitlines()]
+    assert lines[0]["plugin"] == "lull" and lines[0]["mode"] == "check"
+    return sorted({f"{r['rule']}/{r['kind']}" for r in lines if "report" in r}), lines[-1]
+
+
+def expected(text: str) -> list[str]:
+    """From the last line of a story."""
+    found = re.fullmatch(r"# expect: (.+)", text.splitlines()[-1])
+    assert found, "the last line is no `# expect: ...`"
+    return [] if found[1] == "nothing" else sorted(found[1].split())
+
+
+def stories() -> list[Any]:
+    """Every file; those that fail for a known reason must do so."""
+    return [
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=[pytest.mark.xfail(strict=True, reason=OPEN[path.stem])] if path.stem in OPEN else [],
+        )
+        for path in TRACES
+    ]
+
+
+@pytest.mark.parametrize("path", stories())
+def test_story(build: Callable[[str], Path], path: Path) -> None:
+    """Exactly what its last line says is found."""
+    text = path.read_text()
+    want = expected(text)
+    assert path.name.startswith("bad_" if want else "good_")
+    found, verdict = judge(build("trace-cli"), text)
+    assert found == want
+    assert (verdict["verdict"] == "reports") == bool(want)
+
+
+def test_every_kind_has_its_story() -> None:
+    """What docs and report readers know by name is shown once at least."""
+    told = {kind for path in TRACES for kind in expected(path.read_text())}
+    assert told >= {
+        *(f"owed/{kind}" for kind in ("no-tlbi", "local", "permission", "table", "level", "no-dsb", "order", "asid")),
+        *(f"free/{kind}" for kind in ("page", "table", "root")),
+        *(f"remap/{kind}" for kind in ("data", "fetch")),
+        *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "table", "anew")),
+        "order/no-dsb",
+        "asid/reused",
+        "asid/shared",
+    }
+
+
+def without(text: str, word: str) -> str:
+    """A story that lacks one kind of event."""
+    events = [event.strip() for line in text.splitlines() for event in line.partition("#")[0].split(";")]
+    return "".join(f"{event}\n" for event in events if not event.startswith(word))
+
+
+NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "table_stores", "tlbis", "user_returns"}
+
+
+@pytest.mark.parametrize(
+    ("word", "blind"),
+    [
+        ("nothing", set()),
+        ("access", set()),  # the fetch is one too
+        ("tlbi", {"tlbis"}),
+        ("dsb", {"dsbs"}),
+        ("free", {"frees", "table_frees"}),
+        ("free 0 pt", {"table_frees"}),
+        ("user", {"user_returns"}),
+    ],
+)
+def test_blind(build: Callable[[str], Path], word: str, blind: set[str]) -> None:
+    """A verdict of silence needs all kinds of events to have been seen; the names of those that were not."""
+    text = (HERE / "traces" / "good_all_seen.txt").read_text()
+    found, verdict = judge(build("trace-cli"), without(text, word))
+    assert set(verdict["blind"]) == blind
+    assert verdict["verdict"] == ("reports" if found else "blind" if blind else "silent")
+
+
+def test_blind_to_all(build: Callable[[str], Path]) -> None:
+    """Nothing happened; and stores, TLBIs and frees of a machine whose translation was never seen to be on."""
+    cli = build("trace-cli")
+    assert set(judge(cli, "")[1]["blind"]) == NEEDED
+    events = "page x y; store 0 x y|table; store 0 x 0; tlbi 0 vmalle1is; dsb 0 ish; user 0; free 0 x"
+    verdict = judge(cli, events)[1]
+    assert verdict["verdict"] == "blind"
+    assert set(verdict["blind"]) == {"accesses", "loads", "obligations", "table_frees", "table_stores"}
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("page x\nfly 0\n", "line 2: no such command: fly"),
+        ("cpus 0", "1 to 64 CPUs"),
+        ("page x; cpus 2", "too late"),
+        ("on 2", "no such CPU: 2"),
+        ("on", "too few words"),
+        ("on 0 5k", "no such machine: 5k"),
+        ("poke 0x40000004 0", "is no word of memory"),
+        ("poke 0x41000000 0", "is no word of memory"),
+        ("poke x 0", "no such name: x"),
+        ("poke 0x4000000z 0", "no number: 0x4000000z"),
+        ("on 0\nlet a slot(swapper,0x1000)", "no address: 0x1000\nno table there"),
+        ("let a 1+", "a value is missing"),
+        ("let a 1)", "what is this: )"),
+        ("tlbi 0 vae9 1 2", "no such TLBI: vae9"),
+        ("tlbi 0 vae1 1", "not what vae1 needs"),
+        ("on 0; tlbi 0 rvae1 1 0 3", "no range of 3 pages"),
+        ("dsb 0 full", "no such DSB: full"),
+        ("msr 0 mair 1", "no such register: mair"),
+        ("free 0 0x3ffff000", "no pages: 0x3ffff000"),
+        ("ram 0x2000; page x", "no memory left"),
+    ],
+)
+def test_bad_scripts(build: Callable[[str], Path], script: str, complaint: str) -> None:
+    """The line and what is wrong with it; exit 2."""
+    done = subprocess.run([build("trace-cli")], input=script, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert any(one in done.stderr for one in complaint.split("\n")), done.stderr
+    assert done.stderr.startswith("line ")
+
+
+def test_reset(build: Callable[[str], Path]) -> None:
+    """Stories one after the other in one process know nothing of each other."""
+    texts = [path.read_text() for path in TRACES]
+    lines = run(build("trace-cli"), text="".join(f"{text}reset\n" for text in texts)).splitlines()
+    verdicts = [json.loads(line)["verdict"] for line in lines if '"verdict"' in line]
+    assert [v == "reports" for v in verdicts] == [bool(expected(t)) for t in texts]
