@@ -140,10 +140,20 @@ void owe_drop(struct owes *o, struct owe *w)
 		free(w);
 }
 
+/* When there is no room, the nearest stay; the latest of those that are as near. */
 void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m)
 {
-	unsigned int at = w->n_tlbis++ % OWE_TLBIS;
+	unsigned int at = 0;
 
+	if (w->n_tlbis < OWE_TLBIS) {
+		at = w->n_tlbis++;
+	} else {
+		for (unsigned int i = 1; i < OWE_TLBIS; i++)
+			if (w->tlbis[i].miss < w->tlbis[at].miss)
+				at = i;
+		if (w->tlbis[at].miss > m)
+			return;
+	}
 	w->tlbis[at].tlbi = *t;
 	w->tlbis[at].miss = m;
 }

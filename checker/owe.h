@@ -68,7 +68,7 @@ struct owe {
 	bool due, freed, met;
 	uint32_t refs;			/* pending TLBIs that name it */
 	cpumask held;			/* CPUs that can still hold the old entry */
-	unsigned int n_tlbis;		/* seen since; the last OWE_TLBIS are kept */
+	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
 	struct {
 		struct tlbi_seen tlbi;
 		enum miss miss;

@@ -97,15 +97,15 @@ static void tlbis(struct json *j, const struct owe *w)
 
 	json_key(j, "tlbis");
 	json_open(j, '[');
-	for (unsigned int i = n > OWE_TLBIS ? n - OWE_TLBIS : 0; i < n; i++) {
-		const struct tlbi_seen *t = &w->tlbis[i % OWE_TLBIS].tlbi;
+	for (unsigned int i = 0; i < n; i++) {
+		const struct tlbi_seen *t = &w->tlbis[i].tlbi;
 
 		json_open(j, '{');
 		text(j, "name", t->name);
 		hex(j, "operand", t->operand);
 		json_field(j, "cpu", t->cpu);
 		hex(j, "pc", t->pc);
-		text(j, "why", miss_name(w->tlbis[i % OWE_TLBIS].miss));
+		text(j, "why", miss_name(w->tlbis[i].miss));
 		json_close(j, '}');
 	}
 	json_close(j, ']');

@@ -118,7 +118,7 @@ static const char *owed_kind(const struct owe *w)
 {
 	enum miss nearest = MISS_NONE;
 
-	for (unsigned int i = 0; i < w->n_tlbis && i < OWE_TLBIS; i++)
+	for (unsigned int i = 0; i < w->n_tlbis; i++)
 		if (w->tlbis[i].miss > nearest)
 			nearest = w->tlbis[i].miss;
 	switch (nearest) {
