@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the plugin costs: CPU time of QEMU with it over CPU time without, in both modes. Run it alone on an idle machine.
+"""What the plugin costs: CPU time of QEMU with it over CPU time without, in both modes. Run it alone.
 
     PYTHONPATH=src python tests/checker/cost.py [ROUNDS]
 
