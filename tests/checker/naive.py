@@ -1,0 +1,613 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker's rules again, slowly: each vCPU has an explicit set of what it may have cached.
+
+For 4 KiB pages and 39 bits of address: levels 1 to 3. After every event all tables are walked anew, and every CPU
+caches everything that it could fetch. There are no times, no lazy anything.
+
+What is deliberately coarse, here as in the checker (space.h):
+
+* A TLBI of an address takes CPUs off what is owed for it, but never makes a CPU forget what is valid in the tables:
+  only the flush of a whole ASID, or of all, does that.
+* The root is an entry as well, which a CPU holds that had it loaded with something in it once. As long as the CPU's
+  ASID is the same, it goes on walking from there, whatever TTBR0 has by now.
+* While something is owed for a descriptor, who walks there counts as having found the old one, in case it comes back.
+* Without speculation a CPU holds what it has used. TLBIs take that away at once, not with the DSB.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+VALID, LINK = 1, 2
+ATTR, NS, AP1, AP2, SH, AF, NG = 7 << 2, 1 << 5, 1 << 6, 1 << 7, 3 << 8, 1 << 10, 1 << 11
+GP, DBM, CONT, PXN, UXN = 1 << 50, 1 << 51, 1 << 52, 1 << 53, 1 << 54
+SHIFT = {1: 30, 2: 21, 3: 12}
+UPPER = 0xFFFFFF80 << 32
+
+# What a change of a descriptor means, in the order of what is owed.
+NOTHING, MORE, LESS, GONE, BBM = range(5)
+
+# Why a TLBI was not enough, by nearness.
+MISS_VA, MISS_ASID, MISS_LEVEL, MISS_LAST, MISS_LOCAL, MISS_ORDER, MISS_DSB = range(7)
+MISS_KIND = {
+    MISS_ASID: "asid",
+    MISS_LEVEL: "level",
+    MISS_LAST: "table",
+    MISS_LOCAL: "local",
+    MISS_ORDER: "order",
+    MISS_DSB: "no-dsb",
+}
+
+
+def kind_of(level: int, desc: int) -> str:
+    if not desc & VALID or (level == 3 and not desc & LINK):
+        return "invalid"
+    return "table" if level < 3 and desc & LINK else "leaf"
+
+
+def output_of(level: int, desc: int) -> int:
+    low = SHIFT[level] if kind_of(level, desc) == "leaf" else 12
+    return desc & ((1 << 48) - (1 << low))
+
+
+def writable(desc: int) -> int:
+    """2: yes, 1: hardware may make it so, 0: no."""
+    return 2 if not desc & AP2 else 1 if desc & DBM else 0
+
+
+def change_of(level: int, old: int, new: int) -> int:
+    before, after = kind_of(level, old), kind_of(level, new)
+    if before == "invalid":
+        return NOTHING
+    if after == "invalid":
+        return GONE
+    if before != after or output_of(level, old) != output_of(level, new):
+        return BBM
+    if before == "table":
+        more, less = old & ~new, new & ~old
+        return LESS if less >> 59 else MORE if more >> 59 else NOTHING
+    put, taken = new & ~old, old & ~new
+    if (put | taken) & (ATTR | NS | SH | CONT) or taken & NG:
+        return BBM
+    if put & (PXN | UXN | GP | NG) or taken & AP1 or writable(new) < writable(old):
+        return LESS
+    if taken & (PXN | UXN | GP) or put & AP1 or writable(new) > writable(old):
+        return MORE
+    return NOTHING
+
+
+@dataclass(frozen=True)
+class Tlbi:
+    """asid None: any. first None: every address."""
+
+    asid: int | None = None
+    first: int | None = None
+    end: int = 0
+    last: bool = False
+    level: int = 0  # TTL; 0 says nothing
+    local: bool = False
+    domain: str = "ish"
+    nxs: bool = False
+
+    @property
+    def upper(self) -> bool:
+        return self.first is not None and self.first >= UPPER
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: str
+    kind: str
+    pc: int  # of the change, if there was one; else where it was noticed
+    noticed: int
+    va: int = 0
+    asid: int = 0
+    level: int = 0
+    table: bool = False
+
+
+@dataclass(eq=False)
+class Table:
+    pa: int
+    level: int
+    seen: bool = False  # had a valid descriptor once
+
+
+@dataclass(eq=False)
+class Context:
+    """What a TLB knows an address space by. The kernel's has no ASID."""
+
+    root: Table | None
+    asid: int
+    kernel: bool = False
+    seen: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something cached: a descriptor as of one of its lives; or, at level 0, the root."""
+
+    context: Context
+    va: int = 0
+    level: int = 0
+    life: int = 0
+
+
+@dataclass(eq=False)
+class Owed:
+    context: Context
+    va: int
+    level: int
+    table: bool
+    old: int
+    new: int
+    slot: int
+    life: int
+    change: int
+    task: int
+    cpu: int
+    pc: int
+    held: set[int]
+    due: bool
+    freed: bool = False
+    ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
+    misses: list[int] = field(default_factory=list)
+
+    @property
+    def page(self) -> int:
+        return output_of(self.level, self.old)
+
+    @property
+    def size(self) -> int:
+        return 1 << SHIFT[self.level]
+
+    def kind(self) -> str:
+        nearest = max(self.misses, default=MISS_VA)
+        if nearest in MISS_KIND:
+            return MISS_KIND[nearest]
+        return "table" if self.table else "permission" if self.change == LESS else "no-tlbi"
+
+
+@dataclass(eq=False)
+class Pending:
+    tlbi: Tlbi
+    owed: Owed | None = None
+    cpus: set[int] = field(default_factory=set)
+    removes: set[tuple[int, Entry]] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Cpu:
+    task: int = 0
+    user: bool = False
+    context: Context | None = None
+    kernel: Context | None = None
+    cache: set[Entry] = field(default_factory=set)
+    parked: set[Entry] = field(default_factory=set)  # of these, what came by way of a root that had left TTBR0
+    pending: list[Pending] = field(default_factory=list)
+
+    def asid(self) -> int:
+        return self.context.asid if self.context else 0
+
+
+@dataclass(eq=False)
+class Used:
+    output: int
+    cpus: set[int]
+
+
+def covers(t: Tlbi, w: Owed) -> int | None:
+    """Does it remove the old entry for sure? None: yes; or why not."""
+    if t.first is not None and not (w.va < t.end and t.first < w.va + w.size):
+        return MISS_VA
+    everyone = w.context.kernel and (w.table or not w.old & NG)  # a TLB entry that no ASID is known of
+    if t.asid is not None and not everyone and w.context.asid != t.asid:
+        return MISS_ASID
+    if t.asid is not None and everyone and (w.table or t.first is None):
+        return MISS_ASID
+    if t.last and w.table:
+        return MISS_LAST
+    if t.level and not (w.level < t.level if w.table else w.level == t.level):
+        return MISS_LEVEL
+    return None
+
+
+class Naive:
+    """Events in, findings out. defects: those of the checker that are known, to be imitated."""
+
+    def __init__(self, cpus: int, speculation: bool, kernel_root: int, defects: set[str]) -> None:
+        self.words: dict[int, dict[int, int]] = defaultdict(dict)  # page: index: descriptor
+        self.dead: set[int] = set()  # descriptors whose table was given back under them
+        self.tables: dict[int, Table] = {}
+        self.contexts: list[Context] = []
+        self.life: dict[int, int] = {}  # of a descriptor: since when it counts as what it is
+        self.lives = 0
+        self.owed: list[Owed] = []
+        self.used: dict[tuple[Context, int, int, bool], Used] = {}
+        self.found: list[Finding] = []
+        self.speculation = speculation
+        self.defects = defects
+        self.line = 0
+        self.cpu = [Cpu() for _ in range(cpus)]
+        kernel = self.context(0, kernel_root, True)
+        for cpu in self.cpu:
+            cpu.kernel = kernel
+        self.settle()
+
+    # --- Tables
+
+    def context(self, asid: int, root: int, kernel: bool = False) -> Context:
+        for c in self.contexts:
+            if c.root and (c.root.pa, c.asid, c.kernel) == (root, asid, kernel):
+                return c
+        table = self.tables.setdefault(root, Table(root, 1))
+        self.contexts.append(Context(table, asid, kernel))
+        return self.contexts[-1]
+
+    def below(self, page: int, va: int, level: int) -> Iterator[tuple[int, int, int]]:
+        """Every table from this one down: page, first address, level."""
+        yield page, va, level
+        for index, desc in self.words[page].items():
+            if kind_of(level, desc) == "table" and page + 8 * index not in self.dead:
+                yield from self.below(output_of(level, desc), va + (index << SHIFT[level]), level + 1)
+
+    def tables_of(self, c: Context) -> Iterator[tuple[int, int, int]]:
+        if c.root:
+            yield from self.below(c.root.pa, UPPER if c.kernel else 0, 1)
+
+    def places(self, slot: int) -> list[tuple[Context, int]]:
+        """Where a descriptor stands, in each address space."""
+        return [
+            (c, va + (slot % 4096 // 8 << SHIFT[level]))
+            for c in self.contexts
+            for page, va, level in self.tables_of(c)
+            if page == slot & ~0xFFF
+        ]
+
+    def valid(self, page: int, va: int, level: int) -> Iterator[tuple[int, int, int, int]]:
+        """Every valid descriptor from this table down: slot, address, level, value."""
+        for table, first, at in self.below(page, va, level):
+            for index, desc in self.words[table].items():
+                if kind_of(at, desc) != "invalid":
+                    yield table + 8 * index, first + (index << SHIFT[at]), at, desc
+
+    def follow(self) -> None:
+        """Which tables are there?"""
+        reached = {page: level for c in self.contexts for page, _, level in self.tables_of(c)}
+        self.tables = {page: self.tables.get(page) or Table(page, level) for page, level in reached.items()}
+        self.dead = {slot for slot in self.dead if slot & ~0xFFF in self.tables}
+        self.life = {slot: life for slot, life in self.life.items() if slot & ~0xFFF in self.tables}
+        self.lives += 1
+        for page, table in self.tables.items():
+            for index, desc in self.words[page].items():
+                if kind_of(table.level, desc) != "invalid":
+                    table.seen = True
+                    self.life.setdefault(page + 8 * index, self.lives)
+        for c in self.contexts:
+            c.seen = c.root.seen if c.root else c.seen
+
+    def settle(self) -> None:
+        """After every event: what can each CPU have fetched by now?"""
+        self.follow()
+        for number, cpu in enumerate(self.cpu):
+            for c in self.contexts:
+                if c in (cpu.context, cpu.kernel):
+                    self.fetch(number, c, False)
+                elif not c.kernel and cpu.context and cpu.context.asid == c.asid and Entry(c) in cpu.cache:
+                    self.fetch(number, c, True)
+
+    def fetchable(self, c: Context) -> set[Entry]:
+        entries = {Entry(c)} if c.seen else set()
+        if c.root:
+            entries |= {Entry(c, va, level, self.life[slot]) for slot, va, level, _ in self.valid_of(c)}
+            entries |= {Entry(c, w.va, w.level, w.life) for w in self.owed if w.context.root is c.root}
+        return entries
+
+    def valid_of(self, c: Context) -> Iterator[tuple[int, int, int, int]]:
+        if c.root:
+            yield from self.valid(c.root.pa, UPPER if c.kernel else 0, 1)
+
+    def fetch(self, number: int, c: Context, parked: bool) -> None:
+        """Fetched after a TLBI, nothing is removed by it; but for what hangs on a root that goes by it."""
+        entries = self.fetchable(c)
+        me = self.cpu[number]
+        me.parked = me.parked | (entries - me.cache) if parked else me.parked - entries
+        me.cache |= entries
+        for cpu in self.cpu:
+            for p in cpu.pending:
+                if p.owed:
+                    continue
+                if parked and (number, Entry(c)) in p.removes:
+                    p.removes |= {(number, e) for e in entries}
+                else:
+                    p.removes -= {(number, e) for e in entries}
+
+    def holders(self, c: Context, va: int, level: int, table: bool, life: int) -> set[int]:
+        if not self.speculation and not c.kernel:
+            used = self.used.get((c, va, level, table))
+            return set(used.cpus) if used else set()
+        return {
+            number
+            for number, cpu in enumerate(self.cpu)
+            if any((e.context, e.va, e.level) == (c, va, level) and e.life >= life for e in cpu.cache)
+        }
+
+    def loaded(self, c: Context) -> set[int]:
+        return {n for n, cpu in enumerate(self.cpu) if c in (cpu.context, cpu.kernel)}
+
+    def current(self, c: Context) -> set[int]:
+        """CPUs that run with its ASID, with whatever root."""
+        return {n for n, cpu in enumerate(self.cpu) if not c.kernel and cpu.context and cpu.context.asid == c.asid}
+
+    # --- Findings
+
+    def find(self, rule: str, kind: str, **what: int) -> None:
+        table = bool(what.pop("table", 0))
+        self.found.append(Finding(rule, kind, what.pop("pc", self.line), self.line, table=table, **what))
+
+    def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True) -> None:
+        self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
+        if drop:
+            self.owed.remove(w)
+
+    def find_freed(self, cpu: int, c: Context | None) -> None:
+        """User code runs with it."""
+        for w in list(self.owed):
+            if w.context is c and w.freed and cpu in w.held:
+                self.find_owed("free", "table" if w.table else "page", w)
+
+    # --- Events
+
+    def do_task(self, cpu: int, task: int) -> None:
+        self.cpu[cpu].task = task
+        self.cpu[cpu].user = False
+
+    def do_user(self, cpu: int) -> None:
+        self.cpu[cpu].user = True
+        for w in list(self.owed):
+            if w.due or w.task != self.cpu[cpu].task:
+                continue
+            if w.held & self.current(w.context):
+                self.find_owed("owed", w.kind(), w)
+            else:
+                w.due = True
+        self.find_freed(cpu, self.cpu[cpu].context)
+
+    def do_registers(self, cpu: int, root: int, asid: int) -> None:
+        """TTBR0 and the ASID are these from now on."""
+        me, c = self.cpu[cpu], self.context(asid, root)
+        old = me.context
+        if c is old:
+            return
+        self.follow()
+        assert c.root
+        me.context = c
+        if c.root.seen:
+            for o in self.contexts:
+                if o is not c and not o.kernel and o.asid == asid and Entry(o) in me.cache:
+                    self.find("asid", "reused", asid=asid)
+                    me.cache = {e for e in me.cache if e.context is not o}
+        if not old or old.asid != asid:
+            for w in list(self.owed):
+                if w.due and not w.context.kernel and w.context.asid == asid and cpu in w.held:
+                    if w.freed and not w.table:
+                        continue  # find_freed() has a better name for it
+                    self.find_owed("owed", w.kind(), w)
+        if me.user:
+            self.find_freed(cpu, c)
+        if "parked" in self.defects and old and old.asid != asid:
+            me.cache -= me.parked
+            me.parked = set()
+
+    def do_store(self, cpu: int, pa: int, new: int) -> None:
+        page, index = pa & ~0xFFF, pa % 4096 // 8
+        old = self.words[page].get(index, 0)
+        table = self.tables.get(page)
+        if not table or old == new:
+            self.words[page][index] = new
+            return
+        level, change = table.level, change_of(table.level, old, new)
+        places = self.places(pa)
+        if change >= LESS:
+            for c, va in places:
+                self.replaced(cpu, c, va, level, old, new, pa, change)
+            if kind_of(level, old) == "table" and change > LESS and pa not in self.dead:
+                below = list(self.valid(output_of(level, old), 0, level + 1))
+                for slot, offset, at, desc in below:
+                    if kind_of(at, desc) == "table" and "below" in self.defects:
+                        continue
+                    for c, va in places:
+                        self.owe(cpu, c, va + offset, at, desc, 0, slot, change)
+        self.words[page][index] = new
+        self.dead.discard(pa)
+        if kind_of(level, new) == "invalid":
+            self.life.pop(pa, None)
+            return
+        if kind_of(level, old) == "invalid" or change >= LESS:
+            self.lives += 1
+            self.life[pa] = self.lives
+        for c, va in places:
+            self.made(cpu, c, va, level, pa, new, kind_of(level, old) == "invalid")
+
+    def replaced(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
+        """A valid descriptor is not any more what it was."""
+        a, b = kind_of(level, old), kind_of(level, new)
+        held = self.holders(c, va, level, a == "table", self.life[slot])
+        if change == BBM and held & self.loaded(c):
+            if a != b:
+                kind = "size"
+            elif output_of(level, old) != output_of(level, new):
+                kind = "table" if a == "table" else "output"
+            elif (old ^ new) & CONT:
+                kind = "contiguous"
+            else:
+                kind = "global" if (old ^ new) & NG else "attributes"
+            self.find("bbm", kind, va=va, asid=c.asid, level=level, table=a == "table")
+        self.owe(cpu, c, va, level, old, new, slot, change)
+
+    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
+        table = kind_of(level, old) == "table"
+        held = self.holders(c, va, level, table, self.life[slot])
+        if not held:
+            return
+        for w in self.owed:  # Due for all of them: one reason not to load it is enough.
+            if (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held:
+                return
+        me = self.cpu[cpu]
+        self.owed.append(
+            Owed(
+                c, va, level, table, old, new, slot, self.life[slot], change, me.task, cpu, self.line, held, c.kernel
+            )
+        )  # fmt: skip
+
+    def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
+        """A descriptor is valid: old entries may be true again, or contradict it."""
+        for w in list(self.owed):
+            if (w.context, w.va, w.level, w.slot) != (c, va, level, slot):
+                continue
+            change = change_of(level, w.old, new)
+            if change <= MORE and (anew or "upgrade" not in self.defects):
+                self.life[slot] = min(self.life[slot], w.life)
+                self.owed.remove(w)
+            elif anew and change == BBM and w.held & self.loaded(c):
+                mine = w.task == self.cpu[cpu].task and not w.due
+                if c.kernel or mine:
+                    self.find("bbm", "anew", pc=w.pc, va=va, asid=c.asid, level=level, table=w.table)
+
+    def do_tlbi(self, cpu: int, t: Tlbi) -> None:
+        reached = {cpu} if t.local else set(range(len(self.cpu)))
+        me = self.cpu[cpu]
+        if t.first is None:
+            p = Pending(t, cpus=reached)
+            p.removes = {
+                (n, e)
+                for n in reached
+                for e in self.cpu[n].cache
+                if t.asid is None or (not e.context.kernel and e.context.asid == t.asid)
+            }
+            me.pending.append(p)
+        for w in list(self.owed):
+            self.tlbi_for(cpu, t, reached, w)
+        if t.upper:
+            return
+        for (c, va, level, table), used in list(self.used.items()):
+            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, 0, set(), False)
+            if covers(t, what) is None:
+                used.cpus -= reached
+                if not used.cpus:
+                    del self.used[c, va, level, table]
+
+    def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
+        me = self.cpu[cpu]
+        if w.context.kernel and not (t.upper or (t.first is None and t.asid is None)):
+            return
+        if not w.context.kernel and t.upper:
+            return
+        why = covers(t, w)
+        mine = w.task == me.task
+        if why == MISS_VA:
+            return
+        if why == MISS_ASID:
+            if mine and not w.due and t.first is not None and not t.upper:
+                w.misses.append(MISS_ASID)
+        elif why is not None:
+            w.misses.append(why)
+        elif not w.held & reached:
+            w.misses.append(MISS_LOCAL)
+        elif (cpu, "nsh" if t.local else "ish") not in w.ordered:
+            w.misses.append(MISS_ORDER)
+            if mine and w.cpu == cpu:
+                self.find_owed("order", "no-dsb", w, drop=False)
+        else:
+            w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
+            me.pending.append(Pending(t, w, w.held & reached))
+
+    def do_dsb(self, cpu: int, form: str) -> None:
+        """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
+        nxs, loads, stores = form.endswith("nxs"), form.endswith("ld"), form.endswith("st")
+        domain = "sy" if form in ("st", "ld") else form[:2] if form.startswith("sy") else form[:3]
+        if not loads:
+            for w in self.owed:
+                w.ordered |= {(cpu, "nsh")} if domain == "nsh" else {(cpu, "nsh"), (cpu, "ish")}
+        if loads or stores:
+            return
+        wide = ["nsh", "ish", "osh", "sy"].index(domain)
+        kept = []
+        for p in self.cpu[cpu].pending:
+            needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
+            if wide < needs or (nxs and not p.tlbi.nxs):
+                kept.append(p)
+            elif p.owed:
+                p.owed.held -= p.cpus
+                if not p.owed.held and p.owed in self.owed:
+                    self.owed.remove(p.owed)
+            else:
+                for n, e in p.removes:
+                    self.cpu[n].cache.discard(e)
+        self.cpu[cpu].pending = kept
+
+    def do_access(self, cpu: int, va: int, pa: int | None, fetch: bool) -> None:
+        c = self.cpu[cpu].context
+        if not c or not c.root:
+            return
+        steps: list[tuple[int, int, int]] = []
+        page, end = c.root.pa, None
+        under_way = any((w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level]) for w in self.owed)
+        for level in (1, 2, 3):
+            under_way |= page not in self.tables  # given back under the descriptor that leads there
+            desc = self.words[page].get(va >> SHIFT[level] & 511, 0)
+            steps.append((level, va >> SHIFT[level] << SHIFT[level], desc))
+            page = output_of(level, desc)
+            if kind_of(level, desc) != "table":
+                end = page | va & ((1 << SHIFT[level]) - 1) if desc & VALID else None
+                break
+        kind = "fetch" if fetch else "data"
+        if end is None or (pa is not None and pa != end):
+            if not under_way:
+                self.find("remap", kind, va=va, asid=c.asid, level=steps[-1][0])
+            return
+        who = {cpu} | (self.loaded(c) if self.speculation else set())
+        for level, at, desc in steps:
+            table = kind_of(level, desc) == "table"
+            used = self.used.setdefault((c, at, level, table), Used(output_of(level, desc), set()))
+            if used.output != output_of(level, desc):
+                if not table and cpu in used.cpus and not under_way:
+                    self.find("remap", kind, va=va, asid=c.asid, level=level)
+                used.output, used.cpus = output_of(level, desc), set()
+            used.cpus |= who
+
+    def do_free(self, cpu: int, page: int) -> None:
+        table = self.tables.get(page)
+        if table:
+            roots = [c for c in self.contexts if c.root is table]
+            users = [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
+            if any(self.loaded(c) for c in users) and (table.seen or ("empty" not in self.defects and not roots)):
+                self.find("free", "root" if roots else "table", level=table.level, table=1)
+            self.dead |= {
+                p + 8 * index
+                for p, t in self.tables.items()
+                for index, desc in self.words[p].items()
+                if kind_of(t.level, desc) == "table" and output_of(t.level, desc) == page
+            }
+            for c in roots:
+                self.owed = [w for w in self.owed if w.context is not c]
+                self.used = {key: used for key, used in self.used.items() if key[0] is not c}
+                c.root = None
+            del self.tables[page]
+        for w in list(self.owed):
+            if w.page <= page < w.page + (4096 if w.table else w.size):
+                self.freed(w)
+
+    def freed(self, w: Owed) -> None:
+        """What an old entry leads to is given back."""
+        running = w.held & self.current(w.context)
+        if w.context.kernel and not w.table:
+            return
+        if w.table and (w.context.kernel or running):
+            self.find_owed("free", "table", w)
+        elif not w.table and any(self.cpu[n].user for n in running):
+            self.find_owed("free", "page", w)
+        else:
+            w.freed = w.due = True
