@@ -620,6 +620,19 @@ static bool just_missed(const struct reach *r, const struct cached *what)
 	return !r->every_va && what->va + what->size + far > r->start && what->va < r->end + far;
 }
 
+/*
+ * The store must be visible to the walkers before the TLBI, or they fetch the
+ * old descriptor again after it (Arm ARM B2.3.12, DSB). Either who stored it has
+ * seen to that, for everybody; or who issues the TLBI, having seen the store.
+ */
+static bool published(const struct shadow *s, const struct issued *i, const struct owe *w)
+{
+	const struct cpu *c = &s->cpus[i->cpu];
+
+	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= w->when ||
+	       s->cpus[w->cpu].dsb_is >= w->when;
+}
+
 static void tlbi_for_owe(struct issued *i, struct owe *w)
 {
 	struct shadow *s = i->s;
@@ -653,12 +666,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 		owe_saw(w, &i->seen, MISS_LOCAL);
 		return;
 	}
-	/*
-	 * The store must be visible to the walkers before the TLBI, or they
-	 * fetch the old descriptor again after it (Arm ARM B2.3.12, DSB). A
-	 * TLBI of somebody else who has not seen the store is none of ours.
-	 */
-	if ((i->r->local ? c->dsb_nsh : c->dsb_is) < w->when) {
+	if (!published(s, i, w)) {
 		owe_saw(w, &i->seen, MISS_ORDER);
 		if (w->task == c->task && w->cpu == i->cpu)
 			report_owe(s, i->cpu, i->seen.pc, "order", "no-dsb", w);
