@@ -516,7 +516,7 @@ class Naive:
             w.misses.append(why)
         elif not w.held & reached:
             w.misses.append(MISS_LOCAL)
-        elif (cpu, "nsh" if t.local else "ish") not in w.ordered:
+        elif not w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
             w.misses.append(MISS_ORDER)
             if mine and w.cpu == cpu:
                 self.find_owed("order", "no-dsb", w, drop=False)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker broken on purpose, in a copy: each time a story must be told wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from checker_tools import CHECKER, HERE, run
+from test_checker_trace import OPEN, TRACES, expected
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change of one place."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    # DSBs and TLBIs
+    Mutation("ishst-completes", "shadow.c", "case DSB_ISH: case DSB_ISHNXS:", "case DSB_ISH: case DSB_ISHST:"),
+    Mutation("nsh-completes-all", "shadow.c", "return COMPLETES_LOCAL;", "return COMPLETES_ALL;"),
+    Mutation("nxs-dsb-completes-all", "shadow.c", "(p.nxs || !dsb_is_nxs(form))", "true"),
+    Mutation("ld-orders-stores", "shadow.c", "return true;\t\t\t/* order no stores */",
+             "c->dsb_nsh = c->dsb_is = now; return true;"),
+    Mutation("order-unchecked", "shadow.c", "if (!published(s, i, w)) {", "if (false) {"),
+    Mutation("order-of-storer-ignored", "shadow.c", "s->cpus[w->cpu].dsb_is >= w->when", "false"),
+    Mutation("order-of-storer-local", "shadow.c", "s->cpus[w->cpu].dsb_is >= w->when",
+             "s->cpus[w->cpu].dsb_nsh >= w->when"),
+    Mutation("order-own-cpu", "shadow.c", "(i->r->local ? c->dsb_nsh : c->dsb_is)", "c->dsb_nsh"),
+    Mutation("order-anybody", "shadow.c", "if (w->task == c->task && w->cpu == i->cpu)", "if (true)"),
+    Mutation("local-reaches-all", "shadow.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);", "i.cpus = all_cpus(s);"),
+    Mutation("all-is-local", "shadow.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);", "i.cpus = CPU(cpu);"),
+    Mutation("one-cpu-is-enough", "shadow.c", "w->held &= ~p->cpus;", "w->held = 0;"),
+    Mutation("issued-is-completed", "shadow.c", "p.nxs || !dsb_is_nxs(form)", "false"),
+    Mutation("asid-flush-forgets-nothing", "shadow.c", "if (o->flushed[cpu] < p->when)", "if (false)"),
+    Mutation("flush-of-all-forgets-nothing", "shadow.c", "if (s->spaces.flushed_all[cpu] < p->when)", "if (false)"),
+    Mutation("last-takes-tables", "reach.c", "if (r->last && c->table)", "if (false)"),
+    Mutation("ttl-ignored", "reach.c", "if (!same_level(r, c))", "if (false)"),
+    Mutation("asid-ignored", "reach.c", "return c->asid == r->asid;", "return true;"),
+    Mutation("global-by-asid", "reach.c", "return !r->every_va && !c->table;", "return false;"),
+    Mutation("range-too-long", "reach.c", "(field(operand, 39, 5) + 1) << shift",
+             "(field(operand, 39, 5) + 2) << shift"),
+    Mutation("kernel-not-flushed", "shadow.c", "if (r.every_va ? r.any_asid : r.upper)\n\t\tlist_for",
+             "if (0)\n\t\tlist_for"),
+    Mutation("kind-unknown", "shadow.c", "switch (nearest) {", "switch (MISS_NONE) {"),
+    # What is owed
+    Mutation("less-owes-nothing", "shadow.c", "if (ch.kind >= CHANGE_LESS) {", "if (ch.kind > CHANGE_LESS) {"),
+    Mutation("more-owes-too", "shadow.c", "if (ch.kind >= CHANGE_LESS) {", "if (ch.kind >= CHANGE_MORE) {"),
+    Mutation("withdrawn-by-less", "shadow.c", "if (kind <= CHANGE_MORE) {", "if (kind <= CHANGE_LESS) {"),
+    Mutation("never-withdrawn", "shadow.c", "if (kind <= CHANGE_MORE) {", "if (false) {"),
+    Mutation("leaves-below-forgotten", "shadow.c", "table_leaves(&s->spaces, t, index, old_leaf, &ch);", ""),
+    Mutation("one-context-is-enough", "space.c",
+             "fn(arg, container_of(node, struct context, in_root), extend(&t->r, va));",
+             "{ fn(arg, container_of(node, struct context, in_root), extend(&t->r, va)); break; }"),
+    Mutation("due-once", "shadow.c", "if (w->due && w->what.table == table && !(model.held & ~w->held))",
+             "if (w->due && w->what.table == table)"),
+    Mutation("due-unchecked", "shadow.c", "if (!c->n_due)", "if (true)"),
+    Mutation("never-due", "shadow.c", "report_owe(s, cpu, pc, \"owed\", owed_kind(w), w);\n\t\t\towe_drop", "owe_drop"),
+    Mutation("own-cpu-only", "shadow.c", "if (w->held & w->context->current) {\n\t\t\treport_owe(s, cpu, pc, \"owed\"",
+             "if (w->held & CPU(cpu)) {\n\t\t\treport_owe(s, cpu, pc, \"owed\""),
+    Mutation("less-is-nothing", "walk.c", "if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) ||",
+             "if (type == CHANGE_LESS ||"),
+    Mutation("dbm-ignored", "walk.c", "return desc & LEAF_DBM ? 1 : 0;", "return 0;"),
+    # Who holds what
+    Mutation("flushed-ignored", "space.c", "c->left[cpu] > c->flushed[cpu] && ", ""),
+    Mutation("flushed-all-ignored", "space.c", " && c->left[cpu] > s->flushed_all[cpu]", ""),
+    Mutation("since-ignored", "space.c", "(c->left[cpu] > since || c->current & CPU(cpu))", "true"),
+    Mutation("since-never-set", "shadow.c", "ch.since = ch.when;", ""),
+    Mutation("nothing-stays", "space.c", "c->left[cpu] = now;", "(void)now;"),
+    Mutation("always-current", "shadow.c", "o->current &= ~CPU(cpu);", ";"),
+    Mutation("speculation-always", "shadow.c", "if (s->speculation || c->kernel)", "if (true)"),
+    Mutation("speculation-never", "shadow.c", "if (s->speculation || c->kernel)", "if (c->kernel)"),
+    Mutation("reuse-unchecked", "shadow.c", "check_reuse(s, cpu, next, pc);", ""),
+    Mutation("cnp-ignored", "shadow.c", "if (s->cpus[cpu].ttbr0 & TTBR_CNP)", "if (true)"),
+    Mutation("asid-16-bits", "shadow.c", "c->tcr & TCR_AS ? 0xffff : 0xff", "0xffff"),
+    # Frees
+    Mutation("freed-unchecked", "shadow.c", "if (!c->n_freed)", "if (true)"),
+    Mutation("freed-on-load-unchecked", "shadow.c", "if (c->user)\n\t\tcheck_freed(s, cpu, next, pc);", ""),
+    Mutation("kernel-is-user", "shadow.c", "if (s->cpus[*who].user)", "if (true)"),
+    Mutation("user-is-kernel", "shadow.c", "if (s->cpus[*who].user)", "if (false)"),
+    Mutation("parked-asid-is-safe", "shadow.c", "if (w->context->kernel || w->held & w->context->current) {",
+             "if (w->context->kernel || w->held & w->context->loaded) {"),
+    Mutation("kernel-tables-later", "shadow.c", "if (w->context->kernel || w->held & w->context->current) {",
+             "if (w->held & w->context->current) {"),
+    Mutation("blocks-whole", "shadow.c", "shift <= 30; shift += 9", "shift < 21; shift += 9"),
+    Mutation("root-freed-unseen", "shadow.c", "*(cpumask *)arg |= c->loaded;", "(void)arg; (void)c;"),
+    # Break before make, and accesses
+    Mutation("bbm-unchecked", "shadow.c", "if (ch->kind == CHANGE_BBM) {", "if (false) {"),
+    Mutation("anew-unchecked", "shadow.c", "} else if (kind == CHANGE_BBM && w->held & c->loaded &&",
+             "} else if (false &&"),
+    Mutation("anew-by-anybody", "shadow.c", "(w->task == s->cpus[ch->cpu].task && !w->due)", "true"),
+    Mutation("anew-kernel-like-user", "shadow.c", "(c->kernel || (w->task", "(false || (w->task"),
+    Mutation("contiguous-is-nothing", "walk.c", "LEAF_NS | LEAF_CONT |", "LEAF_NS |"),
+    Mutation("races-unseen", "shadow.c", "if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))\n\t\t\ts->seen",
+             "if (false)\n\t\t\ts->seen"),
+    Mutation("races-of-used-unseen", "shadow.c",
+             "if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))\n\t\t\t\ts->seen",
+             "if (false)\n\t\t\t\ts->seen"),
+    Mutation("remap-unchecked", "shadow.c", "if (!w.valid || (pa != NO_PA && w.pa != pa)) {", "if (!w.valid) {"),
+    Mutation("used-unchecked", "shadow.c", "if (e && e->output != output && !table && e->cpus & CPU(cpu)) {",
+             "if (false) {"),
+    Mutation("used-never-flushed", "used.c", "e->cpus &= ~cpus;", "(void)cpus;"),
+]  # fmt: skip
+
+
+class Copy:
+    """The checker, built once without sanitizers; then one file at a time in another way."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.sources = sorted(p for p in CHECKER.glob("*.c") if not p.name.startswith("plugin"))
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda p: self.compile(p, p.stem), [*self.sources, HERE / "trace-cli.c"]))
+
+    def compile(self, source: Path, name: str) -> None:
+        run("cc", "-std=gnu11", "-O0", "-w", f"-I{CHECKER}", "-c", "-o", self.out / f"{name}.o", source)
+
+    def link(self, name: str, instead: dict[str, str]) -> Path:
+        names = [instead.get(p.stem, p.stem) for p in self.sources] + ["trace-cli"]
+        run("cc", "-o", self.out / name, *(self.out / f"{n}.o" for n in names))
+        return self.out / name
+
+    def mutated(self, m: Mutation) -> Path:
+        text = (CHECKER / m.file).read_text()
+        assert text.count(m.old) >= 1, f"{m.file} has changed: {m.name} needs another place"
+        source = self.out / f"{m.name}.c"
+        source.write_text(text.replace(m.old, m.new))
+        self.compile(source, m.name)
+        return self.link(f"cli-{m.name}", {Path(m.file).stem: m.name})
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    out = tmp_path_factory.mktemp("mutation")
+    yield Copy(out)
+    shutil.rmtree(out)
+
+
+def wrong(cli: Path) -> list[str]:
+    """Stories that it does not tell as their last lines want it."""
+    paths = [path for path in TRACES if path.stem not in OPEN]
+    texts = [path.read_text() for path in paths]
+    found: list[set[str]] = [set()]
+    for line in run(cli, text="".join(f"{text}reset\n" for text in texts)).splitlines():
+        said = json.loads(line)
+        if "report" in said:
+            found[-1].add(f"{said['rule']}/{said['kind']}")
+        elif "verdict" in said:
+            found.append(set())
+    return [p.stem for p, text, f in zip(paths, texts, found, strict=False) if sorted(f) != expected(text)]
+
+
+def test_copy_is_right(copy: Copy) -> None:
+    """Without a mutation nothing is wrong."""
+    assert wrong(copy.link("cli", {})) == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.name for m in MUTATIONS])
+def test_mutation_is_noticed(copy: Copy, mutation: Mutation) -> None:
+    """At least one story goes wrong."""
+    assert wrong(copy.mutated(mutation)) != []
