@@ -266,8 +266,12 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 	if (c->context) {
 		context_unload(c->context, cpu, now);
 		if (!next || next->asid != c->context->asid)
-			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o))
+			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o)) {
+				/* Until now it may have walked on from what it held. */
+				if (context_holders(&s->spaces, o, 0) & CPU(cpu))
+					o->left[cpu] = now;
 				o->current &= ~CPU(cpu);
+			}
 	}
 	c->context = next;
 	if (!next)
@@ -365,10 +369,11 @@ struct change {
 	uint64_t old, new;
 	uint64_t slot, since;
 	enum desc_change kind;
-	/* While going through the leaves of a table that was unlinked: */
-	struct table *leaf_table;
-	unsigned int leaf;
-	uint64_t leaf_offset;
+	bool was_valid;
+	/* While going through what is below a table that was unlinked, or linked: */
+	struct table *low;
+	unsigned int low_index;
+	uint64_t offset;
 };
 
 static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va,
@@ -482,24 +487,14 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->slot, ch->since);
 }
 
-/* The same for a leaf below a table that is no longer reached. */
-static void leaf_place(void *arg, struct context *c, uint64_t va)
+/* The same for what is below a table that is no longer reached. */
+static void lost_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
-	struct table *t = ch->leaf_table;
+	struct table *t = ch->low;
 
-	owe_entry(ch, c, va + ch->leaf_offset, &t->r, t->level, t->desc[ch->leaf], 0,
-		  t->pa + 8ull * ch->leaf, t->since[ch->leaf]);
-}
-
-static void old_leaf(void *arg, struct table *t, unsigned int index, uint64_t offset)
-{
-	struct change *ch = arg;
-
-	ch->leaf_table = t;
-	ch->leaf = index;
-	ch->leaf_offset = offset;
-	table_places(&ch->s->spaces, ch->t, (ch->slot - ch->t->pa) / 8, leaf_place, ch);
+	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->desc[ch->low_index], 0,
+		  t->pa + 8ull * ch->low_index, t->since[ch->low_index]);
 }
 
 /*
@@ -513,28 +508,62 @@ static void old_leaf(void *arg, struct table *t, unsigned int index, uint64_t of
  * about to flush what it has cleared, the other faulting the page in; it is
  * wrong when one task does both.
  */
-static void new_place(void *arg, struct context *c, uint64_t va)
+static void made_anew(struct change *ch, struct context *c, uint64_t va, struct table *t,
+		      unsigned int index)
 {
-	struct change *ch = arg;
 	struct shadow *s = ch->s;
 	struct owe *next;
 
-	for (struct owe *w = owe_of_slot(&s->owes, ch->slot); w; w = next) {
+	for (struct owe *w = owe_of_slot(&s->owes, t->pa + 8ull * index); w; w = next) {
 		enum desc_change kind;
 
 		next = owe_of_slot_next(w);
-		if (w->context != c || w->what.va != va || w->what.level != ch->t->level)
+		if (w->context != c || w->what.va != va || w->what.level != t->level ||
+		    w->when == ch->when)
 			continue;
-		kind = desc_change(&ch->t->r, ch->t->level, w->old, ch->new);
+		kind = desc_change(&t->r, t->level, w->old, t->desc[index]);
 		if (kind <= CHANGE_MORE) {
-			if (w->since < ch->since)
-				ch->since = w->since;
+			if (w->since < t->since[index])
+				t->since[index] = w->since;
 			owe_drop(&s->owes, w);
-		} else if (kind == CHANGE_BBM && w->held & c->loaded &&
+		} else if (kind == CHANGE_BBM && !ch->was_valid && w->held & c->loaded &&
 			   (c->kernel || (w->task == s->cpus[ch->cpu].task && !w->due))) {
 			report_bbm(ch, c, va, "anew", w->old, w->held & c->loaded, w);
 		}
 	}
+}
+
+static void new_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	made_anew(ch, c, va, ch->t, (ch->slot - ch->t->pa) / 8);
+}
+
+static void found_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	made_anew(ch, c, va + ch->offset, ch->low, ch->low_index);
+}
+
+static void each_below(struct change *ch, place_fn fn, struct table *t, unsigned int index,
+		       uint64_t offset)
+{
+	ch->low = t;
+	ch->low_index = index;
+	ch->offset = offset;
+	table_places(&ch->s->spaces, ch->t, (ch->slot - ch->t->pa) / 8, fn, ch);
+}
+
+static void lost_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	each_below(arg, lost_place, t, index, offset);
+}
+
+static void found_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	each_below(arg, found_place, t, index, offset);
 }
 
 static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *t,
@@ -546,35 +575,37 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 		.slot = t->pa + 8ull * index,
 		.since = t->since[index],
 	};
-	bool was_table, was_valid;
+	enum desc_kind was, is;
 
 	if (!ram_read(&s->spaces.ram, ch.slot, &ch.new) || ch.old == ch.new)
 		return;
 	s->seen.table_stores++;
 	ch.when = tick(s);
 	ch.kind = desc_change(&t->r, t->level, ch.old, ch.new);
-	was_table = desc_kind(&t->r, t->level, ch.old) == DESC_TABLE;
-	was_valid = desc_kind(&t->r, t->level, ch.old) != DESC_INVALID;
+	was = desc_kind(&t->r, t->level, ch.old);
+	is = desc_kind(&t->r, t->level, ch.new);
+	ch.was_valid = was != DESC_INVALID;
 	if (ch.kind >= CHANGE_LESS) {
 		ch.stack = stack_of(s, cpu, pc);
 		table_places(&s->spaces, t, index, old_place, &ch);
-		if (was_table && ch.kind > CHANGE_LESS) {
-			table_leaves(&s->spaces, t, index, old_leaf, &ch);
+		if (was == DESC_TABLE && ch.kind > CHANGE_LESS) {
+			table_below(&s->spaces, t, index, lost_below, &ch);
 			table_unlink(&s->spaces, t, index);
 		}
 	}
 	t->desc[index] = ch.new;
-	if (desc_kind(&t->r, t->level, ch.new) == DESC_INVALID)
+	if (is == DESC_INVALID)
 		return;
 	t->seen_valid = true;
-	if (!was_valid || ch.kind >= CHANGE_LESS) {
-		ch.since = ch.when;
-		if (!was_valid)
-			table_places(&s->spaces, t, index, new_place, &ch);
-		t->since[index] = ch.since;
-	}
-	if (!was_valid || ch.kind > CHANGE_LESS)
+	if (!ch.was_valid || ch.kind >= CHANGE_LESS)
+		t->since[index] = ch.when;
+	if (is == DESC_TABLE && (was != DESC_TABLE || ch.kind > CHANGE_LESS))
 		table_link(&s->spaces, t, index, ch.when);
+	if (!s->owes.n)
+		return;
+	table_places(&s->spaces, t, index, new_place, &ch);
+	if (is == DESC_TABLE)
+		table_below(&s->spaces, t, index, found_below, &ch);
 }
 
 void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int size,
@@ -643,6 +674,9 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 		.scope = i->t->scope, .nxs = i->t->nxs,
 	};
 
+	/* Not global, it may be there under any ASID (KPTI): to name one is too little. */
+	if (w->context->kernel && !w->what.global && !i->r->any_asid)
+		return;
 	switch (reach_covers(i->r, &w->what)) {
 	case COVER_YES:
 		break;
@@ -1009,7 +1043,7 @@ static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uin
 	struct finding f;
 
 	table_places(&s->spaces, t, 0, add_loaded, &loaded);
-	if (loaded && t->seen_valid) {
+	if (loaded) {
 		f = finding_here(s, cpu, pc, "free", t->parents ? "table" : "root");
 		f.old_page = t->pa;
 		f.level = t->level;

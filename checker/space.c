@@ -361,34 +361,38 @@ void table_places(struct spaces *s, const struct table *t, unsigned int index,
 	places(s, t, (uint64_t)index << level_shift(&t->r, t->level), fn, arg);
 }
 
-static void leaves(struct spaces *s, struct table *t, uint64_t offset, leaf_fn fn, void *arg)
+static struct table *child_of(const struct spaces *s, const struct table *t, unsigned int index)
+{
+	struct table *child;
+
+	if (desc_kind(&t->r, t->level, t->desc[index]) != DESC_TABLE)
+		return NULL;
+	child = table_of(s, desc_output(&t->r, t->level, t->desc[index]));
+	return child && child->level == t->level + 1 ? child : NULL;
+}
+
+static void below(struct spaces *s, struct table *t, uint64_t offset, below_fn fn, void *arg)
 {
 	for (unsigned int i = 0; i < t->n; i++) {
 		uint64_t at = offset + ((uint64_t)i << level_shift(&t->r, t->level));
 		struct table *child;
 
-		switch (desc_kind(&t->r, t->level, t->desc[i])) {
-		case DESC_LEAF:
-			fn(arg, t, i, at);
-			break;
-		case DESC_TABLE:
-			child = table_of(s, desc_output(&t->r, t->level, t->desc[i]));
-			if (child && child->level == t->level + 1)
-				leaves(s, child, at, fn, arg);
-			break;
-		case DESC_INVALID:
-			break;
-		}
+		if (desc_kind(&t->r, t->level, t->desc[i]) == DESC_INVALID)
+			continue;
+		fn(arg, t, i, at);
+		child = child_of(s, t, i);
+		if (child)
+			below(s, child, at, fn, arg);
 	}
 }
 
-void table_leaves(struct spaces *s, const struct table *t, unsigned int index,
-		  leaf_fn fn, void *arg)
+void table_below(struct spaces *s, const struct table *t, unsigned int index,
+		 below_fn fn, void *arg)
 {
-	struct table *child = table_of(s, desc_output(&t->r, t->level, t->desc[index]));
+	struct table *child = child_of(s, t, index);
 
-	if (child && child->level == t->level + 1)
-		leaves(s, child, 0, fn, arg);
+	if (child)
+		below(s, child, 0, fn, arg);
 }
 
 void table_forget(struct spaces *s, struct table *t)

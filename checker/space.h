@@ -135,10 +135,13 @@ typedef void (*place_fn)(void *arg, struct context *c, uint64_t va);
 void table_places(struct spaces *s, const struct table *t, unsigned int index,
 		  place_fn fn, void *arg);
 
-/* Descriptors below one: every valid leaf of the table that it points to. */
-typedef void (*leaf_fn)(void *arg, struct table *t, unsigned int index, uint64_t offset);
-void table_leaves(struct spaces *s, const struct table *t, unsigned int index,
-		  leaf_fn fn, void *arg);
+/*
+ * What is below a descriptor: every valid one of the table that it points to,
+ * and of the tables below that. offset: of the first address it translates.
+ */
+typedef void (*below_fn)(void *arg, struct table *t, unsigned int index, uint64_t offset);
+void table_below(struct spaces *s, const struct table *t, unsigned int index,
+		 below_fn fn, void *arg);
 
 /* The descriptor is a table's now, or no longer: follow, or leave, what is below. */
 void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t now);
