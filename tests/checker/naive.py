@@ -185,7 +185,6 @@ class Cpu:
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
-    parked: set[Entry] = field(default_factory=set)  # of these, what came by way of a root that had left TTBR0
     pending: list[Pending] = field(default_factory=list)
 
     def asid(self) -> int:
@@ -215,9 +214,9 @@ def covers(t: Tlbi, w: Owed) -> int | None:
 
 
 class Naive:
-    """Events in, findings out. defects: those of the checker that are known, to be imitated."""
+    """Events in, findings out."""
 
-    def __init__(self, cpus: int, speculation: bool, kernel_root: int, defects: set[str]) -> None:
+    def __init__(self, cpus: int, speculation: bool, kernel_root: int) -> None:
         self.words: dict[int, dict[int, int]] = defaultdict(dict)  # page: index: descriptor
         self.dead: set[int] = set()  # descriptors whose table was given back under them
         self.tables: dict[int, Table] = {}
@@ -228,7 +227,6 @@ class Naive:
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
-        self.defects = defects
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
@@ -312,9 +310,7 @@ class Naive:
     def fetch(self, number: int, c: Context, parked: bool) -> None:
         """Fetched after a TLBI, nothing is removed by it; but for what hangs on a root that goes by it."""
         entries = self.fetchable(c)
-        me = self.cpu[number]
-        me.parked = me.parked | (entries - me.cache) if parked else me.parked - entries
-        me.cache |= entries
+        self.cpu[number].cache |= entries
         for cpu in self.cpu:
             for p in cpu.pending:
                 if p.owed:
@@ -397,9 +393,6 @@ class Naive:
                     self.find_owed("owed", w.kind(), w)
         if me.user:
             self.find_freed(cpu, c)
-        if "parked" in self.defects and old and old.asid != asid:
-            me.cache -= me.parked
-            me.parked = set()
 
     def do_store(self, cpu: int, pa: int, new: int) -> None:
         page, index = pa & ~0xFFF, pa % 4096 // 8
@@ -416,8 +409,6 @@ class Naive:
             if kind_of(level, old) == "table" and change > LESS and pa not in self.dead:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
-                    if kind_of(at, desc) == "table" and "below" in self.defects:
-                        continue
                     for c, va in places:
                         self.owe(cpu, c, va + offset, at, desc, 0, slot, change)
         self.words[page][index] = new
@@ -428,8 +419,14 @@ class Naive:
         if kind_of(level, old) == "invalid" or change >= LESS:
             self.lives += 1
             self.life[pa] = self.lives
+        anew = kind_of(level, old) == "invalid"
         for c, va in places:
-            self.made(cpu, c, va, level, pa, new, kind_of(level, old) == "invalid")
+            self.made(cpu, c, va, level, pa, new, anew)
+        if kind_of(level, new) == "table":
+            self.follow()
+            for slot, offset, at, desc in list(self.valid(output_of(level, new), 0, level + 1)):
+                for c, va in places:
+                    self.made(cpu, c, va + offset, at, slot, desc, anew)
 
     def replaced(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
         """A valid descriptor is not any more what it was."""
@@ -465,10 +462,10 @@ class Naive:
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
         for w in list(self.owed):
-            if (w.context, w.va, w.level, w.slot) != (c, va, level, slot):
+            if (w.context, w.va, w.level, w.slot) != (c, va, level, slot) or w.pc == self.line:
                 continue
             change = change_of(level, w.old, new)
-            if change <= MORE and (anew or "upgrade" not in self.defects):
+            if change <= MORE:
                 self.life[slot] = min(self.life[slot], w.life)
                 self.owed.remove(w)
             elif anew and change == BBM and w.held & self.loaded(c):
@@ -583,7 +580,7 @@ class Naive:
         if table:
             roots = [c for c in self.contexts if c.root is table]
             users = [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
-            if any(self.loaded(c) for c in users) and (table.seen or ("empty" not in self.defects and not roots)):
+            if any(self.loaded(c) for c in users):
                 self.find("free", "root" if roots else "table", level=table.level, table=1)
             self.dead |= {
                 p + 8 * index
