@@ -28,9 +28,9 @@ def sample() -> check_report.Output:
 
 
 def test_the_text_of_reports() -> None:
-    """As tests/data/check/reports.txt has it."""
+    """As tests/data/check/reports.log has it."""
     text = "\n".join(line for report in sample().reports for line in check_report.render(report)) + "\n"
-    assert text == (DATA / "reports.txt").read_text()
+    assert text == (DATA / "reports.log").read_text()
 
 
 def test_counts_of_repeated_reports_come_last() -> None:

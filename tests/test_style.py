@@ -39,7 +39,7 @@ def test_every_file_has_its_licence() -> None:
         str(path.relative_to(REPOSITORY))
         for path in tracked()
         if path.exists()
-        and path.suffix not in (".patch", ".svg", ".log", ".json", ".jsonl", ".png")
+        and path.suffix not in (".patch", ".svg", ".log", ".map", ".json", ".jsonl", ".png")
         and path.name != "LICENSE"
         and "SPDX-License-Identifier: GPL-2.0" not in path.read_text(errors="replace")[:600]
     ]

@@ -19,7 +19,7 @@ from naive import UPPER, Naive, Tlbi
 
 # The normal run has the same stories each time (conftest.py). Who asks for more gets others, by --hypothesis-seed.
 MORE = os.environ.get("LULL_MODEL_EXAMPLES")
-EXAMPLES = int(MORE or "300")
+EXAMPLES = int(MORE or "800")
 
 BASE = 0x40000000
 RESERVED, SWAPPER, ROOT_A, ROOT_B, A2, B2, A3, A4, B3, K2, K3, X, Y, Z = (BASE + 0x1000 * n for n in range(14))

@@ -52,6 +52,15 @@ static const char * const mutants[] = {
 	[LULL_COLLAPSE_NONE]		= "collapse-none",
 	[LULL_CONTPTE_NONE]		= "contpte-none",
 	[LULL_KERNEL_NONE]		= "kernel-none",
+	[LULL_STALE_NONE]		= "stale-none",
+	[LULL_RSTALE_NONE]		= "rstale-none",
+	[LULL_HERE_ELSEWHERE]		= "here-elsewhere",
+	[LULL_HERE_NO_DSB]		= "here-no-dsb",
+	[LULL_WORD_NO_ISHST]		= "word-no-ishst",
+	[LULL_LOAD_LATE]		= "load-late",
+	[LULL_MANY_NONE]		= "many-none",
+	[LULL_PARK_ASID]		= "park-asid",
+	[LULL_RENAME_SAME]		= "rename-same",
 	NULL
 };
 

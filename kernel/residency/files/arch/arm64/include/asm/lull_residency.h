@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Residency: know on which CPUs an address space is loaded, and tell only those
+ * of a TLB invalidation.
+ *
+ * An address space is *loaded* on a CPU while TTBR0_EL1 points to its tables, or
+ * its ASID is the current one: then the CPU may walk its tables at any time.
+ * What is loaded nowhere needs no invalidation now, only a note for whoever
+ * loads it next; what is loaded here alone needs a local one. The word in
+ * mm_context_t that this is decided by, and why it is right, are explained in
+ * arch/arm64/mm/lull/residency.c.
+ *
+ * Who flushes asks first, and has nothing left to do when the answer is true:
+ *
+ *	lull_flush_mm()		the whole address space
+ *	lull_flush_page()	a page's leaf entry
+ *	lull_flush_range()	a range
+ *
+ * Who changes what a CPU has loaded says so:
+ *
+ *	lull_load()		this address space, before TTBR0_EL1 is set
+ *	lull_step_aside()	that could not be done without the lock
+ *	lull_parked()		must it be loaded, although it was there before?
+ *	lull_switched()		it is loaded now
+ *	lull_left()		and the CPU has executed a DSB since
+ *	lull_park()		none: a kernel thread needs no user mappings
+ *	lull_unload()		none, at once: there will be no __switch_to()
+ *	lull_is_loaded()	may TTBR0_EL1 be pointed to it again?
+ *
+ * Without CONFIG_LULL_RESIDENCY each is what the caller did before.
+ */
+#ifndef __ASM_LULL_RESIDENCY_H
+#define __ASM_LULL_RESIDENCY_H
+
+#include <linux/atomic.h>
+#include <linux/jump_label.h>
+#include <linux/mm_types.h>
+#include <linux/percpu.h>
+#include <linux/types.h>
+
+struct task_struct;
+
+#ifdef CONFIG_LULL_RESIDENCY
+
+/**
+ * struct lull_cpu - what a CPU has loaded
+ * @loaded: the address space; NULL when none, or parked
+ * @leaving: one that it has loaded no longer, but no DSB has been executed since
+ * @counted: is it counted in the word of @loaded?
+ * @leaving_counted: the same of @leaving
+ *
+ * Written by the CPU itself, with interrupts or at least preemption off.
+ */
+struct lull_cpu {
+	struct mm_struct *loaded;
+	struct mm_struct *leaving;
+	bool counted;
+	bool leaving_counted;
+};
+
+DECLARE_PER_CPU(struct lull_cpu, lull_cpu);
+DECLARE_STATIC_KEY_FALSE(lull_residency_on);
+
+bool __lull_flush_mm(struct mm_struct *mm);
+bool __lull_flush_page(struct mm_struct *mm, unsigned long addr);
+bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
+			unsigned long end, unsigned long stride,
+			bool last_level, int tlb_level);
+
+static __always_inline bool lull_flush_mm(struct mm_struct *mm)
+{
+	return static_branch_likely(&lull_residency_on) && __lull_flush_mm(mm);
+}
+
+static __always_inline bool lull_flush_page(struct mm_struct *mm,
+					    unsigned long addr)
+{
+	return static_branch_likely(&lull_residency_on) &&
+	       __lull_flush_page(mm, addr);
+}
+
+static __always_inline bool lull_flush_range(struct mm_struct *mm,
+					     unsigned long start,
+					     unsigned long end,
+					     unsigned long stride,
+					     bool last_level, int tlb_level)
+{
+	return static_branch_likely(&lull_residency_on) &&
+	       __lull_flush_range(mm, start, end, stride, last_level,
+				  tlb_level);
+}
+
+void lull_init_mm(struct mm_struct *mm);
+bool lull_load(struct mm_struct *mm, u64 id, bool locked);
+void lull_step_aside(void);
+void lull_park(struct task_struct *tsk);
+void lull_unload(void);
+void lull_pin(struct mm_struct *mm);
+u64 lull_rename(struct mm_struct *mm);
+void lull_new_asid(struct mm_struct *mm, bool same_number);
+void __lull_left(void);
+
+static inline bool lull_is_loaded(struct mm_struct *mm)
+{
+	return __this_cpu_read(lull_cpu.loaded) == mm;
+}
+
+static inline bool lull_parked(struct mm_struct *mm)
+{
+	return !lull_is_loaded(mm);
+}
+
+/* MANY CPUs have it: its entries may be shared between them (FEAT_TTCNP). */
+static inline bool lull_may_share(struct mm_struct *mm)
+{
+	return !(lull_is_loaded(mm) && __this_cpu_read(lull_cpu.counted));
+}
+
+static inline void lull_left(void)
+{
+	if (__this_cpu_read(lull_cpu.leaving))
+		__lull_left();
+}
+
+void lull_switched(struct task_struct *tsk);
+
+#else /* CONFIG_LULL_RESIDENCY */
+
+static inline bool lull_flush_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_flush_page(struct mm_struct *mm, unsigned long addr)
+{
+	return false;
+}
+
+static inline bool lull_flush_range(struct mm_struct *mm, unsigned long start,
+				    unsigned long end, unsigned long stride,
+				    bool last_level, int tlb_level)
+{
+	return false;
+}
+
+static inline void lull_init_mm(struct mm_struct *mm) {}
+
+static inline bool lull_load(struct mm_struct *mm, u64 id, bool locked)
+{
+	return true;
+}
+
+static inline u64 lull_rename(struct mm_struct *mm)
+{
+	return atomic64_read(&mm->context.id);
+}
+
+static inline void lull_step_aside(void) {}
+static inline void lull_park(struct task_struct *tsk) {}
+static inline void lull_unload(void) {}
+static inline void lull_pin(struct mm_struct *mm) {}
+static inline void lull_new_asid(struct mm_struct *mm, bool same_number) {}
+static inline void lull_left(void) {}
+static inline void lull_switched(struct task_struct *tsk) {}
+
+static inline bool lull_is_loaded(struct mm_struct *mm)
+{
+	return true;
+}
+
+static inline bool lull_parked(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_may_share(struct mm_struct *mm)
+{
+	return true;
+}
+
+#endif /* CONFIG_LULL_RESIDENCY */
+
+#endif /* __ASM_LULL_RESIDENCY_H */

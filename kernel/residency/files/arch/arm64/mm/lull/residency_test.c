@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Residency: every history of a few CPUs, against what their TLBs may hold.
+ */
+#include <kunit/test.h>
+#include <linux/bitops.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/vmstat.h>
+
+#include <asm/lull_residency.h>
+#include <asm/tlbflush.h>
+
+#include "lull.h"
+#include "residency.h"
+
+#define CPUS	3
+#define ALL	((1u << CPUS) - 1)
+
+/*
+ * What the word must keep track of. A CPU that has once loaded the address space
+ * holds entries of it; after a flush these are old, until it forgets them.
+ */
+struct story {
+	u64 w;
+	unsigned int loaded, counted;	/* masks of CPUs */
+	unsigned int known;		/* hold entries under this ASID */
+	unsigned int old;		/* ... that are no longer true */
+};
+
+struct search {
+	struct kunit *test;
+	unsigned long *seen;
+	struct story *todo;		/* seen, and not gone on from */
+	unsigned int n;
+	unsigned int limit;
+	bool sticky;
+	unsigned int states;
+	u64 met;			/* bits of words that occurred */
+};
+
+#define STORY_BITS	20
+#define MOST_STORIES	4096		/* at once */
+
+static unsigned long story_number(const struct story *s)
+{
+	unsigned long n = FIELD_GET(RES_COUNT, s->w);		/* 2 bits */
+
+	n = n << 4 | (s->w & (RES_MANY | RES_STALE | RES_RSTALE | RES_WANDERED)) >> 8;
+	n = n << 2 | FIELD_GET(RES_HOME, s->w);
+	n = n << 3 | s->loaded;
+	n = n << 3 | s->counted;
+	n = n << 3 | s->known;
+	return n << 3 | s->old;
+}
+
+static void story_goes_on(struct search *search, struct story s)
+{
+	if (search->test->status == KUNIT_FAILURE ||
+	    test_and_set_bit(story_number(&s), search->seen))
+		return;
+	search->states++;
+	search->met |= s.w;
+	KUNIT_ASSERT_LT(search->test, search->n, MOST_STORIES);
+	search->todo[search->n++] = s;
+}
+
+static void story_load(struct search *search, struct story s, unsigned int cpu)
+{
+	enum res_load todo = RES_LOAD_CLEAN;
+	unsigned int bit = 1u << cpu;
+
+	if (s.w & RES_MANY)
+		todo = s.w & RES_STALE ? RES_LOAD_BROADCAST : RES_LOAD_CLEAN;
+	else
+		s.w = res_load(s.w, cpu, search->limit, search->sticky, &todo);
+	if (todo == RES_LOAD_LOCAL) {
+		s.old &= ~bit;
+		s.known &= ~bit;
+	}
+	if (todo == RES_LOAD_BROADCAST) {
+		s.known = 0;
+		s.old = 0;
+		s.w &= ~RES_OLD;
+	}
+	s.loaded |= bit;
+	s.known |= bit;
+	if (!(s.w & RES_MANY))
+		s.counted |= bit;
+	KUNIT_EXPECT_FALSE_MSG(search->test, s.old & bit,
+			       "CPU %u loads old entries, word %llx", cpu, s.w);
+	story_goes_on(search, s);
+}
+
+static void story_leave(struct search *search, struct story s, unsigned int cpu)
+{
+	unsigned int bit = 1u << cpu;
+
+	if (s.counted & bit)
+		s.w--;
+	s.loaded &= ~bit;
+	s.counted &= ~bit;
+	story_goes_on(search, s);
+}
+
+static void story_flush(struct search *search, struct story s, unsigned int cpu)
+{
+	unsigned int bit = 1u << cpu;
+	enum res_reach reach;
+
+	s.w = res_flush(s.w, cpu, s.loaded & bit, &reach);
+	switch (reach) {
+	case RES_NOWHERE:
+		s.old = s.known;
+		break;
+	case RES_HERE:
+		s.old = (s.old | s.known) & ~bit;
+		break;
+	case RES_EVERYWHERE:
+		s.old = 0;
+		break;
+	}
+	KUNIT_EXPECT_FALSE_MSG(search->test, s.old & s.loaded,
+			       "flushed by CPU %u, and old on %x, word %llx",
+			       cpu, s.old & s.loaded, s.w);
+	story_goes_on(search, s);
+}
+
+static void story_fresh(struct search *search, struct story s)
+{
+	u64 w = res_fresh(s.w);
+
+	if (w == s.w)
+		return;
+	/* Under the new number nobody knows anything. */
+	s.w = w;
+	s.known = 0;
+	s.old = 0;
+	KUNIT_EXPECT_EQ(search->test, s.loaded, 0);
+	story_goes_on(search, s);
+}
+
+static void try_all(struct kunit *test, unsigned int limit, bool sticky)
+{
+	struct search search = { .test = test, .limit = limit, .sticky = sticky };
+	struct story start = { 0 };
+
+	search.seen = kunit_kzalloc(test, BIT(STORY_BITS) / 8, GFP_KERNEL);
+	search.todo = kunit_kmalloc_array(test, MOST_STORIES,
+					  sizeof(*search.todo), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, search.seen);
+	KUNIT_ASSERT_NOT_NULL(test, search.todo);
+	story_goes_on(&search, start);
+	while (search.n) {
+		struct story s = search.todo[--search.n];
+
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++) {
+			if (s.loaded & 1u << cpu)
+				story_leave(&search, s, cpu);
+			else
+				story_load(&search, s, cpu);
+			story_flush(&search, s, cpu);
+		}
+		story_fresh(&search, s);
+	}
+	kunit_info(test, "limit %u: %u states", limit, search.states);
+	/* It went everywhere, or it proves nothing. */
+	KUNIT_EXPECT_EQ(test, search.met & (RES_MANY | RES_OLD | RES_WANDERED),
+			RES_MANY | RES_OLD | RES_WANDERED);
+}
+
+static void counted_up_to_one(struct kunit *test)
+{
+	try_all(test, 1, false);
+}
+
+static void counted_up_to_two(struct kunit *test)
+{
+	try_all(test, 2, false);
+}
+
+static void counted_up_to_three(struct kunit *test)
+{
+	try_all(test, 3, false);
+}
+
+static void sticky(struct kunit *test)
+{
+	try_all(test, 3, true);
+}
+
+/* Home is a CPU's number plus one, and must hold the last CPU there may be. */
+static void home_holds_every_cpu(struct kunit *test)
+{
+	unsigned int last = CONFIG_NR_CPUS - 1;
+	u64 w = res_set_home(RES_MANY | RES_OLD, last);
+
+	KUNIT_EXPECT_TRUE(test, res_is_home(w, last));
+	KUNIT_EXPECT_FALSE(test, res_is_home(w, 0));
+	KUNIT_EXPECT_EQ(test, w & ~RES_HOME, RES_MANY | RES_OLD);
+	KUNIT_EXPECT_FALSE(test, res_is_home(0, 0));
+}
+
+static void limit_fits_the_count(struct kunit *test)
+{
+	enum res_load todo;
+	u64 w = 0;
+
+	for (unsigned int cpu = 0; cpu < RES_MAX_LIMIT; cpu++) {
+		w = res_load(w, cpu, RES_MAX_LIMIT, false, &todo);
+		KUNIT_EXPECT_EQ(test, res_count(w), cpu + 1);
+	}
+	KUNIT_EXPECT_FALSE(test, w & RES_MANY);
+	w = res_load(w, RES_MAX_LIMIT, RES_MAX_LIMIT, false, &todo);
+	KUNIT_EXPECT_TRUE(test, w & RES_MANY);
+	KUNIT_EXPECT_EQ(test, res_count(w), RES_MAX_LIMIT);
+}
+
+static u64 event(enum vm_event_item item)
+{
+	static unsigned long events[NR_VM_EVENT_ITEMS];
+
+	all_vm_events(events);
+	return events[item];
+}
+
+/* What is made while it is off is MANY, and stays so. */
+static void off_is_stock(struct kunit *test)
+{
+	struct mm_struct *mm;
+
+	KUNIT_ASSERT_EQ(test, lull_switch_set(&lull_residency_switch, "off"), 0);
+	mm = mm_alloc();
+	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "counted"), 0);
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_MANY);
+	KUNIT_EXPECT_FALSE(test, lull_flush_page(mm, PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, lull_flush_mm(mm));
+	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_MANY);
+	mmput(mm);
+}
+
+static int switch_on(struct kunit_suite *suite)
+{
+	return lull_switch_set(&lull_residency_switch, "counted");
+}
+
+static void switch_off(struct kunit_suite *suite)
+{
+	lull_switch_set(&lull_residency_switch, "off");
+}
+
+/* A real address space that no CPU has loaded: each kind of flush is elided. */
+static void flush_of_a_sleeper(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+	u64 before;
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), 0);
+	before = event(TLBI_ELIDED);
+	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
+	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_STALE);
+	KUNIT_EXPECT_TRUE(test, lull_flush_mm(mm));
+	KUNIT_EXPECT_TRUE(test, lull_flush_range(mm, 0, SZ_2M, PAGE_SIZE, false,
+						 TLBI_TTL_UNKNOWN));
+	KUNIT_EXPECT_GE(test, event(TLBI_ELIDED), before + 3);
+	mmput(mm);
+}
+
+/* Loaded here, and here alone: counted, flushed locally, and given back. */
+static int use_and_flush(void *arg)
+{
+	struct kunit *test = arg;
+	struct mm_struct *mm = test->priv;
+	u64 w;
+
+	preempt_disable();
+	kthread_use_mm(mm);
+	w = atomic64_read(&mm->context.residency);
+	KUNIT_EXPECT_EQ(test, res_count(w), 1);
+	KUNIT_EXPECT_TRUE(test, res_is_home(w, smp_processor_id()));
+	KUNIT_EXPECT_TRUE(test, lull_is_loaded(mm));
+	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
+	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), w);
+	kthread_unuse_mm(mm);
+	KUNIT_EXPECT_EQ(test, res_count(atomic64_read(&mm->context.residency)), 0);
+	KUNIT_EXPECT_FALSE(test, lull_is_loaded(mm));
+	preempt_enable();
+	return 0;
+}
+
+static void flush_of_one_that_runs_here(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	test->priv = mm;
+	use_and_flush(test);
+	mmput(mm);
+}
+
+static struct kunit_case residency_cases[] = {
+	KUNIT_CASE(counted_up_to_one),
+	KUNIT_CASE(counted_up_to_two),
+	KUNIT_CASE(counted_up_to_three),
+	KUNIT_CASE(sticky),
+	KUNIT_CASE(home_holds_every_cpu),
+	KUNIT_CASE(limit_fits_the_count),
+	KUNIT_CASE(off_is_stock),
+	KUNIT_CASE(flush_of_a_sleeper),
+	KUNIT_CASE(flush_of_one_that_runs_here),
+	{}
+};
+
+static struct kunit_suite residency_suite = {
+	.name = "lull_residency",
+	.suite_init = switch_on,
+	.suite_exit = switch_off,
+	.test_cases = residency_cases,
+};
+
+kunit_test_suite(residency_suite);
