@@ -443,21 +443,22 @@ static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uin
 }
 
 static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
-		       uint64_t old, cpumask held, const struct owe *w)
+		       const struct table *t, uint64_t old, uint64_t new, cpumask held,
+		       const struct owe *w)
 {
 	struct shadow *s = ch->s;
-	const struct regime *r = &ch->t->r;
+	const struct regime *r = &t->r;
 	struct finding f = finding_here(s, ch->cpu, ch->pc, "bbm", kind);
 
 	f.asid = c->asid;
 	f.kernel = c->kernel;
 	f.va = va;
-	f.level = ch->t->level;
-	f.table = desc_kind(r, ch->t->level, old) == DESC_TABLE;
+	f.level = t->level;
+	f.table = desc_kind(r, t->level, old) == DESC_TABLE;
 	f.old = old;
-	f.new = ch->new;
-	f.old_page = desc_output(r, ch->t->level, old);
-	f.new_page = desc_output(r, ch->t->level, ch->new);
+	f.new = new;
+	f.old_page = desc_output(r, t->level, old);
+	f.new_page = desc_output(r, t->level, new);
 	f.holders = held;
 	if (w) {
 		f.changed = true;
@@ -482,7 +483,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 
 		if (held)
 			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
-				   ch->old, held, NULL);
+				   t, ch->old, ch->new, held, NULL);
 	}
 	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->slot, ch->since);
 }
@@ -528,7 +529,8 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 			owe_drop(&s->owes, w);
 		} else if (kind == CHANGE_BBM && !ch->was_valid && w->held & c->loaded &&
 			   (c->kernel || (w->task == s->cpus[ch->cpu].task && !w->due))) {
-			report_bbm(ch, c, va, "anew", w->old, w->held & c->loaded, w);
+			report_bbm(ch, c, va, "anew", t, w->old, t->desc[index],
+				   w->held & c->loaded, w);
 		}
 	}
 }

@@ -333,8 +333,7 @@ def compare(checker: Checker, speculation: bool, story: list[Event]) -> set[str]
         words = (r["rule"], r["kind"], pc, int(r["noticed"]["pc"], 16), int(r["va"], 16), r["asid"])
         same = [(f.level, f.table) for f in model.found if words == (f.rule, f.kind, f.pc, f.noticed, f.va, f.asid)]
         assert same, f"{said}\n{words}\n{model.found}"
-        if r["kind"] != "anew":  # test_anew_below() in test_checker_trace.py
-            assert (r["level"], r["table"]) in same, f"{said}\n{words}\n{model.found}"
+        assert (r["level"], r["table"]) in same, f"{said}\n{words}\n{model.found}"
     return {f"{r['rule']}/{r['kind']}" for r in reports}
 
 

@@ -110,7 +110,6 @@ def test_many_pages(build: Callable[[str], Path], missed: int | None, table: boo
     assert said[-1]["occurrences"] == len(found)
 
 
-@pytest.mark.xfail(strict=True, reason="what is made anew below a table is told with the table's level and descriptor")
 def test_anew_below(build: Callable[[str], Path]) -> None:
     """A leaf that changed while its table was unlinked: the leaf is what the report is about."""
     text = (HERE / "traces" / "bad_relink_changed.txt").read_text()
