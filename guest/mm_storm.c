@@ -194,6 +194,37 @@ static void case_cow(long round)
 	close(ready[0]), close(ready[1]), close(go[0]), close(go[1]);
 }
 
+/*
+ * A process of one thread that moves: what a CPU forgets, the one it came from must forget when the process is back
+ * there; and all of them when it has threads.
+ */
+static void case_wander(long round)
+{
+	size_t size = 16 * PAGE;
+	pid_t pid = fork_child();
+	char *memory;
+	long cpu;
+
+	if (pid) {
+		wait_child(pid);
+		return;
+	}
+	pin(0);
+	memory = small(size, round);
+	for (cpu = 1; cpu <= 2 * sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+		pin(cpu);
+		check(memory, size, round + cpu - 1, "a page written on another CPU");
+		must(madvise(memory, size / 2, MADV_DONTNEED));
+		check_zero(memory, size / 2, "a page given back");
+		fill(memory, size, round + cpu);
+	}
+	must(madvise(memory, size / 2, MADV_DONTNEED));
+	begin_use(memory, size);
+	check_zero(memory, size / 2, "a page given back before there were threads");
+	end_use();
+	_exit(0);
+}
+
 /* fork while the parent goes on writing: the write protection must reach every CPU. */
 static void case_fork(long round)
 {
@@ -642,7 +673,7 @@ static const struct storm_case {
 	const char *name;
 	void (*run)(long round);
 } cases[] = {
-	{ "cow", case_cow }, { "fork", case_fork }, { "exec", case_exec }, { "unmap", case_unmap },
+	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec }, { "unmap", case_unmap },
 	{ "unmap_tables", case_unmap_tables }, { "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
 	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },

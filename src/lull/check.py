@@ -158,13 +158,12 @@ def plan_mutants(
     mutants: Sequence[tuple[Mutant, Sequence[plan.Workload], Sequence[Hardware]]], repeat: int
 ) -> list[Trial]:
     """The lab kernel with each mutant, with its workloads on its machines."""
-    spec = plan.Spec(LAB, LAB)
-    return [
-        trial
-        for mutant, workloads, machines in mutants
-        for hardware in machines
-        for trial in on(plan.interleave([(w, spec) for w in workloads], [(LAB, LAB)], repeat), hardware, mutant)
-    ]
+    found: list[Trial] = []
+    for mutant, workloads, machines in mutants:
+        spec = plan.Spec(LAB + "".join(f"+{k}={v}" for k, v in mutant.settings), LAB, mutant.settings)
+        for hardware in machines:
+            found += on(plan.interleave([(w, spec) for w in workloads], [(LAB, LAB)], repeat), hardware, mutant)
+    return found
 
 
 @dataclass

@@ -70,6 +70,7 @@ class Mutant:
         rules: ``rule`` or ``rule/kind`` it may be caught by; the first is the one that is meant.
         workload: shows it.
         append: more kernel parameters it needs.
+        settings: features and their policies that it needs, set before its workload runs.
         cpu: a machine it needs, as --cpu takes it.
         vcpus: virtual CPUs that it needs at least.
         may_crash: the guest may not survive it.
@@ -83,6 +84,7 @@ class Mutant:
     cpu: str = ""
     vcpus: int = 0
     may_crash: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ def load_mutants(path: Path) -> dict[str, Mutant]:
                 str(entry.get("cpu", "")),
                 int(entry.get("vcpus", 0)),
                 bool(entry.get("may_crash", False)),
+                tuple((str(k), str(v)) for k, v in entry.get("settings", {}).items()),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise broken("mutants", name, path, error) from error
