@@ -515,12 +515,15 @@ u64 lull_rename(struct mm_struct *mm)
 }
 
 /**
- * lull_new_asid() - an address space has been given an ASID of this generation
- * @mm: the address space; context.id is set
+ * lull_new_asid() - an address space is given an ASID of this generation
+ * @mm: the address space
  * @same_number: it is the number that it had before
  *
- * A flush may come between the number and the word, and set STALE again: then
- * one TLBI more is executed, for nothing.
+ * Before context.id is set: nobody loads it under the new number before that, and
+ * what is noted afterwards may be true of it. A flush that comes between the two
+ * costs one TLBI for nothing.
+ *
+ * Context: cpu_asid_lock is held.
  */
 void lull_new_asid(struct mm_struct *mm, bool same_number)
 {
