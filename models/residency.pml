@@ -84,6 +84,7 @@ byte resm[NCPU];		/* reserved_asids */
 byte resn[NCPU];
 bit pending[NCPU];		/* tlb_flush_pending */
 bit pinned[NMM];
+byte outdated[NWALK];		/* mm + 1 that this CPU is leaving, and that has another number by now */
 #ifdef RENAME
 byte lock;			/* cpu_asid_lock, where it is held over more than one step: CPU + 1 */
 #define UNLOCKED	(lock == 0)
@@ -140,7 +141,7 @@ inline fill(c, a, m)
  * a roll-over in between lets the mm that is being left have another number, which its flushes then name.
  */
 #if defined(ALLOC) && !defined(V_STOCK_WINDOW)
-#define OUTDATED(c, a, m)	((m) && (a) != num[(m) - 1] && (c) < NCPU && actm[c] != (m))
+#define OUTDATED(c, a, m)	((m) && outdated[c] == (m))
 #else
 #define OUTDATED(c, a, m)	false
 #endif
@@ -314,6 +315,9 @@ inline unlag(m)
 /* A DSB ISH outside a flush: walks in flight have ended, stores are visible. */
 inline dsb(c)
 {
+#ifdef ALLOC
+	outdated[c] = 0;
+#endif
 	infl[c] = 0;
 	inflasid[c] = 0;
 #ifdef LAG
@@ -415,6 +419,17 @@ inline new_context(m)
 	:: b ->
 		fresh_number();
 		b = (j != num[m]);
+		i = 0;
+		do
+		:: i < NCPU ->
+			if
+			:: ttbr[i] == m + 1 || infl[i] == m + 1 -> outdated[i] = m + 1
+			:: else
+			fi;
+			i++
+		:: else -> break
+		od;
+		i = 0;
 		num[m] = j;
 		j = 0
 	:: else
@@ -967,7 +982,11 @@ again:	if
 	/* The scheduler: another task's mm, or back from a kernel thread or idle. exec and kthread_use_mm() do the same. */
 	:: SWITCH(0)
 #if NMM > 1
+#ifdef PART
+	:: me == 1 -> SWITCH(1)
+#else
 	:: SWITCH(1)
+#endif
 #endif
 	/* A kernel thread, idle, exit_mm(), kthread_unuse_mm(), a CPU that is unplugged. */
 	:: loaded[me] -> goto leave
@@ -1007,7 +1026,7 @@ again:	if
 switch_in:
 #ifdef V_LAZY_SKIPS
 	if
-	:: lazy[me] == m + 1
+	:: lazy[me] == m + 1 -> assert(ttbr[me] == m + 1); m = 0	/* or its task cannot run */
 	:: else -> load(m)
 	fi;
 #elif defined(V_LAZY_UNCOUNTED)
@@ -1017,9 +1036,6 @@ switch_in:
 	fi;
 #else
 	load(m);
-#endif
-#if defined(V_LAZY_SKIPS)
-	d_step { NEXT(0); assert(ttbr[me] == m + 1); m = 0 }	/* a task that can not run */
 #endif
 	goto again;
 
@@ -1103,6 +1119,9 @@ init {
 		:: else -> break
 		od;
 		c = 0
+#if NFLUSH < NMM
+		;flags[1] = MANY	/* nobody flushes it: its word would only make more states */
+#endif
 	}
 	atomic {
 		run cpu(0);

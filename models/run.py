@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Run spin over residency.pml: every configuration must hold, every variant must do what the table says.
+
+Needs spin and a C compiler. Exit codes: 0 all as expected (or spin is missing: skipped, and said so), 1 not, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL = Path(__file__).resolve().with_name("residency.pml")
+HOLDS = "holds"
+FAILS = "fails"
+MEMORY_MIB = 6000
+DEPTH = 3_000_000
+TIME_LIMIT = 900.0
+
+CONFIGURATIONS: dict[str, str] = {
+    "base": "",
+    "limit1": "LIMIT=1",
+    "limit3": "LIMIT=3",
+    "tables": "NOBJ=2",
+    "kpti": "KPTI",
+    "idmap": "IDMAP",
+    "two": "NCPU=2 NMM=2",
+    "exit": "NCPU=2 ALLOC NNUM=3 EXIT MERGE",
+    "pin": "NCPU=2 ALLOC NNUM=4 PIN",
+    "asid": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 MERGE",
+    "rename1": "NCPU=2 ALLOC NNUM=3 RENAME MERGE",
+    "rename2": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 RENAME MERGE PART",
+}
+"""Name: what is defined (README.md)."""
+
+QUICK = ("base", "limit1")
+"""Configurations that the normal test run checks, with their variants: half a minute."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of spin.
+
+    Args:
+        name: of the configuration, or of the variant (what -DV_NAME takes away).
+        configuration: a key of CONFIGURATIONS.
+        defines: what is defined beside it.
+        expected: HOLDS or FAILS.
+    """
+
+    name: str
+    configuration: str
+    defines: tuple[str, ...]
+    expected: str
+
+    def words(self) -> list[str]:
+        """The -D words for spin."""
+        return [f"-D{d}" for d in (*CONFIGURATIONS[self.configuration].split(), *self.defines)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a case ended. ``found``: HOLDS, FAILS or what went wrong; ``detail``: the assertion."""
+
+    case: Case
+    found: str
+    states: int
+    seconds: float
+    detail: str
+
+    def good(self) -> bool:
+        """Is it what the table says?"""
+        return self.found == self.case.expected
+
+
+def variant(name: str, configuration: str = "base", expected: str = FAILS, *, third: bool = True) -> Case:
+    """The case of a variant; ``third``: with invariant 3 asserted, or only what follows from breaking it."""
+    defines = (f"V_{name}",) if third else (f"V_{name}", "NO_INV3")
+    return Case(name if third else f"{name} without invariant 3", configuration, defines, expected)
+
+
+def cases() -> list[Case]:
+    """Everything, configurations first."""
+    return [
+        *(Case(name, name, (), HOLDS) for name in CONFIGURATIONS),
+        variant("PLAIN_SAME"),
+        variant("PLAIN_SET"),
+        variant("NO_STALE"),
+        variant("NO_RSTALE"),
+        variant("NO_RSTALE_IN"),
+        variant("NO_WANDERED"),
+        variant("HOME_KEPT"),
+        variant("LOCAL_ELSEWHERE"),
+        variant("NO_ISHST"),
+        variant("TTBR_FIRST"),
+        variant("NO_DSB_OUT"),
+        variant("NO_DSB_OUT", third=False),
+        variant("PARK_KEEPS_ASID"),
+        variant("LAZY_SKIPS"),
+        variant("LAZY_UNCOUNTED"),
+        variant("LAZY_UNCOUNTED", third=False),
+        variant("IDMAP_RESURRECTS", "idmap"),
+        variant("IDMAP_RESURRECTS", "idmap", third=False),
+        variant("MANY_EARLY", "limit1"),
+        variant("MANY_MET", "limit1"),
+        variant("MANY_NO_BROADCAST"),
+        variant("KPTI_HALF", "kpti"),
+        variant("PIN_COUNTED", "pin"),
+        variant("PIN_COUNTED", "pin", third=False),
+        variant("PIN_NO_BROADCAST", "pin"),
+        variant("ROLL_CLEARS_KEPT", "asid"),
+        variant("ROLL_CLEARS_LATE", "asid"),
+        variant("ROLL_CLEARS_LOADED", "asid", HOLDS),
+        variant("ID_BEFORE_DSB", "rename1"),
+        variant("ID_BEFORE_WORD", "rename1", HOLDS),
+        variant("STOCK_WINDOW", "asid"),
+        variant("RENAME_STORES_FIRST", "rename1"),
+        variant("NO_RECHECK", "rename1"),
+        variant("RENAME_KEEPS", "rename1"),
+        variant("RENAME_REUSES", "rename2"),
+        variant("RENAME_ROLLS", "rename2"),
+        variant("RECHECK_RUNNING", "rename2", HOLDS),
+        variant("FORK_COPIES", "exit", HOLDS),
+    ]
+
+
+def quick(case: Case) -> bool:
+    """Does it belong to the normal test run?"""
+    return case.configuration in QUICK
+
+
+def run(case: Case, folder: Path) -> Result:
+    """Make the checker of ``case`` in ``folder``, and run it to its end."""
+    folder.mkdir(parents=True)
+    started = time.monotonic()
+
+    def result(found: str, states: int = 0, detail: str = "") -> Result:
+        return Result(case, found, states, time.monotonic() - started, detail)
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT
+        )
+
+    made = call("spin", "-a", *case.words(), str(MODEL))
+    if made.returncode != 0 or not (folder / "pan.c").exists():
+        return result("no model", detail=made.stdout.strip()[-300:])
+    level = "-O2" if case.expected == HOLDS else "-O0"
+    options = ["-DSAFETY", "-DCOLLAPSE", "-DNOFAIR", f"-DMEMLIM={MEMORY_MIB}"]
+    made = call(os.environ.get("CC", "cc"), level, "-w", *options, "-o", "pan", "pan.c")
+    if made.returncode != 0:
+        return result("not compiled", detail=made.stdout.strip()[-300:])
+    try:
+        said = call("./pan", f"-m{DEPTH}", "-w24").stdout
+    except subprocess.TimeoutExpired:
+        return result("too slow")
+    for big in folder.glob("pan*"):
+        big.unlink()
+    return judge(result, said)
+
+
+def judge(result: object, said: str) -> Result:
+    """What pan's words mean: it holds only when the search was complete."""
+    assert callable(result)
+    count = re.search(r"([\d.e+]+) states, stored", said)
+    states = int(float(count.group(1))) if count else 0
+    broken = re.search(r"pan:\d+: (assertion violated .*|invalid end state.*) \(at depth", said)
+    if broken:
+        outcome: Result = result(FAILS, states, " ".join(broken.group(1).split()))
+        return outcome
+    complete = "errors: 0" in said and "max search depth too small" not in said and "out of memory" not in said
+    outcome = result(HOLDS if complete and "Search not completed" not in said else "incomplete", states)
+    return outcome
+
+
+def run_all(chosen: list[Case], jobs: int, work: Path) -> list[Result]:
+    """Run them, ``jobs`` at a time, the long ones first; results in the order of the table."""
+    done: dict[Case, Result] = {}
+    order = sorted(chosen, key=lambda c: (c.expected != HOLDS, quick(c)))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run, case, work / str(n)) for n, case in enumerate(order)]
+        for future in concurrent.futures.as_completed(futures):
+            one = future.result()
+            done[one.case] = one
+            mark = "" if one.good() else "  <-- NOT AS EXPECTED"
+            line = f"[{len(done)}/{len(chosen)}] {one.case.name}: {one.found}, {one.seconds:.0f} s{mark}"
+            print(line, file=sys.stderr, flush=True)
+    return [done[case] for case in chosen]
+
+
+def table(results: list[Result]) -> str:
+    """The results, for people."""
+    rows = [("configuration or variant", "in", "expected", "found", "states", "seconds")]
+    rows += [
+        (r.case.name, r.case.configuration, r.case.expected, r.found, f"{r.states:,}", f"{r.seconds:.1f}")
+        for r in results
+    ]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def story(case: Case, folder: Path) -> str:
+    """The shortest counterexample that a bounded search finds, step by step."""
+    folder.mkdir(parents=True)
+    plain = {"cwd": folder, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    words = ["-DSHORTEST", *case.words()]
+    subprocess.run(["spin", "-a", *words, str(MODEL)], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    options = ["-DSAFETY", "-DBFS", "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MIB}"]
+    subprocess.run(["cc", "-O2", "-w", *options, "-o", "pan", "pan.c"], cwd=folder, check=True)
+    subprocess.run(["./pan", "-w26"], cwd=folder, check=False, stdout=subprocess.DEVNULL, timeout=TIME_LIMIT)
+    trails = list(folder.glob("*.trail"))
+    if not trails:
+        return "no counterexample"
+    told = subprocess.run(["spin", "-k", str(trails[0]), *words, str(MODEL)], check=False, **plain)  # type: ignore[call-overload]
+    lines = [line.strip() for line in told.stdout.splitlines()]
+    return "\n".join(
+        line for line in lines if line.startswith(("CPU", "roll-over", "spin: ")) and "trail ends" not in line
+    )
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Check the model of residency, and that it finds what is taken away.")
+    parser.add_argument("--quick", action="store_true", help="the small configurations and their variants only")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="at a time (default %(default)s)")
+    parser.add_argument("--story", action="store_true", help="tell the shortest counterexample of the one case named")
+    parser.add_argument("name", nargs="*", help="cases to run; default all")
+    arguments = parser.parse_args(words)
+    every = cases()
+    unknown = set(arguments.name) - {c.name for c in every}
+    if unknown:
+        print(f"run.py: no such case: {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    chosen = [
+        c for c in every if c.name in arguments.name or (not arguments.name and (quick(c) or not arguments.quick))
+    ]
+    if not shutil.which("spin"):
+        print("skipped: no spin (Debian's package 'spin')")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="lull-models-") as work:
+        if arguments.story:
+            for case in chosen:
+                print(f"{case.name} in {case.configuration}\n{story(case, Path(work) / case.name.replace(' ', '-'))}")
+            return 0
+        results = run_all(chosen, arguments.jobs, Path(work))
+    print(table(results))
+    wrong = [r for r in results if not r.good()]
+    for one in wrong:
+        print(f"not as expected: {one.case.name}: {one.found} {one.detail}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
