@@ -169,7 +169,9 @@ def annotate(report: dict[str, Any], symbols: Symbols) -> None:
         stack = stack[1:] if stack[:1] == [pc] else stack
         where["at"] = symbols.describe(pc)
         where["calls"] = [symbols.describe(a, returns=True) for a in stack]
-        named = [symbols.function(pc), *(symbols.function(a, returns=True) for a in stack)]
+        # User space does not write the kernel's tables: then it is the identity map's code.
+        own = symbols.identity(pc) if report.get("kernel") else None
+        named = [symbols.function(pc) or own, *(symbols.function(a, returns=True) for a in stack)]
         where["functions"] = [found[0] for found in named if found]
     for tlbi in report.get("tlbis", ()):
         if "pc" in tlbi:

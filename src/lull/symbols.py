@@ -90,6 +90,11 @@ class Symbols:
         name = self.names[index] if index >= 0 else None
         return (name, place - self.starts[index]) if name else None
 
+    def identity(self, address: int) -> tuple[str, int] | None:
+        """The function an address is in, if it is one of the identity map: user space has the same addresses."""
+        linked = address - LOADED + (self.text or 0)
+        return self.function(linked) if self.text and self.text <= linked < self.end else None
+
     def describe(self, address: int, *, returns: bool = False) -> str:
         """``function+0x1c``, or the number and what is known of it."""
         found = self.function(address, returns=returns)
@@ -97,8 +102,7 @@ class Symbols:
             return f"{found[0]}+{found[1]:#x}"
         if address >> USER_BIT & 1:
             return f"{address:#x}"
-        linked = address - LOADED + (self.text or 0)
-        found = self.function(linked) if self.text and self.text <= linked < self.end else None
+        found = self.identity(address)
         if found:
             return f"{address:#x} (user space, or {found[0]}+{found[1]:#x} in the identity map)"
         return f"{address:#x} (user space)"
