@@ -84,6 +84,14 @@ byte resm[NCPU];		/* reserved_asids */
 byte resn[NCPU];
 bit pending[NCPU];		/* tlb_flush_pending */
 bit pinned[NMM];
+#ifdef ROLLS
+byte rolls;			/* roll-overs that others cause are bounded */
+#define ROLLS_LEFT	(rolls < ROLLS)
+#define ROLLED		rolls++
+#else
+#define ROLLS_LEFT	true
+#define ROLLED		skip
+#endif
 byte outdated[NWALK];		/* mm + 1 that this CPU is leaving, and that has another number by now */
 #ifdef RENAME
 byte lock;			/* cpu_asid_lock, where it is held over more than one step: CPU + 1 */
@@ -745,9 +753,7 @@ inline load(m)
 	/* Renamed by others between our look at the number and our win? From now on it cannot be. */
 	if
 	:: atomic { id != num[m] ->
-#ifndef V_RECHECK_RUNNING
 		step_aside();
-#endif
 		actm[me] = 0 }
 	   allocate(m)
 	:: else
@@ -946,8 +952,8 @@ inline born(m)
 	b = 0
 }
 
-#define UNUSED(m)	(loaded[0] != m + 1 && leaving[0] != m + 1 && next[0] != m + 1 && \
-			 loaded[1] != m + 1 && leaving[1] != m + 1 && next[1] != m + 1)
+#define UNUSED(m)	(loaded[0] != m + 1 && infl[0] != m + 1 && leaving[0] != m + 1 && next[0] != m + 1 && \
+			 loaded[1] != m + 1 && infl[1] != m + 1 && leaving[1] != m + 1 && next[1] != m + 1)
 #else
 #define ALIVE(m)	true
 #endif
@@ -1011,9 +1017,9 @@ again:	if
 #endif
 #ifdef ALLOC
 	/* Other mms, that run nowhere, use the numbers up, and perhaps take the one that mm 0 had. */
-	:: atomic { UNLOCKED && (actm[0] || actm[1]) -> roll_over() } goto again
-	:: atomic { UNLOCKED && (actm[0] || actm[1]) && num[0] ->
-		d_step { roll_over(); map = map | (1 << (num[0] - 1)) } } goto again
+	:: atomic { UNLOCKED && (actm[0] || actm[1]) && ROLLS_LEFT -> roll_over(); ROLLED } goto again
+	:: atomic { UNLOCKED && (actm[0] || actm[1]) && num[0] && ROLLS_LEFT ->
+		d_step { ROLLED; roll_over(); map = map | (1 << (num[0] - 1)) } } goto again
 #endif
 #ifdef IDMAP
 	:: atomic { lazy[me] -> skip } goto idmap

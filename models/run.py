@@ -35,12 +35,18 @@ CONFIGURATIONS: dict[str, str] = {
     "idmap": "IDMAP",
     "two": "NCPU=2 NMM=2",
     "exit": "NCPU=2 ALLOC NNUM=3 EXIT MERGE",
+    "exit1": "NCPU=2 ALLOC NNUM=3 EXIT MERGE LIMIT=1",
     "pin": "NCPU=2 ALLOC NNUM=4 PIN",
-    "asid": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 MERGE",
+    "asid": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 MERGE PART",
+    "asid2": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 MERGE",
+    "asid-stores": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 PART",
     "rename1": "NCPU=2 ALLOC NNUM=3 RENAME MERGE",
     "rename2": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 RENAME MERGE PART",
 }
 """Name: what is defined (README.md)."""
+
+TOO_LARGE = ("rename2",)
+"""Configurations that are too large to be exhausted: variants fail in them, that they hold is not shown."""
 
 QUICK = ("base", "limit1")
 """Configurations that the normal test run checks, with their variants: half a minute."""
@@ -91,7 +97,7 @@ def variant(name: str, configuration: str = "base", expected: str = FAILS, *, th
 def cases() -> list[Case]:
     """Everything, configurations first."""
     return [
-        *(Case(name, name, (), HOLDS) for name in CONFIGURATIONS),
+        *(Case(name, name, (), HOLDS) for name in CONFIGURATIONS if name not in TOO_LARGE),
         variant("PLAIN_SAME"),
         variant("PLAIN_SET"),
         variant("NO_STALE"),
@@ -120,7 +126,7 @@ def cases() -> list[Case]:
         variant("ROLL_CLEARS_KEPT", "asid"),
         variant("ROLL_CLEARS_LATE", "asid"),
         variant("ROLL_CLEARS_LOADED", "asid", HOLDS),
-        variant("ID_BEFORE_DSB", "rename1"),
+        variant("ID_BEFORE_DSB", "asid-stores"),
         variant("ID_BEFORE_WORD", "rename1", HOLDS),
         variant("STOCK_WINDOW", "asid"),
         variant("RENAME_STORES_FIRST", "rename1"),
@@ -128,7 +134,6 @@ def cases() -> list[Case]:
         variant("RENAME_KEEPS", "rename1"),
         variant("RENAME_REUSES", "rename2"),
         variant("RENAME_ROLLS", "rename2"),
-        variant("RECHECK_RUNNING", "rename2", HOLDS),
         variant("FORK_COPIES", "exit", HOLDS),
     ]
 
@@ -165,21 +170,18 @@ def run(case: Case, folder: Path) -> Result:
         return result("too slow")
     for big in folder.glob("pan*"):
         big.unlink()
-    return judge(result, said)
+    return result(*verdict(said))
 
 
-def judge(result: object, said: str) -> Result:
-    """What pan's words mean: it holds only when the search was complete."""
-    assert callable(result)
+def verdict(said: str) -> tuple[str, int, str]:
+    """What pan's words mean, its states, and the assertion. It holds only when the search was complete."""
     count = re.search(r"([\d.e+]+) states, stored", said)
     states = int(float(count.group(1))) if count else 0
-    broken = re.search(r"pan:\d+: (assertion violated .*|invalid end state.*) \(at depth", said)
+    broken = re.search(r"pan:\d+: (assertion violated .*|invalid end state) \(at depth", said)
     if broken:
-        outcome: Result = result(FAILS, states, " ".join(broken.group(1).split()))
-        return outcome
-    complete = "errors: 0" in said and "max search depth too small" not in said and "out of memory" not in said
-    outcome = result(HOLDS if complete and "Search not completed" not in said else "incomplete", states)
-    return outcome
+        return FAILS, states, " ".join(broken.group(1).split())
+    cut = any(words in said for words in ("max search depth too small", "out of memory", "Search not completed"))
+    return HOLDS if "errors: 0" in said and not cut else "incomplete", states, ""
 
 
 def run_all(chosen: list[Case], jobs: int, work: Path) -> list[Result]:
