@@ -65,7 +65,7 @@ void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
 void report(struct reports *r, const struct finding *f);
 void report_error(FILE *out, const char *text);
 
-/* The last line. complete: nothing was left out for want of memory. */
+/* The last line: what was found, and whether anything was seen at all. */
 void report_verdict(struct reports *r, const struct seen *seen);
 void reports_free(struct reports *r);
 
