@@ -17,6 +17,7 @@
 #ifndef __ARM64_MM_LULL_H
 #define __ARM64_MM_LULL_H
 
+#include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/sysfs.h>
 
@@ -47,6 +48,15 @@ struct lull_switch {
 	.policies = (_policies),					\
 	.policy = (_policy),						\
 	.apply = (_apply),						\
+}
+
+/* For apply(): a policy is mostly a few keys. */
+static inline void lull_set_key(struct static_key_false *key, bool on)
+{
+	if (on)
+		static_branch_enable(key);
+	else
+		static_branch_disable(key);
 }
 
 int lull_switch_boot(struct lull_switch *sw, const char *name);

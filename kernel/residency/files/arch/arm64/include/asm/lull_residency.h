@@ -20,6 +20,7 @@
  *
  *	lull_load()		this address space, before TTBR0_EL1 is set
  *	lull_step_aside()	that could not be done without the lock
+ *	lull_was_here()		has no other run in user mode here since?
  *	lull_parked()		must it be loaded, although it was there before?
  *	lull_switched()		it is loaded now
  *	lull_left()		and the CPU has executed a DSB since
@@ -48,17 +49,21 @@ struct task_struct;
  * @leaving: one that it has loaded no longer, but no DSB has been executed since
  * @counted: is it counted in the word of @loaded?
  * @leaving_counted: the same of @leaving
+ * @last: context.id of what was loaded last; it is never given to another
  *
- * Written by the CPU itself, with interrupts or at least preemption off.
+ * Written by the CPU itself, with interrupts or at least preemption off. Others
+ * read @loaded and @leaving.
  */
 struct lull_cpu {
 	struct mm_struct *loaded;
 	struct mm_struct *leaving;
 	bool counted;
 	bool leaving_counted;
+	u64 last;
 };
 
 DECLARE_PER_CPU(struct lull_cpu, lull_cpu);
+DECLARE_STATIC_KEY_FALSE(lull_residency_track);
 DECLARE_STATIC_KEY_FALSE(lull_residency_on);
 
 bool __lull_flush_mm(struct mm_struct *mm);
@@ -66,6 +71,18 @@ bool __lull_flush_page(struct mm_struct *mm, unsigned long addr);
 bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 			unsigned long end, unsigned long stride,
 			bool last_level, int tlb_level);
+bool __lull_is_nowhere(struct mm_struct *mm);
+bool __lull_load(struct mm_struct *mm, u64 id, bool locked);
+void __lull_switched(void);
+void __lull_left(void);
+void __lull_park(struct task_struct *tsk);
+void __lull_unload(void);
+
+void lull_init_mm(struct mm_struct *mm);
+void lull_step_aside(void);
+void lull_pin(struct mm_struct *mm);
+u64 lull_rename(struct mm_struct *mm);
+void lull_new_asid(struct mm_struct *mm, bool same_number);
 
 static __always_inline bool lull_flush_mm(struct mm_struct *mm)
 {
@@ -90,39 +107,72 @@ static __always_inline bool lull_flush_range(struct mm_struct *mm,
 				  tlb_level);
 }
 
-void lull_init_mm(struct mm_struct *mm);
-bool lull_load(struct mm_struct *mm, u64 id, bool locked);
-void lull_step_aside(void);
-void lull_park(struct task_struct *tsk);
-void lull_unload(void);
-void lull_pin(struct mm_struct *mm);
-u64 lull_rename(struct mm_struct *mm);
-void lull_new_asid(struct mm_struct *mm, bool same_number);
-void __lull_left(void);
-
-static inline bool lull_is_loaded(struct mm_struct *mm)
+static __always_inline bool lull_tracks(void)
 {
-	return __this_cpu_read(lull_cpu.loaded) == mm;
+	return static_branch_likely(&lull_residency_track);
 }
 
-static inline bool lull_parked(struct mm_struct *mm)
+static __always_inline bool lull_load(struct mm_struct *mm, u64 id, bool locked)
+{
+	return !lull_tracks() || __lull_load(mm, id, locked);
+}
+
+static __always_inline bool lull_was_here(u64 id)
+{
+	if (!lull_tracks())
+		return false;
+	if (__this_cpu_read(lull_cpu.last) == id)
+		return true;
+	__this_cpu_write(lull_cpu.last, id);
+	return false;
+}
+
+static __always_inline bool lull_is_loaded(struct mm_struct *mm)
+{
+	return !lull_tracks() || __this_cpu_read(lull_cpu.loaded) == mm;
+}
+
+static __always_inline bool lull_parked(struct mm_struct *mm)
 {
 	return !lull_is_loaded(mm);
 }
 
-/* MANY CPUs have it: its entries may be shared between them (FEAT_TTCNP). */
-static inline bool lull_may_share(struct mm_struct *mm)
+/* A moment ago no CPU had it loaded. Another may be about to: a hint. */
+static __always_inline bool lull_is_nowhere(struct mm_struct *mm)
 {
-	return !(lull_is_loaded(mm) && __this_cpu_read(lull_cpu.counted));
+	return static_branch_likely(&lull_residency_on) &&
+	       __lull_is_nowhere(mm);
 }
 
-static inline void lull_left(void)
+/* MANY CPUs have it: its entries may be shared between them (FEAT_TTCNP). */
+static __always_inline bool lull_may_share(void)
 {
-	if (__this_cpu_read(lull_cpu.leaving))
+	return !lull_tracks() || !__this_cpu_read(lull_cpu.counted);
+}
+
+static __always_inline void lull_left(void)
+{
+	if (lull_tracks() && __this_cpu_read(lull_cpu.leaving))
 		__lull_left();
 }
 
-void lull_switched(struct task_struct *tsk);
+static __always_inline void lull_switched(struct task_struct *tsk)
+{
+	if (lull_tracks() && tsk == current)
+		__lull_switched();
+}
+
+static __always_inline void lull_park(struct task_struct *tsk)
+{
+	if (static_branch_likely(&lull_residency_on))
+		__lull_park(tsk);
+}
+
+static __always_inline void lull_unload(void)
+{
+	if (lull_tracks())
+		__lull_unload();
+}
 
 #else /* CONFIG_LULL_RESIDENCY */
 
@@ -150,6 +200,11 @@ static inline bool lull_load(struct mm_struct *mm, u64 id, bool locked)
 	return true;
 }
 
+static inline bool lull_was_here(u64 id)
+{
+	return false;
+}
+
 static inline u64 lull_rename(struct mm_struct *mm)
 {
 	return atomic64_read(&mm->context.id);
@@ -173,7 +228,12 @@ static inline bool lull_parked(struct mm_struct *mm)
 	return false;
 }
 
-static inline bool lull_may_share(struct mm_struct *mm)
+static inline bool lull_is_nowhere(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_may_share(void)
 {
 	return true;
 }

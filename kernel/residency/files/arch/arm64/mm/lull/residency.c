@@ -43,24 +43,6 @@
  * store buffer), and a load between them would find neither STALE nor the new
  * table. Whoever broadcasts leaves nothing out, and a plain read is enough.
  *
- * Leaving
- * =======
- *
- * To take another TTBR0_EL1 does not end walks that are under way: it takes an
- * ISB, and a DSB for those walks to complete, before "not loaded" may be said.
- * __switch_to() has that DSB; so the count goes down there, with release. Where
- * the task stays (exec, exit_mm(), kthread_use_mm() and back, a CPU that goes
- * offline) the DSB is executed here.
- *
- * "Not loaded" takes more than a reserved TTBR0_EL1: with TCR_EL1.A1 set the
- * ASID is TTBR1_EL1's, and under it the CPU would go on using what it holds,
- * table descriptors too, to walk through pages that may be anybody's by then.
- * Hence ASID 0 with the reserved tables.
- *
- * CPUs that are idle, or run a kernel thread, would keep the address space
- * loaded for as long (lazy TLB): they park it, and load it again on the way
- * back, when the scheduler believes that it is still there.
- *
  * ASIDs
  * =====
  *
@@ -80,23 +62,40 @@
  * broadcast: a flush that comes between broadcasts as well. Until then others
  * that load it find STALE, and do the same for themselves.
  *
+ * It is left again when a flush looks, now and then, and finds it loaded on no
+ * CPU but its own. Each CPU says what it has loaded, before it reads the word:
+ *
+ *	look				load
+ *	----				----
+ *	set LOOKING			loaded = mm
+ *	(atomic read-modify-write)	full barrier
+ *	read what CPUs have loaded	read the word: MANY? LOOKING?
+ *
+ * One of them sees the other: the look finds the CPU, or the CPU finds LOOKING,
+ * takes it away, and with it what the look is about to write; or it finds the
+ * address space counted, and has itself counted. A CPU that is leaving says so
+ * until its walks are over and it is not counted any more. One look at a time:
+ * else one could find the LOOKING that another has set.
+ *
+ * The flush itself is a broadcast for the whole ASID then, as if it were fresh.
+ *
  * The entries of counted address spaces are not shared between CPUs
  * (FEAT_TTCNP): a local TLBI would be too little, or too much.
+ *
+ * The other files: residency.h has the word, residency_load.c how a CPU loads and
+ * leaves, residency_policy.c how all of this is switched on and off.
  */
-#define pr_fmt(fmt) "lull: " fmt
-
-#include <kunit/visibility.h>
 #include <linux/atomic.h>
-#include <linux/init.h>
+#include <linux/cpumask.h>
 #include <linux/jump_label.h>
-#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
-#include <linux/moduleparam.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
-#include <linux/sched.h>
+#include <linux/refcount.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
 #include <linux/vmstat.h>
 
 #include <asm/barrier.h>
@@ -105,63 +104,71 @@
 #include <asm/mmu_context.h>
 #include <asm/tlbflush.h>
 
-#include "lull.h"
 #include "residency.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace_residency.h"
 
-#undef MODULE_PARAM_PREFIX
-#define MODULE_PARAM_PREFIX "lull."
+/* --- Counting again --- */
 
-enum { OFF, COUNTED, RENAME, STICKY };
+/* Broadcasts of a CPU for address spaces that are MANY, before it looks once. */
+#define LOOK_EVERY	64
 
-static const char * const residency_policies[] = {
-	[OFF]		= "off",
-	[COUNTED]	= "counted",
-	[RENAME]	= "rename",
-	[STICKY]	= "sticky",
-	NULL
-};
+static DEFINE_PER_CPU(unsigned int, broadcasts);
+static DEFINE_RAW_SPINLOCK(look_lock);
 
-DEFINE_PER_CPU(struct lull_cpu, lull_cpu);
-
-/* Flushes ask. Off, they broadcast, and words are kept all the same. */
-DEFINE_STATIC_KEY_FALSE(lull_residency_on);
-static DEFINE_STATIC_KEY_FALSE(residency_sticky);
-static DEFINE_STATIC_KEY_FALSE(residency_rename);
-
-static unsigned int residency_limit = 4;
-
-static int set_limit(const char *value, const struct kernel_param *kp)
+/* Has another CPU loaded it, or not yet left it for good? */
+static bool is_elsewhere(struct mm_struct *mm, unsigned int here)
 {
-	return param_set_uint_minmax(value, kp, 1, RES_MAX_LIMIT);
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct lull_cpu *other = per_cpu_ptr(&lull_cpu, cpu);
+
+		/* In this order: it moves from the one to the other. */
+		if (cpu != here && (smp_load_acquire(&other->loaded) == mm ||
+				    smp_load_acquire(&other->leaving) == mm))
+			return true;
+	}
+	return false;
 }
 
-static const struct kernel_param_ops limit_ops = {
-	.set = set_limit,
-	.get = param_get_uint,
-};
-
-module_param_cb(residency_limit, &limit_ops, &residency_limit, 0644);
-MODULE_PARM_DESC(residency_limit, "the most CPUs an address space is counted on");
-
-static atomic64_t *word_of(struct mm_struct *mm)
-{
-	return &mm->context.residency;
-}
-
-/**
- * lull_init_mm() - a new address space, loaded nowhere, and without an ASID
- * @mm: the address space
+/*
+ * See whether it must be MANY still. @w is its word, in which nothing is stale.
  *
- * With the policy off it is MANY for its life: nothing is written for it.
+ * The word must not change from before the look until after it: not by a CPU that
+ * loads it, by one of those counted once that leaves, nor by somebody who pins it.
  */
-void lull_init_mm(struct mm_struct *mm)
+static bool recount(struct mm_struct *mm, s64 w, unsigned int cpu, bool here)
 {
-	bool on = static_branch_likely(&lull_residency_on);
+	s64 looking = w | RES_LOOKING, next;
+	atomic64_t *word = res_word(mm);
+	bool counted = false;
 
-	atomic64_set(word_of(mm), on ? 0 : RES_MANY);
+	if (!raw_spin_trylock(&look_lock))
+		return false;
+	if (atomic64_try_cmpxchg(word, &w, looking)) {
+		if (!refcount_read(&mm->context.pinned) &&
+		    !is_elsewhere(mm, cpu)) {
+			next = res_recount(w, cpu, here);
+			counted = atomic64_try_cmpxchg(word, &looking, next);
+		}
+		if (!counted)
+			atomic64_fetch_andnot(RES_LOOKING, word);
+	}
+	raw_spin_unlock(&look_lock);
+	if (!counted)
+		return false;
+
+	__count_vm_event(RESIDENCY_RECOUNT);
+	if (here) {
+		this_cpu_write(lull_cpu.counted, true);
+		/* Without CnP from now on. */
+		if (system_supports_cnp() && !system_uses_ttbr0_pan())
+			cpu_switch_mm(mm->pgd, mm);
+	}
+	res_forget_everywhere(mm);
+	return true;
 }
 
 /* --- Flushing --- */
@@ -174,13 +181,13 @@ static enum res_reach decide(struct mm_struct *mm)
 {
 	unsigned int cpu = smp_processor_id();
 	bool here = lull_is_loaded(mm);
-	atomic64_t *word = word_of(mm);
+	atomic64_t *word = res_word(mm);
 	enum res_reach reach;
 	s64 w, next;
 
 	/* The tables' stores first, see above: also for walkers. */
 	dsb(ishst);
-	w = atomic64_read(word);
+	w = res_read(mm);
 	do {
 		next = res_flush(w, cpu, here, &reach);
 		if (reach == RES_EVERYWHERE)
@@ -190,25 +197,43 @@ static enum res_reach decide(struct mm_struct *mm)
 	trace_lull_flush(mm, w, reach);
 	switch (reach) {
 	case RES_NOWHERE:
-		count_vm_event(TLBI_ELIDED);
+		__count_vm_event(TLBI_ELIDED);
 		break;
 	case RES_HERE:
-		count_vm_event(TLBI_LOCAL);
+		__count_vm_event(TLBI_LOCAL);
 		break;
 	case RES_EVERYWHERE:
-		count_vm_event(TLBI_BROADCAST);
+		__count_vm_event(TLBI_BROADCAST);
+		/* Counted again it has been told to everybody. */
+		if (res_worth_looking(w) &&
+		    !static_branch_unlikely(&lull_residency_sticky) &&
+		    !(__this_cpu_inc_return(broadcasts) % LOOK_EVERY) &&
+		    recount(mm, w, cpu, here))
+			reach = RES_NOWHERE;
 		break;
 	}
 	return reach;
 }
 
-static void forget_asid_here(struct mm_struct *mm)
+/* What is held under its ASID on this CPU. */
+void res_forget_here(struct mm_struct *mm)
 {
 	unsigned long asid = __TLBI_VADDR(0, ASID(mm));
 
 	__tlbi(aside1, asid);
 	__tlbi_user(aside1, asid);
 	dsb(nsh);
+}
+
+/* ... and on any. */
+void res_forget_everywhere(struct mm_struct *mm)
+{
+	unsigned long asid = __TLBI_VADDR(0, ASID(mm));
+
+	dsb(ishst);
+	__tlbi(aside1is, asid);
+	__tlbi_user(aside1is, asid);
+	__tlbi_sync_s1ish();
 }
 
 /**
@@ -224,7 +249,7 @@ bool __lull_flush_mm(struct mm_struct *mm)
 	preempt_disable();
 	reach = decide(mm);
 	if (reach == RES_HERE)
-		forget_asid_here(mm);
+		res_forget_here(mm);
 	preempt_enable();
 
 	if (reach == RES_EVERYWHERE)
@@ -291,7 +316,7 @@ bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 		if ((!system_supports_tlb_range() &&
 		     (end - start) >= (MAX_DVM_OPS * stride)) ||
 		    pages > MAX_TLBI_RANGE_PAGES)
-			forget_asid_here(mm);
+			res_forget_here(mm);
 		else if (last_level)
 			__flush_tlb_range_op(vale1, start, pages, stride, asid,
 					     tlb_level, true, lpa2_is_enabled());
@@ -308,176 +333,15 @@ bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 	return true;
 }
 
-/* --- Loading and leaving --- */
-
-static void forget_asid_everywhere(struct mm_struct *mm)
-{
-	unsigned long asid = __TLBI_VADDR(0, ASID(mm));
-
-	dsb(ishst);
-	__tlbi(aside1is, asid);
-	__tlbi_user(aside1is, asid);
-	__tlbi_sync_s1ish();
-}
-
 /**
- * __lull_left() - the address space that was loaded before is not any more
- *
- * Context: TTBR0_EL1 and the ASID are others', and this CPU has executed an ISB
- * and then a DSB: no walk is under way.
- */
-void __lull_left(void)
-{
-	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
-
-	if (cpu->leaving_counted)
-		atomic64_fetch_dec_release(word_of(cpu->leaving));
-	cpu->leaving = NULL;
-}
-
-/* What was loaded is on its way out. */
-static void leave(struct lull_cpu *cpu)
-{
-	/* Two switches with no __switch_to() between: the first is over. */
-	if (cpu->leaving) {
-		isb();
-		dsb(ish);
-		__lull_left();
-	}
-	cpu->leaving = cpu->loaded;
-	cpu->leaving_counted = cpu->counted;
-	cpu->loaded = NULL;
-}
-
-/**
- * lull_load() - this CPU is about to load an address space
+ * __lull_is_nowhere() - is it loaded on no CPU?
  * @mm: the address space
- * @id: its context.id, which this CPU has announced in active_asids
- * @locked: cpu_asid_lock is held
  *
- * Until it is counted it may be renamed by another CPU that loads it. So with the
- * policy "rename" what is stale is counted under the lock, as it is renamed; and
- * whoever comes without the lock looks at the id again. Counted, it keeps it.
- *
- * Context: preemption is off; TTBR0_EL1 is set next.
- * Return: true when it is counted and @id holds. Else the caller steps aside,
- * takes the lock, and announces the right id before it tries again.
+ * Nothing may be left out for this that has to be done: see above.
  */
-bool lull_load(struct mm_struct *mm, u64 id, bool locked)
+bool __lull_is_nowhere(struct mm_struct *mm)
 {
-	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
-	unsigned int limit = READ_ONCE(residency_limit);
-	bool sticky = static_branch_unlikely(&residency_sticky);
-	atomic64_t *word = word_of(mm);
-	enum res_load todo = RES_LOAD_CLEAN;
-	s64 w, next;
-
-	if (cpu->loaded == mm)
-		goto out;
-	w = atomic64_read(word);
-	do {
-		if (w & RES_MANY) {
-			next = w;
-			todo = w & RES_STALE ? RES_LOAD_BROADCAST : RES_LOAD_CLEAN;
-			break;
-		}
-		next = res_load(w, smp_processor_id(), limit, sticky, &todo);
-		if (todo == RES_LOAD_LOCAL && !locked &&
-		    static_branch_unlikely(&residency_rename))
-			return false;
-	} while (!atomic64_try_cmpxchg(word, &w, next));
-
-	leave(cpu);
-	trace_lull_load(mm, w, todo);
-	switch (todo) {
-	case RES_LOAD_CLEAN:
-		break;
-	case RES_LOAD_LOCAL:
-		count_vm_event(TLBI_STALE);
-		forget_asid_here(mm);
-		break;
-	case RES_LOAD_BROADCAST:
-		count_vm_event(TLBI_STALE);
-		forget_asid_everywhere(mm);
-		/* Whoever set MANY takes back what it has made good. */
-		if (!(w & RES_MANY))
-			atomic64_fetch_andnot(RES_OLD, word);
-		break;
-	}
-	cpu->loaded = mm;
-	cpu->counted = !(next & RES_MANY);
-out:
-	return atomic64_read(&mm->context.id) == id;
-}
-
-/**
- * lull_switched() - TTBR0_EL1 is set
- * @tsk: the task that will run with it
- *
- * The scheduler goes on to __switch_to(), which has the DSB. A task that changes
- * its own address space does not.
- */
-void lull_switched(struct task_struct *tsk)
-{
-	if (tsk != current || !__this_cpu_read(lull_cpu.leaving))
-		return;
-	dsb(ish);
-	__lull_left();
-}
-
-static void set_nothing(void)
-{
-	/* With SW PAN both are there since the kernel was entered. */
-	if (!system_uses_ttbr0_pan())
-		cpu_do_switch_mm(__pa_symbol(reserved_pg_dir), &init_mm);
-}
-
-/**
- * lull_step_aside() - lull_load() could not
- *
- * This CPU has announced the ASID of the next address space, and runs under that
- * of the one before: a roll-over would give that to others, and what the CPU
- * fetches after its flush would stay.
- */
-void lull_step_aside(void)
-{
-	set_nothing();
-	dsb(nsh);
-}
-
-/**
- * lull_park() - this CPU needs no user mappings for a while
- * @tsk: the kernel thread that is about to run, or current, which has no
- *	address space any more
- *
- * Of what is MANY nothing is gained: it stays, as ever (lazy TLB).
- *
- * Context: interrupts are off.
- */
-void lull_park(struct task_struct *tsk)
-{
-	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
-
-	if (!cpu->loaded || !cpu->counted ||
-	    static_branch_unlikely(&residency_sticky))
-		return;
-	count_vm_event(TLB_PARK);
-	leave(cpu);
-	set_nothing();
-	lull_switched(tsk);
-}
-
-/**
- * lull_unload() - this CPU goes offline
- *
- * Context: preemption is off.
- */
-void lull_unload(void)
-{
-	leave(this_cpu_ptr(&lull_cpu));
-	set_nothing();
-	dsb(ish);
-	__lull_left();
+	return !(res_read(mm) & (RES_MANY | RES_COUNT));
 }
 
 /* --- ASIDs --- */
@@ -498,18 +362,18 @@ void lull_unload(void)
 u64 lull_rename(struct mm_struct *mm)
 {
 	u64 id = atomic64_read(&mm->context.id);
-	atomic64_t *word = word_of(mm);
+	atomic64_t *word = res_word(mm);
 	s64 w;
 
-	if (!id || !static_branch_unlikely(&residency_rename))
+	if (!id || !static_branch_unlikely(&lull_residency_rename))
 		return id;
-	w = atomic64_read(word);
+	w = res_read(mm);
 	do {
 		if (!res_worth_renaming(w, smp_processor_id()))
 			return id;
 	} while (!atomic64_try_cmpxchg(word, &w, w | RES_STALE));
 
-	count_vm_event(ASID_RENAME);
+	__count_vm_event(ASID_RENAME);
 	atomic64_set(&mm->context.id, 0);
 	return 0;
 }
@@ -527,12 +391,13 @@ u64 lull_rename(struct mm_struct *mm)
  */
 void lull_new_asid(struct mm_struct *mm, bool same_number)
 {
-	atomic64_t *word = word_of(mm);
-	s64 w = atomic64_read(word);
+	atomic64_t *word = res_word(mm);
+	s64 w = res_read(mm);
 
 	if (same_number)
 		return;
-	while (!atomic64_try_cmpxchg(word, &w, res_fresh(w)))
+	while (!(w & RES_MANY) &&
+	       !atomic64_try_cmpxchg(word, &w, res_fresh(w)))
 		;
 }
 
@@ -541,50 +406,19 @@ void lull_new_asid(struct mm_struct *mm, bool same_number)
  * @mm: the address space
  *
  * Its TLB takes part in broadcasts, so let there be some.
+ *
+ * Context: context.pinned is set: no look that begins now makes it counted.
  */
 void lull_pin(struct mm_struct *mm)
 {
-	atomic64_t *word = word_of(mm);
-	s64 w = atomic64_fetch_or(RES_MANY, word);
+	atomic64_t *word = res_word(mm);
+	s64 w = atomic64_read(word);
 
+	while (!atomic64_try_cmpxchg(word, &w,
+				     (w | RES_MANY) & ~RES_LOOKING))
+		;
 	if (!(w & RES_OLD))
 		return;
-	forget_asid_everywhere(mm);
+	res_forget_everywhere(mm);
 	atomic64_fetch_andnot(RES_OLD, word);
 }
-
-/* --- The switch --- */
-
-static void set_key(struct static_key_false *key, bool on)
-{
-	if (on)
-		static_branch_enable(key);
-	else
-		static_branch_disable(key);
-}
-
-/*
- * Words are kept whatever the policy, so that it may change at any time: what
- * was left out under the old one stays noted, and whoever loads it looks.
- */
-static void residency_apply(int policy)
-{
-	set_key(&residency_sticky, policy == STICKY);
-	set_key(&residency_rename, policy == RENAME);
-	set_key(&lull_residency_on, policy != OFF);
-}
-
-VISIBLE_IF_KUNIT struct lull_switch lull_residency_switch =
-	LULL_SWITCH(residency, residency_policies, OFF, residency_apply);
-
-static int __init residency_boot(char *name)
-{
-	return lull_switch_boot(&lull_residency_switch, name);
-}
-early_param("lull_residency", residency_boot);
-
-static int __init residency_init(void)
-{
-	return lull_switch_register(&lull_residency_switch);
-}
-subsys_initcall(residency_init);

@@ -3,24 +3,29 @@
  * The residency word and its transitions: pure, so that KUnit can try them all.
  * What they mean stands in residency.c.
  *
- *	63          32 31        16 15     12 11  10  9   8 7        0
- *	+-------------+------------+---------+---+---+---+---+--------+
- *	|      0      | home: CPU+1|    0    | W | R | S | M |  count |
- *	+-------------+------------+---------+---+---+---+---+--------+
+ *	63          32 31        16 15 13 12  11  10  9   8 7        0
+ *	+-------------+------------+-----+---+---+---+---+---+--------+
+ *	|    epoch    | home: CPU+1|  0  | L | W | R | S | M |  count |
+ *	+-------------+------------+-----+---+---+---+---+---+--------+
  *
  * count	CPUs that have it loaded and are counted
- * M MANY	more than the limit: nobody counts any more, every flush is a
- *		broadcast. It is not left again
+ * M MANY	more than the limit: nobody is counted any more, every flush is
+ *		a broadcast
  * S STALE	any CPU may hold entries that are no longer true
  * R RSTALE	any CPU but home may
  * W WANDERED	it has been loaded elsewhere than home since the ASID was fresh
+ * L LOOKING	it is MANY, and somebody looks whether it still has to be
  * home		the CPU that loaded it last, or flushed it locally
+ * epoch	when it was made: residency_policy.c
  */
 #ifndef __ARM64_MM_LULL_RESIDENCY_H
 #define __ARM64_MM_LULL_RESIDENCY_H
 
+#include <linux/atomic.h>
 #include <linux/bitfield.h>
 #include <linux/bits.h>
+#include <linux/jump_label.h>
+#include <linux/mm_types.h>
 #include <linux/types.h>
 
 #define RES_COUNT	GENMASK_ULL(7, 0)
@@ -28,14 +33,10 @@
 #define RES_STALE	BIT_ULL(9)
 #define RES_RSTALE	BIT_ULL(10)
 #define RES_WANDERED	BIT_ULL(11)
+#define RES_LOOKING	BIT_ULL(12)
 #define RES_HOME	GENMASK_ULL(31, 16)
+#define RES_EPOCH	GENMASK_ULL(63, 32)
 #define RES_OLD		(RES_STALE | RES_RSTALE)	/* somebody may hold old entries */
-
-struct lull_switch;
-
-#if IS_ENABLED(CONFIG_KUNIT)
-extern struct lull_switch lull_residency_switch;
-#endif
 
 #define RES_MAX_LIMIT	255
 
@@ -73,13 +74,13 @@ static inline u64 res_set_home(u64 w, unsigned int cpu)
 
 /**
  * res_load() - a CPU is about to load the address space
- * @w: the word; not MANY
+ * @w: the word
  * @cpu: the CPU; it has not loaded it
  * @limit: the most CPUs that are counted, 1 to RES_MAX_LIMIT
  * @sticky: MANY as soon as a second CPU loads it
  * @todo: what it must do before, once the new word is in place
  *
- * Return: the new word.
+ * Return: the new word; the same only for one that is MANY.
  */
 static inline u64 res_load(u64 w, unsigned int cpu, unsigned int limit,
 			   bool sticky, enum res_load *todo)
@@ -87,6 +88,10 @@ static inline u64 res_load(u64 w, unsigned int cpu, unsigned int limit,
 	bool elsewhere = (w & RES_HOME) && !res_is_home(w, cpu);
 	bool old = (w & RES_STALE) || ((w & RES_RSTALE) && elsewhere);
 
+	if (w & RES_MANY) {
+		*todo = w & RES_STALE ? RES_LOAD_BROADCAST : RES_LOAD_CLEAN;
+		return w & ~RES_LOOKING;
+	}
 	if (res_count(w) >= limit || (sticky && elsewhere)) {
 		*todo = w & RES_OLD ? RES_LOAD_BROADCAST : RES_LOAD_CLEAN;
 		return w | RES_MANY | (w & RES_OLD ? RES_STALE : 0);
@@ -98,6 +103,23 @@ static inline u64 res_load(u64 w, unsigned int cpu, unsigned int limit,
 	if (elsewhere)
 		w |= RES_WANDERED;
 	return res_set_home(w + 1, cpu);
+}
+
+/**
+ * res_load_counts() - is to count all there is to do for a load?
+ * @w: the word
+ * @cpu: the CPU
+ * @limit: the most CPUs that are counted
+ *
+ * The usual case: it comes back to the CPU that it ran on before. What res_load()
+ * says then is this, with fewer instructions.
+ *
+ * Return: whether the new word is @w + 1, and nothing must be done before.
+ */
+static inline bool res_load_counts(u64 w, unsigned int cpu, unsigned int limit)
+{
+	return !(w & (RES_MANY | RES_OLD)) && res_is_home(w, cpu) &&
+	       res_count(w) < limit;
 }
 
 /**
@@ -153,5 +175,60 @@ static inline u64 res_fresh(u64 w)
 		return w;
 	return w & ~(RES_OLD | RES_WANDERED | RES_HOME);
 }
+
+/**
+ * res_worth_looking() - might a look find that it need not be MANY any more?
+ * @w: the word
+ *
+ * Not while something is stale that somebody is about to make good; and not if
+ * not all CPUs that have it loaded have said so (another epoch).
+ */
+static inline bool res_worth_looking(u64 w)
+{
+	return (w & (RES_MANY | RES_OLD)) == RES_MANY && w & RES_EPOCH;
+}
+
+/**
+ * res_recount() - a look has found it loaded on no CPU but, maybe, this one
+ * @w: the word; MANY, and nothing is stale
+ * @cpu: this CPU
+ * @here: has this CPU loaded it?
+ *
+ * Return: the new word. Whoever puts it in place makes all CPUs forget the ASID.
+ */
+static inline u64 res_recount(u64 w, unsigned int cpu, bool here)
+{
+	return res_set_home((w & RES_EPOCH) + here, cpu);
+}
+
+/* --- What residency's files share --- */
+
+struct lull_switch;
+
+#if IS_ENABLED(CONFIG_KUNIT)
+extern struct lull_switch lull_residency_switch;
+#endif
+
+DECLARE_STATIC_KEY_FALSE(lull_residency_sticky);
+DECLARE_STATIC_KEY_FALSE(lull_residency_rename);
+
+extern unsigned int lull_residency_limit;
+extern u32 lull_residency_epoch;
+
+static inline atomic64_t *res_word(struct mm_struct *mm)
+{
+	return &mm->context.residency;
+}
+
+/* The word of another epoch was not kept all the time: it says nothing. */
+static inline u64 res_read(struct mm_struct *mm)
+{
+	u64 w = atomic64_read(res_word(mm));
+
+	return FIELD_GET(RES_EPOCH, w) == lull_residency_epoch ? w : RES_MANY;
+}
+
+void res_forget_here(struct mm_struct *mm);
+void res_forget_everywhere(struct mm_struct *mm);
 
 #endif /* __ARM64_MM_LULL_RESIDENCY_H */

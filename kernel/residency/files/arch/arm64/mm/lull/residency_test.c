@@ -37,7 +37,7 @@ struct search {
 	unsigned int n;
 	unsigned int limit;
 	bool sticky;
-	unsigned int states;
+	unsigned int states, usual, recounted;
 	u64 met;			/* bits of words that occurred */
 };
 
@@ -71,11 +71,15 @@ static void story_load(struct search *search, struct story s, unsigned int cpu)
 {
 	enum res_load todo = RES_LOAD_CLEAN;
 	unsigned int bit = 1u << cpu;
+	u64 w;
 
-	if (s.w & RES_MANY)
-		todo = s.w & RES_STALE ? RES_LOAD_BROADCAST : RES_LOAD_CLEAN;
-	else
-		s.w = res_load(s.w, cpu, search->limit, search->sticky, &todo);
+	w = res_load(s.w, cpu, search->limit, search->sticky, &todo);
+	if (res_load_counts(s.w, cpu, search->limit)) {
+		KUNIT_EXPECT_EQ(search->test, w, s.w + 1);
+		KUNIT_EXPECT_EQ(search->test, todo, RES_LOAD_CLEAN);
+		search->usual++;
+	}
+	s.w = w;
 	if (todo == RES_LOAD_LOCAL) {
 		s.old &= ~bit;
 		s.known &= ~bit;
@@ -128,6 +132,22 @@ static void story_flush(struct search *search, struct story s, unsigned int cpu)
 	story_goes_on(search, s);
 }
 
+/* A look that finds it on no other CPU, and the broadcast that follows. */
+static void story_look(struct search *search, struct story s, unsigned int cpu)
+{
+	unsigned int bit = 1u << cpu, here = s.loaded & bit;
+
+	if (!res_worth_looking(s.w) || s.loaded & ~bit)
+		return;
+	s.w = res_recount(s.w, cpu, here);
+	s.counted = here;
+	s.known = here;
+	s.old = 0;
+	KUNIT_EXPECT_FALSE(search->test, s.w & RES_MANY);
+	search->recounted++;
+	story_goes_on(search, s);
+}
+
 static void story_fresh(struct search *search, struct story s)
 {
 	u64 w = res_fresh(s.w);
@@ -146,7 +166,7 @@ static void story_fresh(struct search *search, struct story s)
 static void try_all(struct kunit *test, unsigned int limit, bool sticky, u64 met)
 {
 	struct search search = { .test = test, .limit = limit, .sticky = sticky };
-	struct story start = { 0 };
+	struct story start = { .w = FIELD_PREP(RES_EPOCH, 1) };
 
 	search.seen = kunit_kzalloc(test, BIT(STORY_BITS) / 8, GFP_KERNEL);
 	search.todo = kunit_kmalloc_array(test, MOST_STORIES,
@@ -163,11 +183,15 @@ static void try_all(struct kunit *test, unsigned int limit, bool sticky, u64 met
 			else
 				story_load(&search, s, cpu);
 			story_flush(&search, s, cpu);
+			if (!sticky)
+				story_look(&search, s, cpu);
 		}
 		story_fresh(&search, s);
 	}
 	kunit_info(test, "limit %u: %u states", limit, search.states);
 	KUNIT_EXPECT_EQ(test, search.met & met, met);
+	KUNIT_EXPECT_GT(test, search.usual, 0);
+	KUNIT_EXPECT_EQ(test, !!search.recounted, !sticky && met & RES_MANY);
 }
 
 static void counted_up_to_one(struct kunit *test)
@@ -219,6 +243,24 @@ static void limit_fits_the_count(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, res_count(w), RES_MAX_LIMIT);
 }
 
+/* Whoever loads it takes a look's mark away, and changes nothing else of MANY. */
+static void load_disturbs_a_look(struct kunit *test)
+{
+	u64 w = RES_MANY | FIELD_PREP(RES_EPOCH, 7) | 3;
+	enum res_load todo;
+
+	KUNIT_EXPECT_TRUE(test, res_worth_looking(w));
+	KUNIT_EXPECT_EQ(test, res_load(w, 0, 4, false, &todo), w);
+	KUNIT_EXPECT_EQ(test, res_load(w | RES_LOOKING, 0, 4, false, &todo), w);
+	KUNIT_EXPECT_EQ(test, todo, RES_LOAD_CLEAN);
+	KUNIT_EXPECT_FALSE(test, res_worth_looking(w | RES_STALE));
+	KUNIT_EXPECT_FALSE(test, res_worth_looking(w & ~RES_MANY));
+	KUNIT_EXPECT_FALSE(test, res_worth_looking(RES_MANY));
+	KUNIT_EXPECT_EQ(test, res_recount(w, 2, false),
+			FIELD_PREP(RES_EPOCH, 7) | res_set_home(0, 2));
+	KUNIT_EXPECT_EQ(test, res_count(res_recount(w, 2, true)), 1);
+}
+
 static u64 event(enum vm_event_item item)
 {
 	static unsigned long events[NR_VM_EVENT_ITEMS];
@@ -243,14 +285,45 @@ static void off_is_stock(struct kunit *test)
 	mmput(mm);
 }
 
-static int switch_on(struct kunit_suite *suite)
+/* What was counted, too, once nobody has kept count for a while. */
+static void off_ends_an_epoch(struct kunit *test)
 {
-	return lull_switch_set(&lull_residency_switch, "counted");
+	struct mm_struct *old = mm_alloc(), *new;
+
+	KUNIT_ASSERT_NOT_NULL(test, old);
+	KUNIT_EXPECT_TRUE(test, lull_flush_page(old, PAGE_SIZE));
+	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(old));
+	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "off"), 0);
+	KUNIT_EXPECT_FALSE(test, lull_flush_page(old, PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(old));
+	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "counted"), 0);
+	KUNIT_EXPECT_FALSE(test, lull_flush_page(old, PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(old));
+	new = mm_alloc();
+	KUNIT_EXPECT_TRUE(test, new && lull_flush_page(new, PAGE_SIZE));
+	mmput(old);
+	if (new)
+		mmput(new);
 }
 
-static void switch_off(struct kunit_suite *suite)
+static const char *chosen_before;
+
+static int switch_on(struct kunit_suite *suite)
 {
-	lull_switch_set(&lull_residency_switch, "off");
+	struct lull_switch *sw = &lull_residency_switch;
+
+	chosen_before = sw->policies[sw->policy];
+	return lull_switch_set(sw, "counted");
+}
+
+static void switch_back(struct kunit_suite *suite)
+{
+	lull_switch_set(&lull_residency_switch, chosen_before);
+}
+
+static u64 word_of(struct mm_struct *mm)
+{
+	return atomic64_read(&mm->context.residency) & ~RES_EPOCH;
 }
 
 /* A real address space that no CPU has loaded: each kind of flush is elided. */
@@ -260,10 +333,10 @@ static void flush_of_a_sleeper(struct kunit *test)
 	u64 before;
 
 	KUNIT_ASSERT_NOT_NULL(test, mm);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), 0);
+	KUNIT_EXPECT_EQ(test, word_of(mm), 0);
 	before = event(TLBI_ELIDED);
 	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_STALE);
+	KUNIT_EXPECT_EQ(test, word_of(mm), RES_STALE);
 	KUNIT_EXPECT_TRUE(test, lull_flush_mm(mm));
 	KUNIT_EXPECT_TRUE(test, lull_flush_range(mm, 0, SZ_2M, PAGE_SIZE, false,
 						 TLBI_TTL_UNKNOWN));
@@ -280,14 +353,14 @@ static int use_and_flush(void *arg)
 
 	preempt_disable();
 	kthread_use_mm(mm);
-	w = atomic64_read(&mm->context.residency);
+	w = word_of(mm);
 	KUNIT_EXPECT_EQ(test, res_count(w), 1);
 	KUNIT_EXPECT_TRUE(test, res_is_home(w, smp_processor_id()));
 	KUNIT_EXPECT_TRUE(test, lull_is_loaded(mm));
 	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), w);
+	KUNIT_EXPECT_EQ(test, word_of(mm), w);
 	kthread_unuse_mm(mm);
-	KUNIT_EXPECT_EQ(test, res_count(atomic64_read(&mm->context.residency)), 0);
+	KUNIT_EXPECT_EQ(test, res_count(word_of(mm)), 0);
 	KUNIT_EXPECT_FALSE(test, lull_is_loaded(mm));
 	preempt_enable();
 	return 0;
@@ -303,6 +376,32 @@ static void flush_of_one_that_runs_here(struct kunit *test)
 	mmput(mm);
 }
 
+/* MANY, and loaded nowhere: a look makes it counted, and the flush is done. */
+static void many_is_left(struct kunit *test)
+{
+	struct mm_struct *mm = mm_alloc();
+	u64 before = event(RESIDENCY_RECOUNT);
+	bool pinned = false;
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	atomic64_or(RES_MANY, &mm->context.residency);
+	refcount_set(&mm->context.pinned, 1);
+	/* More often than any CPU looks, on as many as the test may run on. */
+	for (i = 0; i < 10000; i++)
+		pinned |= lull_flush_page(mm, PAGE_SIZE);
+	KUNIT_EXPECT_FALSE(test, pinned);
+	KUNIT_EXPECT_EQ(test, word_of(mm), RES_MANY);
+	refcount_set(&mm->context.pinned, 0);
+	for (i = 0; i < 10000 && !lull_flush_page(mm, PAGE_SIZE); i++)
+		;
+	KUNIT_EXPECT_LT(test, i, 10000);
+	KUNIT_EXPECT_GT(test, event(RESIDENCY_RECOUNT), before);
+	KUNIT_EXPECT_EQ(test, word_of(mm) & ~RES_HOME, 0);
+	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
+	mmput(mm);
+}
+
 static struct kunit_case residency_cases[] = {
 	KUNIT_CASE(counted_up_to_one),
 	KUNIT_CASE(counted_up_to_two),
@@ -310,16 +409,19 @@ static struct kunit_case residency_cases[] = {
 	KUNIT_CASE(sticky),
 	KUNIT_CASE(home_holds_every_cpu),
 	KUNIT_CASE(limit_fits_the_count),
+	KUNIT_CASE(load_disturbs_a_look),
 	KUNIT_CASE(off_is_stock),
+	KUNIT_CASE(off_ends_an_epoch),
 	KUNIT_CASE(flush_of_a_sleeper),
 	KUNIT_CASE(flush_of_one_that_runs_here),
+	KUNIT_CASE(many_is_left),
 	{}
 };
 
 static struct kunit_suite residency_suite = {
 	.name = "lull_residency",
 	.suite_init = switch_on,
-	.suite_exit = switch_off,
+	.suite_exit = switch_back,
 	.test_cases = residency_cases,
 };
 

@@ -63,6 +63,7 @@
 #include <linux/pgtable.h>
 #include <linux/vmstat.h>
 
+#include <asm/lull_residency.h>
 #include <asm/lull_young.h>
 #include <asm/tlbflush.h>
 
@@ -72,13 +73,13 @@
 #include "trace_young.h"
 
 /*
- * Two independent keys, and the default is the straight line. They are patched
- * one after the other, and other CPUs see that when they like. No more care is
- * needed: each combination selects a policy, each policy is correct by itself,
- * and no state outlives a decision.
+ * Independent keys. They are patched one after the other, and other CPUs see that
+ * when they like. No more care is needed: each combination selects a policy, each
+ * policy is correct by itself, and no state outlives a decision.
  */
 static DEFINE_STATIC_KEY_FALSE(young_is_sync);
 static DEFINE_STATIC_KEY_FALSE(young_is_none);
+static DEFINE_STATIC_KEY_FALSE(young_is_auto);
 
 static const char * const young_policies[] = {
 	[LULL_YOUNG_SYNC]	= "sync",
@@ -94,37 +95,35 @@ static const char * const young_policies[] = {
  * @stock is what stock does at this place, and that is what "nosync" means:
  * not to wait, except for a huge page.
  *
- * "auto" is "nosync" as yet: a better choice needs to know on which CPUs the
- * address space is loaded, and nothing keeps track of that.
+ * "auto" leaves alone what is loaded nowhere. Nobody uses a page of it now, and an
+ * invalidation would not be issued but noted: whoever loads it next would forget
+ * all of it, for the sake of a hint. Else it is "nosync", which is local for what
+ * is loaded here alone.
  */
 static __always_inline enum lull_young_policy
-young_decide(enum lull_young_policy stock)
+young_decide(struct mm_struct *mm, enum lull_young_policy stock)
 {
 	if (static_branch_unlikely(&young_is_sync))
 		return LULL_YOUNG_SYNC;
 	if (static_branch_unlikely(&young_is_none))
 		return LULL_YOUNG_NONE;
+	if (static_branch_likely(&young_is_auto) && lull_is_nowhere(mm))
+		return LULL_YOUNG_NONE;
 	return stock;
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
-enum lull_young_policy lull_young_decide(void)
+enum lull_young_policy lull_young_decide(struct mm_struct *mm)
 {
-	return young_decide(LULL_YOUNG_NOSYNC);
+	return young_decide(mm, LULL_YOUNG_NOSYNC);
 }
 #endif
 
 static void young_apply(int policy)
 {
-	if (policy == LULL_YOUNG_SYNC)
-		static_branch_enable(&young_is_sync);
-	else
-		static_branch_disable(&young_is_sync);
-
-	if (policy == LULL_YOUNG_NONE)
-		static_branch_enable(&young_is_none);
-	else
-		static_branch_disable(&young_is_none);
+	lull_set_key(&young_is_sync, policy == LULL_YOUNG_SYNC);
+	lull_set_key(&young_is_none, policy == LULL_YOUNG_NONE);
+	lull_set_key(&young_is_auto, policy == LULL_YOUNG_AUTO);
 }
 
 VISIBLE_IF_KUNIT struct lull_switch lull_young_switch =
@@ -135,7 +134,7 @@ static __always_inline enum lull_young_policy
 young_decide_and_count(struct mm_struct *mm, unsigned long start,
 		       unsigned long end, enum lull_young_policy stock)
 {
-	enum lull_young_policy policy = young_decide(stock);
+	enum lull_young_policy policy = young_decide(mm, stock);
 
 	trace_lull_young(mm, start, end, policy);
 	switch (policy) {

@@ -5,6 +5,8 @@
 #ifndef __ARM64_MM_LULL_YOUNG_H
 #define __ARM64_MM_LULL_YOUNG_H
 
+#include <linux/mm_types.h>
+
 #include "lull.h"
 
 /**
@@ -24,7 +26,7 @@ enum lull_young_policy {
 #if IS_ENABLED(CONFIG_KUNIT)
 extern struct lull_switch lull_young_switch;
 
-enum lull_young_policy lull_young_decide(void);
+enum lull_young_policy lull_young_decide(struct mm_struct *mm);
 #endif
 
 #endif /* __ARM64_MM_LULL_YOUNG_H */

@@ -12,9 +12,12 @@
 #include <linux/mman.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
+#include <linux/sched/mm.h>
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
 #include <linux/vmstat.h>
+
+#include <asm/lull_residency.h>
 
 #include "young.h"
 
@@ -292,14 +295,37 @@ static void young_test_decision(struct kunit *test)
 
 	set_policy(test, param->policy == young_cases[0].policy ? "none" :
 								  "sync");
-	KUNIT_EXPECT_NE(test, param->decision, lull_young_decide());
+	KUNIT_EXPECT_NE(test, param->decision, lull_young_decide(&init_mm));
 
 	set_policy(test, param->policy);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide());
+	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(&init_mm));
 
 	snprintf(line, sizeof(line), "%s\n", param->policy);
 	set_policy(test, line);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide());
+	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(&init_mm));
+}
+
+/* "auto" knows that nobody uses it; the others do not ask. */
+static void young_test_nowhere(struct kunit *test)
+{
+#ifdef CONFIG_LULL_RESIDENCY
+	struct mm_struct *mm = mm_alloc();
+
+	KUNIT_ASSERT_NOT_NULL(test, mm);
+	if (lull_is_nowhere(mm)) {
+		set_policy(test, "auto");
+		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, lull_young_decide(mm));
+		set_policy(test, "nosync");
+		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NOSYNC, lull_young_decide(mm));
+		set_policy(test, "sync");
+		KUNIT_EXPECT_EQ(test, LULL_YOUNG_SYNC, lull_young_decide(mm));
+	} else {
+		kunit_mark_skipped(test, "residency is off");
+	}
+	mmput(mm);
+#else
+	kunit_skip(test, "needs CONFIG_LULL_RESIDENCY");
+#endif
 }
 
 /* What is no policy is refused, and changes nothing. */
@@ -317,7 +343,7 @@ static void young_test_unknown(struct kunit *test)
 				    attr->store(NULL, attr, names[i],
 						strlen(names[i])),
 				    "'%s'", names[i]);
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, lull_young_decide());
+		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, lull_young_decide(&init_mm));
 		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE,
 				lull_young_switch.policy);
 	}
@@ -373,6 +399,7 @@ static void young_test_exit(struct kunit *test)
 
 static struct kunit_case young_test_cases[] = {
 	KUNIT_CASE_PARAM(young_test_decision, young_gen_params),
+	KUNIT_CASE(young_test_nowhere),
 	KUNIT_CASE(young_test_unknown),
 	KUNIT_CASE(young_test_show),
 	KUNIT_CASE(young_test_boot),
