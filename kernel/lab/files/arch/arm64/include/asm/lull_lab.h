@@ -75,6 +75,11 @@ enum lull_mutant {
 	LULL_MANY_NONE,
 	LULL_PARK_ASID,
 	LULL_RENAME_SAME,
+	LULL_RECOUNT_BLIND,
+	LULL_RECOUNT_KEEP,
+	LULL_LAZY_UNCOUNTED,
+	LULL_OFF_KEEPS_TLB,
+	LULL_EPOCH_SAME,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -88,6 +93,7 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 bool __lull_lab_flush_mm(struct mm_struct *mm);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
+void __lull_lab_loaded(struct mm_struct *mm);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -185,6 +191,13 @@ static __always_inline bool lull_lab_sync_page(void)
 	return unlikely(lull_mutant) && __lull_lab_sync_page();
 }
 
+/* TTBR0_EL1 is set. */
+static __always_inline void lull_lab_loaded(struct mm_struct *mm)
+{
+	if (lull_mutant_is(LULL_LOAD_LATE))
+		__lull_lab_loaded(mm);
+}
+
 #else /* CONFIG_LULL_LAB */
 
 static __always_inline bool lull_mutant_is(enum lull_mutant mutant)
@@ -236,6 +249,8 @@ static inline bool lull_lab_sync_page(void)
 {
 	return false;
 }
+
+static inline void lull_lab_loaded(struct mm_struct *mm) {}
 
 static inline u32 lull_lab_asid_bits(u32 bits)
 {

@@ -61,6 +61,11 @@ static const char * const mutants[] = {
 	[LULL_MANY_NONE]		= "many-none",
 	[LULL_PARK_ASID]		= "park-asid",
 	[LULL_RENAME_SAME]		= "rename-same",
+	[LULL_RECOUNT_BLIND]		= "recount-blind",
+	[LULL_RECOUNT_KEEP]		= "recount-keep",
+	[LULL_LAZY_UNCOUNTED]		= "lazy-uncounted",
+	[LULL_OFF_KEEPS_TLB]		= "off-keeps-tlb",
+	[LULL_EPOCH_SAME]		= "epoch-same",
 	NULL
 };
 

@@ -208,3 +208,16 @@ bool __lull_lab_flush_kernel(unsigned long start)
 	       system_state >= SYSTEM_RUNNING &&
 	       is_vmalloc_addr((void *)start);
 }
+
+/**
+ * __lull_lab_loaded() - forget what is stale when it has been loaded already
+ * @mm: the address space
+ */
+void __lull_lab_loaded(struct mm_struct *mm)
+{
+	unsigned long asid = __TLBI_VADDR(0, ASID(mm));
+
+	__tlbi(aside1, asid);
+	__tlbi_user(aside1, asid);
+	dsb(nsh);
+}
