@@ -11,7 +11,7 @@
 
 /* Sums of one vCPU, or of all. */
 struct totals {
-	uint64_t insns, ipi, dsb[DSB_FORMS];
+	uint64_t insns, insns_own, ipi, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range;
 };
 
@@ -178,6 +178,7 @@ static void write_total(struct json *j, const struct totals *t)
 
 	json_open(j, '{');
 	json_field(j, "insns", t->insns);
+	json_field(j, "insns_own", t->insns_own);
 	json_field(j, "tlbi_broadcast", sum(t->broadcast));
 	json_field(j, "tlbi_local", sum(t->local));
 	json_field(j, "tlbi_range", t->range);
@@ -199,8 +200,8 @@ static void write_total(struct json *j, const struct totals *t)
 	json_close(j, '}');
 }
 
-/* What is in shown, after "window" was written. */
-static void write_rest(struct counts *c, struct json *j)
+/* What is in shown, after "window" was written; own: the vCPU it belongs to. */
+static void write_rest(struct counts *c, struct json *j, unsigned int own)
 {
 	struct totals totals = { 0 };
 
@@ -210,6 +211,8 @@ static void write_rest(struct counts *c, struct json *j)
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++) {
 		write_cpu(j, cpu, &c->shown[cpu]);
 		add(&totals, &c->shown[cpu]);
+		if (cpu == own)
+			totals.insns_own = c->shown[cpu].insns;
 	}
 	json_close(j, ']');
 	json_key(j, "total");
@@ -231,7 +234,7 @@ static void write_error(FILE *out, const char *text)
 	fflush(out);
 }
 
-void count_open(struct counts *c, uint64_t id, FILE *out)
+void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 {
 	char error[128];
 
@@ -244,7 +247,8 @@ void count_open(struct counts *c, uint64_t id, FILE *out)
 	}
 	c->open = true;
 	c->id = id;
-	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
+	c->opener = cpu;
+	for (cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->opened[cpu], &c->live[cpu]);
 }
 
@@ -274,7 +278,7 @@ void count_close(struct counts *c, uint64_t id, FILE *out)
 		subtract(&c->shown[cpu], &c->opened[cpu]);
 	json_open(&j, '{');
 	json_field(&j, "window", id);
-	write_rest(c, &j);
+	write_rest(c, &j, c->opener);
 }
 
 void count_write_header(const struct counts *c, int api, FILE *out)
@@ -308,5 +312,5 @@ void count_write_run(struct counts *c, FILE *out)
 	json_open(&j, '{');
 	json_key(&j, "window");
 	json_string(&j, "whole-run");
-	write_rest(c, &j);
+	write_rest(c, &j, c->ncpus);	/* nobody's */
 }

@@ -34,6 +34,7 @@ struct counts {
 	struct cpu_counts *shown;	/* scratch of the writer */
 	bool open;
 	uint64_t id;			/* of the open window */
+	unsigned int opener;		/* the vCPU whose marker opened it */
 	uint64_t seq;			/* windows written so far */
 };
 
@@ -48,7 +49,7 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns);
 
 /* A marker. A wrong one is written as an error and changes nothing else. */
-void count_open(struct counts *c, uint64_t id, FILE *out);
+void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);
 void count_close(struct counts *c, uint64_t id, FILE *out);
 
 /* The first line, and the last one. */

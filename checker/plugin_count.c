@@ -61,7 +61,7 @@ static void on_marker(unsigned int cpu, void *userdata)
 	pthread_mutex_lock(&lock);
 	sample_insns();
 	if (insn_of(userdata).kind == INSN_OPEN)
-		count_open(&counts, id, out);
+		count_open(&counts, cpu, id, out);
 	else
 		count_close(&counts, id, out);
 	check_output();

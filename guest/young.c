@@ -10,8 +10,9 @@
  *	accessed bits cleared = pgscan_anon - pswpout	(the metric "cleared", at least pages)
  *	TLBIs to user ASIDs   = those of them cleared with a TLBI (stock: all) + pages unmapped (pswpout)
  *
- * exactly: nothing else runs in the window. The few more than pages are the child's own stack and data. Where the
- * kernel counts its decisions (young_*), their sum must be "cleared".
+ * exactly: nothing else runs in the window. With residency the flush of a sleeper takes no TLBI: the kernel counts those
+ * it left out (tlbi_elided), and the TLBIs that made good for such (tlbi_stale). The few more than pages are the
+ * child's own stack and data. Where the kernel counts its decisions (young_*), their sum must be "cleared".
  */
 #include "cgroup.h"
 
@@ -24,7 +25,8 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"young_sync", "young_nosync", "young_none", "pswpout", "pgsteal_anon", "pgscan_anon", NULL
+	"young_sync", "young_nosync", "young_none", "pswpout", "pgsteal_anon", "pgscan_anon",
+	"tlbi_elided", "tlbi_stale", NULL
 };
 
 /* Touch every page, say so, and verify the contents when told to. */

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def simulate(shapes: Mapping[str, Mapping[str, Shape]], repeats: int = 31, vcpus
             if repeats > 1:
                 quantiles /= quantiles.std(ddof=1)
             values = tuple(rng.permutation(mean * (1 + variation * quantiles)).tolist())
-            kernel = aging.KERNELS.get(policy, policy)
+            kernel = policy if policy == aging.STOCK else f"lull+young={policy}"
             workload = f"aging/{program}"
             records.append(Record(kernel, workload, vcpus, aging.METRIC, "s", values, 9, "page"))
     return Results("0.1", "6.12", {}, records)
@@ -182,6 +183,16 @@ def test_other_records_are_left_alone() -> None:
     assert list(found.spreads) == [("seq-read", "none")]
     assert found.counts == {("seq-read", "none", "dsb_ish"): 8.0}
     assert "| seq-read | none | 8 |" in aging.results_markdown(results)
+
+
+def test_kernels_without_residency_are_judged_if_there_are_any() -> None:
+    results = simulate({"seq-read": {"none": (1.0, 0.1), "sync": (2.0, 0.1)}})
+    off = [replace(r, kernel=r.kernel.replace("lull+", "lull+residency=off+")) for r in results.records]
+    assert evaluate(Results("", "", {}, off)).spreads == evaluate(results).spreads
+    slow = [replace(r, values=tuple(2 * value for value in r.values)) for r in off]
+    both = evaluate(Results("", "", {}, [*results.records, *slow]))
+    assert both.spreads == evaluate(Results("", "", {}, slow)).spreads
+    assert "aging/seq-read on lull+residency=off+young=nosync" in both.missing
 
 
 def test_refuses() -> None:

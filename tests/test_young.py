@@ -59,14 +59,16 @@ def test_what_is_right_holds_with_the_numbers() -> None:
         ["none", "nosync", "sync", "auto", "stock"], "held"
     )
     assert found["none"].detail == (
-        "2048 accessed bits cleared, 0 TLBIs for them, exactly as many as due (1024 to 1056 TLBIs, "
-        "1024 to 1056 pages unmapped); 0 DSBs due for them, 40 to 43 beside those"
+        "2048 accessed bits cleared, 0 flushes for them, exactly as many as due (1024 to 1056 broadcast, 0 local, "
+        "0 left out; 1024 to 1056 pages unmapped); 0 DSBs due for them, 40 to 43 beside those"
     )
     assert found["sync"].detail == (
-        "2048 accessed bits cleared, 2048 TLBIs for them, exactly as many as due (3072 to 3104 "
-        "TLBIs, 1024 to 1056 pages unmapped); 2048 DSBs due for them, 40 to 43 beside those"
+        "2048 accessed bits cleared, 2048 flushes for them, exactly as many as due (3072 to 3104 broadcast, 0 local, "
+        "0 left out; 1024 to 1056 pages unmapped); 2048 DSBs due for them, 40 to 43 beside those"
     )
-    assert found["stock"].detail == ("2048 TLBIs for accessed bits cleared, nosync 2048; 40 to 43 DSBs, none 40 to 43")
+    assert found["stock"].detail == (
+        "2048 flushes for accessed bits cleared, nosync 2048; 40 to 43 DSBs, none 40 to 43"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,11 +78,11 @@ def test_what_is_right_holds_with_the_numbers() -> None:
             "none",
             "tlbi_broadcast_user",
             CLEARED,
-            "2048 TLBIs for 2048 accessed bits cleared, 0 are",
+            "2048 flushes for 2048 accessed bits cleared, 0 are",
         ),
-        ("nosync", "tlbi_broadcast_user", -CLEARED, "0 TLBIs for 2048 accessed bits cleared, 2048"),
-        ("sync", "tlbi_broadcast_user", -CLEARED, "0 TLBIs for 2048 accessed bits"),
-        ("sync", "tlbi_broadcast_user", CLEARED, "4096 TLBIs for 2048 accessed bits"),
+        ("nosync", "tlbi_broadcast_user", -CLEARED, "0 flushes for 2048 accessed bits cleared, 2048"),
+        ("sync", "tlbi_broadcast_user", -CLEARED, "0 flushes for 2048 accessed bits"),
+        ("sync", "tlbi_broadcast_user", CLEARED, "4096 flushes for 2048 accessed bits"),
         (
             "sync",
             "dsb_ish",
@@ -89,10 +91,10 @@ def test_what_is_right_holds_with_the_numbers() -> None:
         ),
         ("nosync", "dsb_ish", CLEARED, "2091 DSBs; 0 are due"),
         ("auto", "dsb_ish", CLEARED, "2091 DSBs; 0 are due"),
-        ("auto", "tlbi_broadcast_user", -CLEARED, "0 TLBIs for 2048"),
-        ("nosync", "pswpout", -500, "2548 TLBIs for 2048"),
+        ("auto", "tlbi_broadcast_user", -CLEARED, "0 flushes for 2048"),
+        ("nosync", "pswpout", -500, "2548 flushes for 2048"),
         ("nosync", "young_sync", 7, "young_sync is 7, but the policy was nosync"),
-        ("stock", "tlbi_broadcast_user", -CLEARED, "0 to 2048 TLBIs for accessed bits cleared"),
+        ("stock", "tlbi_broadcast_user", -CLEARED, "0 to 2048 flushes for accessed bits cleared"),
         ("stock", "dsb_ish", CLEARED, "40 to 2091 DSBs, none 40 to 43"),
     ],
 )
@@ -123,7 +125,7 @@ def test_one_flush_too_many_is_a_fault() -> None:
     kernels["lull+young=sync"]["tlbi_broadcast_user"][0] += 1
     found = judged(kernels)["sync"]
     assert found.verdict == "failed"
-    assert "2049 TLBIs" in found.detail
+    assert "2049 flushes" in found.detail
 
 
 def test_the_default_is_auto() -> None:
@@ -151,7 +153,7 @@ def test_without_none_the_dsbs_stay_open_but_tlbis_do_not() -> None:
     del kernels["lull+young=none"]
     found = judged(kernels)
     assert found["sync"].verdict == "skipped"
-    assert found["sync"].detail.startswith("DSBs cannot be judged without lull+young=none; 2048")
+    assert found["sync"].detail.startswith("DSBs cannot be judged without young=none; 2048")
     kernels["lull+young=sync"]["tlbi_broadcast_user"][0] += CLEARED
     assert judged(kernels)["sync"].verdict == "failed"
 
@@ -198,3 +200,74 @@ def test_any_amounts(policy: str, cleared: int, unmapped: int, rest: int, off: i
     assert judged(few)[policy].verdict == ("failed" if off else "held")
     few[f"lull+young={policy}"] = kernel(policy, cleared)
     assert judged(few)[policy].verdict == "failed"
+
+
+OFF = "lull+residency=off"
+
+
+def nowhere(policy: str) -> dict[str, list[float]]:
+    """The same under residency: the sleeper is loaded nowhere, every flush is left out, and auto asks for none."""
+    found = counts(policy)
+    if policy == "auto":
+        found |= {"young_nosync": [0, 0], "young_none": [CLEARED, CLEARED]}
+    due = FLUSHES[policy] if policy != "auto" else 0
+    none: dict[str, list[float]] = {"tlbi_broadcast_user": [0, 0], "tlbi_local_user": [3, 1], "tlbi_stale": [3, 1]}
+    return found | none | {"tlbi_elided": [due + UNMAPPED, due + UNMAPPED + 32], "dsb_ish": [4, 2]}
+
+
+def with_residency() -> dict[str, dict[str, list[float]]]:
+    """lull under residency, and under residency=off, which stock is compared with."""
+    kernels = {f"lull+young={policy}": nowhere(policy) for policy in FLUSHES}
+    zero: dict[str, list[float]] = {"tlbi_local_user": [0, 0], "tlbi_elided": [0, 0], "tlbi_stale": [0, 0]}
+    kernels |= {f"{OFF}+young={policy}": counts(policy) | zero for policy in FLUSHES if policy != "auto"}
+    kernels[OFF] = counts("auto") | zero
+    return kernels | {"stock": every()["stock"]}
+
+
+def test_flushes_that_are_left_out_are_flushes() -> None:
+    """The sums hold under residency and without; stock is compared with what has none."""
+    found = judged(with_residency())
+    names = [*FLUSHES, *(f"{policy}, residency=off" for policy in FLUSHES), "stock"]
+    assert {name: c.verdict for name, c in found.items()} == dict.fromkeys(names, "held")
+    assert found["sync"].detail == (
+        "2048 accessed bits cleared, 2048 flushes for them, exactly as many as due (0 broadcast, 1 to 3 local, "
+        "3072 to 3104 left out; 1024 to 1056 pages unmapped); 0 DSBs due for them, 2 to 4 beside those"
+    )
+    assert found["stock"].detail.endswith("40 to 43 DSBs, none 40 to 43")
+
+
+@pytest.mark.parametrize(
+    ("policy", "metric", "change", "says"),
+    [
+        ("sync", "tlbi_elided", -1, "2047 flushes for 2048 accessed bits cleared, 2048 are due"),
+        ("nosync", "tlbi_elided", -CLEARED, "0 flushes for 2048"),
+        ("none", "tlbi_elided", CLEARED, "2048 flushes for 2048 accessed bits cleared, 0 are due"),
+        ("auto", "tlbi_elided", CLEARED, "2048 flushes for 2048 accessed bits cleared, 0 are due"),
+        ("auto", "tlbi_local_user", 1, "1 flushes for 2048"),
+        ("sync", "tlbi_stale", 1, "2047 flushes for 2048"),
+        ("sync", "dsb_ish", CLEARED, "2050 DSBs; 0 are due"),
+    ],
+)
+def test_each_fault_under_residency_is_caught(policy: str, metric: str, change: int, says: str) -> None:
+    """A flush that was neither executed nor left out by decision, and a wait for nothing."""
+    kernels = with_residency()
+    kernels[f"lull+young={policy}"][metric][1] += change
+    found = judged(kernels)
+    assert found[policy].verdict == "failed"
+    assert says in found[policy].detail
+    assert [c.verdict for name, c in found.items() if name != policy] == ["held"] * (len(found) - 1)
+
+
+def test_local_flushes_are_not_waited_for_by_all() -> None:
+    """Loaded here alone: as many local TLBIs as are due, and no DSB ISH; some of each is judged within bounds."""
+    kernels = with_residency()
+    sync = kernels["lull+young=sync"]
+    sync["tlbi_local_user"], sync["tlbi_elided"] = [CLEARED + UNMAPPED + 3, 1], [0, CLEARED + UNMAPPED + 32]
+    assert judged(kernels)["sync"].verdict == "held"
+    broadcast = CLEARED + UNMAPPED - 100
+    sync["tlbi_broadcast_user"][0], sync["tlbi_local_user"][0], sync["dsb_ish"][0] = broadcast, 103, CLEARED - 50
+    assert judged(kernels)["sync"].verdict == "held"
+    sync["dsb_ish"][0] = CLEARED + 200
+    assert judged(kernels)["sync"].verdict == "failed"
+    sync["dsb_ish"][0] = CLEARED - 300
+    assert judged(kernels)["sync"].verdict == "failed"

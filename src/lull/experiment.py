@@ -100,31 +100,49 @@ def host() -> dict[str, Any]:
 
 
 def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
-    """The measurements of a boot: one per window, with kernel, workload and every metric."""
+    """The measurements of a boot: one per job and case, with kernel, workload and every metric.
+
+    The windows of a case are one measurement, their sum; several say what a quiet one is, too.
+    """
     jobs = {job.number: job for job in boot.jobs}
     silent = [n for n, status in outcome.status.items() if status == 0 and n not in {w["job"] for w in outcome.windows}]
     if silent:
         raise ValueError(f"{jobs[silent[0]].workload.name} ended well and reported nothing")
-    found: list[dict[str, Any]] = []
+    cases: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     for window in outcome.windows:
-        job = jobs[window["job"]]
+        cases[window["job"], window["case"]].append(window)
+    found: list[dict[str, Any]] = []
+    for (number, name), windows in cases.items():
+        job, window = jobs[number], windows[0]
+        if len({w["operations"] for w in windows}) > 1:
+            raise ValueError(f"the windows of {job.workload.name} {name} are not of one size")
         kernel = job.spec.name if job.spec.settings else boot.label
-        case = f"/{window['case']}" if window["case"] else ""
-        metrics: dict[str, float] = {k: float(v) for k, v in window.get("metrics", {}).items()}
-        if counted:
-            metrics |= {k: float(v) for k, v in outcome.counts[window["window"]].items()}
+        case = f"/{name}" if name else ""
+        each = [{**w.get("metrics", {}), **(outcome.counts[w["window"]] if counted else {})} for w in windows]
+        metrics = {metric: float(sum(counts[metric] for counts in each)) for metric in each[0]}
+        if counted and len(windows) > 1:
+            metrics["insns_quiet"] = float(len(windows) * quiet([counts["insns_own"] for counts in each]))
         found.append(
             {
                 "kernel": kernel,
                 "workload": f"{job.workload.name}{case}",
-                "operations": window["operations"],
+                "operations": sum(w["operations"] for w in windows),
                 "unit": window.get("unit", ""),
                 "scale": window.get("scale", ""),
-                "seconds": float(window.get("seconds", 0.0)),
+                "seconds": float(sum(w.get("seconds", 0.0) for w in windows)),
                 "metrics": metrics,
             }
         )
     return found
+
+
+def quiet(instructions: Sequence[int]) -> int:
+    """What a window takes when nothing else happens: the lowest tenth, without the few that are lower still.
+
+    A tick, a load average brought up to date, an interrupt only ever add, and come by the clock: the slower the host,
+    the more windows have one.
+    """
+    return sorted(instructions)[len(instructions) // 10]
 
 
 def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str) -> list[Record]:

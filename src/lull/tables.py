@@ -28,6 +28,7 @@ MAIN_METRICS = (
     "tlbi_local",
     "dsb_ish",
     "insns",
+    "insns_quiet",
     "seconds_emulated",
     "seconds",
 )

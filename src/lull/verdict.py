@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import aging, cache, compare, tables, young
+from lull import aging, cache, compare, residency, tables, young
 from lull.records import Check, Results
 
 KERNELS_OWN = 500
@@ -43,6 +43,8 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
+    if residency.concerns(results):
+        results.checks += residency.check(results)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
     text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
@@ -53,7 +55,7 @@ def judge(results: Results, folder: Path) -> None:
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
-    """The checks a person reads: those that did not hold, and one line for each kind of which all did."""
+    """The checks a person reads: those that did not hold; one line each for what held and what was not measured."""
     kinds: dict[str, list[Check]] = {}
     for check in checks:
         kinds.setdefault(check.name.partition(":")[0], []).append(check)
@@ -64,6 +66,11 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
             shown += [c for c in group if c.verdict != "held"]
             if held:
                 shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
+        elif kind == "residency":
+            skipped = [f"{c.name.partition(': ')[2]} ({c.detail})" for c in group if c.verdict == "skipped"]
+            shown += [c for c in group if c.verdict != "skipped"]
+            if skipped:
+                shown.append(Check(f"{kind}: {len(skipped)} goals", "skipped", "; ".join(skipped)))
         else:
             shown += group
     return shown

@@ -109,6 +109,8 @@ def check_totals(line: dict[str, Any]) -> None:
     sums: Counter[str] = Counter()
     for cpu in line["cpus"]:
         sums["insns"] += cpu["insns"]
+        # every program here opens its windows on the first vCPU; the whole run is nobody's
+        sums["insns_own"] += cpu["insns"] if cpu["cpu"] == 0 and line["window"] != "whole-run" else 0
         sums["ipi"] += cpu["ipi"]
         for key, n in cpu["dsb"].items():
             sums[f"dsb_{key}"] += n
@@ -192,6 +194,7 @@ def test_insns(bare: Bare, mode: str) -> None:
     assert [w["seq"] for w in windows] == [*range(1, 3 * len(SNIPPETS) + 1)]
     names = list(SNIPPETS)
     got = [(names[w["window"] - 1], w["total"]["insns"] - CLOSE_MOV) for w in windows]
+    assert [w["total"]["insns_own"] for w in windows] == [w["total"]["insns"] for w in windows]
     # "supervisor call": the handler skips the instruction after svc
     assert got == [(name, n) for name, (_, n) in SNIPPETS.items()] * 3
     in_windows = sum(n + CLOSE_MOV for _, n in got)
@@ -226,6 +229,30 @@ def test_vcpus(bare: Bare) -> None:
     assert window["total"]["tlbi_broadcast"] == 10
     check_totals(window)
     assert whole["cpus"][1:] == window["cpus"][1:]
+
+
+def test_own_insns(bare: Bare) -> None:
+    """A window that another vCPU opens and closes: its own instructions, exactly, whatever the others do meanwhile."""
+    turns = 200 << 16  # long enough that the first vCPU, which waits, executes something too
+    secondary = f"""
+        mrs x2, mpidr_el1
+        and x2, x2, #255
+        cmp x2, #2
+        b.ne 2f
+        open_window 9
+        {SNIPPETS["faults"][0]}
+        movz x1, #{turns >> 16}, lsl #16
+    1:  sub x1, x1, #1
+        cbnz x1, 1b
+        close_window 9
+    2:
+    """
+    _, window, whole = bare("start_cpus", secondary=secondary, cpus=4)
+    own = SNIPPETS["faults"][1] + 1 + 2 * turns + CLOSE_MOV
+    assert window["cpus"][2]["insns"] == window["total"]["insns_own"] == own
+    assert window["cpus"][0]["insns"] > 0
+    assert window["total"]["insns"] == own + window["cpus"][0]["insns"]
+    assert whole["total"]["insns_own"] == 0
 
 
 def test_wrong_markers(bare: Bare) -> None:

@@ -266,7 +266,7 @@ static void test_count_window(void)
 	event(&c, 1, SGI, 0);
 	count_set_insns(&c, 0, 100);
 	count_set_insns(&c, 1, 50);
-	count_open(&c, 3001, f);
+	count_open(&c, 1, 3001, f);
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 0, VALE1IS, 1ULL << 43);
 	event(&c, 0, VALE1IS, 1ULL << 43);
@@ -288,7 +288,7 @@ static void test_count_window(void)
 		"\"dsb\":{\"ish\":2},\"ipi\":0},"
 		"{\"cpu\":1,\"insns\":2,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
 		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1}],"
-		"\"total\":{\"insns\":62,\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,"
+		"\"total\":{\"insns\":62,\"insns_own\":2,\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,"
 		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
 		"\"tlbi_kernel\":3,\"tlbi_broadcast_kernel\":2,\"tlbi_local_kernel\":1,"
 		"\"tlbi_all\":1,\"tlbi_broadcast_all\":0,\"tlbi_local_all\":1,"
@@ -306,7 +306,7 @@ static void test_count_window(void)
 	fflush(f);
 	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
 	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
-	CHECK(strstr(text, "\"total\":{\"insns\":212,\"tlbi_broadcast\":5,"));
+	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"tlbi_broadcast\":5,"));
 	CHECK(strstr(text, "\"ipi\":2}}\n"));
 	CHECK(!strstr(text, "error"));
 	forget(f);
@@ -321,9 +321,9 @@ static void test_count_errors(void)
 
 	CHECK(count_init(&c, 1));
 	count_close(&c, 5, f);
-	count_open(&c, 6, f);
+	count_open(&c, 0, 6, f);
 	event(&c, 0, VMALLE1, 0);
-	count_open(&c, 7, f);
+	count_open(&c, 0, 7, f);
 	event(&c, 0, VMALLE1, 0);
 	count_close(&c, 7, f);
 	event(&c, 0, VMALLE1, 0);
@@ -341,7 +341,7 @@ static void test_count_errors(void)
 	forget(f);
 
 	f = record();
-	count_open(&c, UINT64_MAX, f);
+	count_open(&c, 0, UINT64_MAX, f);
 	count_write_run(&c, f);
 	fflush(f);
 	CHECK(strstr(text, "{\"error\":\"window 18446744073709551615 is still open at exit\"}\n{\"window\":\"whole-run\"") == text);

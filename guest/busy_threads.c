@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One process whose threads are busy all the time: what an address space that many CPUs run pays for its flushes and
+ * switches. The threads are pinned, as evenly as can be; those that share a CPU take turns, a round each. In a round a
+ * thread computes, and in each fourth it discards a page of its own and takes a fresh one: a flush.
+ *
+ * The threads of the first CPU do a fixed number of rounds, in windows much shorter than the time between two ticks of
+ * the clock (see README.md, insns_quiet). All others go on for as long as that takes.
+ */
+#include "lull.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#define MAX_THREADS	64
+#define REGION		(2UL << 20)	/* a page table for each thread's page: no lock is shared */
+#define FLUSH_EACH	4
+
+static long threads = 8, windows = 63, rounds = 4, numbers = 1000;
+
+static const struct option_spec options[] = {
+	{ "threads", &threads, NULL, "threads, at most 64" },
+	{ "windows", &windows, NULL, "times it is measured" },
+	{ "rounds", &rounds, NULL, "rounds of each thread in a window, a multiple of 4" },
+	{ "numbers", &numbers, NULL, "pseudo-random numbers that are added in a round" },
+	{ }
+};
+
+static struct worker {
+	long number, done;	/* done: rounds */
+	uint64_t state, sum;
+	sem_t turn;
+	volatile long *page;
+	pthread_t thread;
+} workers[MAX_THREADS];
+
+static pthread_barrier_t ready;
+static volatile bool stop;
+static long cpus;
+
+static uint64_t seed_of(const struct worker *w)
+{
+	return 0x9e3779b97f4a7c15 * (w->number + 1);
+}
+
+static void add_numbers(uint64_t *state, uint64_t *sum)
+{
+	long i;
+
+	for (i = 0; i < numbers; i++)
+		*sum += next_random(state);
+}
+
+static void one_round(struct worker *w)
+{
+	add_numbers(&w->state, &w->sum);
+	if (w->done++ % FLUSH_EACH)
+		return;
+	verify(*w->page == w->number + 1, "the page of thread %ld reads %ld", w->number, *w->page);
+	must(madvise((void *)w->page, PAGE, MADV_DONTNEED));
+	verify(*w->page == 0, "the fresh page of thread %ld reads %ld", w->number, *w->page);
+	*w->page = w->number + 1;
+}
+
+/* Let the others of this CPU do theirs. */
+static void pass(struct worker *w)
+{
+	long next = w->number + cpus < threads ? w->number + cpus : w->number % cpus;
+
+	if (next == w->number)
+		return;
+	must(sem_post(&workers[next].turn));
+	while (sem_wait(&w->turn))
+		verify(errno == EINTR, "sem_wait");
+}
+
+static void settle(struct worker *w)
+{
+	pin(w->number);
+	w->state = seed_of(w);
+	*w->page = w->number + 1;
+	pthread_barrier_wait(&ready);
+}
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+
+	settle(w);
+	/* The first thread of each CPU begins. */
+	if (w->number >= cpus)
+		while (sem_wait(&w->turn))
+			verify(errno == EINTR, "sem_wait");
+	while (!stop) {
+		one_round(w);
+		pass(w);
+	}
+	/* Whoever waits for its turn is to see it, too. */
+	for (long i = w->number % cpus; i < threads; i += cpus)
+		must(sem_post(&workers[i].turn));
+	return NULL;
+}
+
+static void lead(struct worker *w, struct window *closed)
+{
+	long i, j;
+
+	settle(w);
+	for (i = 0; i < windows; i++) {
+		/* What the scheduler makes of a pause stays outside. */
+		for (j = 0; j < rounds; j++) {
+			one_round(w);
+			pass(w);
+		}
+		open_window();
+		for (j = 0; j < rounds; j++) {
+			one_round(w);
+			pass(w);
+		}
+		close_window();
+		closed[i] = window;
+	}
+	stop = true;
+	for (i = 0; i < threads; i++)
+		must(sem_post(&workers[i].turn));
+}
+
+/* Nothing was lost or done twice: the sum is that of as many rounds. */
+static void check(const struct worker *w)
+{
+	uint64_t state = seed_of(w), sum = 0;
+	long i;
+
+	for (i = 0; i < w->done; i++)
+		add_numbers(&state, &sum);
+	verify(sum == w->sum, "the sum of thread %ld is wrong", w->number);
+	verify(w->number % cpus || w->done == 2 * windows * rounds, "thread %ld did %ld rounds", w->number, w->done);
+}
+
+int main(int argc, char **argv)
+{
+	struct window *closed;
+	long i, here;
+	char *memory;
+
+	parse_options(argc, argv, "a process of busy threads, two or more a CPU", options);
+	if (threads < 1 || threads > MAX_THREADS || windows < 1 || windows > 999 || rounds < 1 || rounds % FLUSH_EACH)
+		finish(USAGE, "1 to %d threads, 1 to 999 windows, rounds a multiple of %d", MAX_THREADS, FLUSH_EACH);
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (cpus > threads)
+		cpus = threads;
+	here = (threads + cpus - 1) / cpus;
+	closed = calloc(windows, sizeof(*closed));
+	verify(closed, "out of memory");
+	memory = map_memory((threads + 1) * REGION, MAP_PRIVATE);
+	must(madvise(memory, (threads + 1) * REGION, MADV_NOHUGEPAGE));
+	memory = (char *)(((uintptr_t)memory + REGION - 1) & ~(REGION - 1));
+	verify(!pthread_barrier_init(&ready, NULL, threads), "pthread_barrier_init");
+	for (i = 0; i < threads; i++) {
+		workers[i].number = i;
+		workers[i].page = (long *)(memory + i * REGION);
+		must(sem_init(&workers[i].turn, 0, 0));
+	}
+	for (i = 1; i < threads; i++)
+		verify(!pthread_create(&workers[i].thread, NULL, work, &workers[i]), "pthread_create");
+	lead(&workers[0], closed);
+	for (i = 1; i < threads; i++)
+		verify(!pthread_join(workers[i].thread, NULL), "pthread_join");
+	for (i = 0; i < threads; i++)
+		check(&workers[i]);
+	for (i = 0; i < windows; i++) {
+		window = closed[i];
+		report("", rounds * here, "round", "");
+	}
+	return 0;
+}
