@@ -21,7 +21,7 @@
  *	lull_load()		this address space, before TTBR0_EL1 is set
  *	lull_step_aside()	that could not be done without the lock
  *	lull_was_here()		has no other run in user mode here since?
- *	lull_parked()		must it be loaded, although it was there before?
+ *	lull_unpark()		the same again, that may have been parked
  *	lull_switched()		it is loaded now
  *	lull_left()		and the CPU has executed a DSB since
  *	lull_park()		none: a kernel thread needs no user mappings
@@ -76,6 +76,7 @@ bool __lull_load(struct mm_struct *mm, u64 id, bool locked);
 void __lull_switched(void);
 void __lull_left(void);
 void __lull_park(struct task_struct *tsk);
+void __lull_unpark(struct mm_struct *mm);
 void __lull_unload(void);
 
 void lull_init_mm(struct mm_struct *mm);
@@ -132,9 +133,10 @@ static __always_inline bool lull_is_loaded(struct mm_struct *mm)
 	return !lull_tracks() || __this_cpu_read(lull_cpu.loaded) == mm;
 }
 
-static __always_inline bool lull_parked(struct mm_struct *mm)
+static __always_inline void lull_unpark(struct mm_struct *mm)
 {
-	return !lull_is_loaded(mm);
+	if (!lull_is_loaded(mm))
+		__lull_unpark(mm);
 }
 
 /* A moment ago no CPU had it loaded. Another may be about to: a hint. */
@@ -223,10 +225,7 @@ static inline bool lull_is_loaded(struct mm_struct *mm)
 	return true;
 }
 
-static inline bool lull_parked(struct mm_struct *mm)
-{
-	return false;
-}
+static inline void lull_unpark(struct mm_struct *mm) {}
 
 static inline bool lull_is_nowhere(struct mm_struct *mm)
 {

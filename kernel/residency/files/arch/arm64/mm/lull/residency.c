@@ -125,9 +125,13 @@ static bool is_elsewhere(struct mm_struct *mm, unsigned int here)
 	for_each_possible_cpu(cpu) {
 		struct lull_cpu *other = per_cpu_ptr(&lull_cpu, cpu);
 
-		/* In this order: it moves from the one to the other. */
-		if (cpu != here && (smp_load_acquire(&other->loaded) == mm ||
-				    smp_load_acquire(&other->leaving) == mm))
+		if (cpu == here)
+			continue;
+		/* It moves from here; pairs with leave() */
+		if (smp_load_acquire(&other->loaded) == mm)
+			return true;
+		/* ... to here; pairs with __lull_left() */
+		if (smp_load_acquire(&other->leaving) == mm)
 			return true;
 	}
 	return false;

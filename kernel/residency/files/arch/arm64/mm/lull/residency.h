@@ -118,7 +118,7 @@ static inline u64 res_load(u64 w, unsigned int cpu, unsigned int limit,
  */
 static inline bool res_load_counts(u64 w, unsigned int cpu, unsigned int limit)
 {
-	return !(w & (RES_MANY | RES_OLD)) && res_is_home(w, cpu) &&
+	return !(w & (RES_MANY | RES_STALE)) && res_is_home(w, cpu) &&
 	       res_count(w) < limit;
 }
 

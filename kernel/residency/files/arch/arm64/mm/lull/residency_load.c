@@ -56,6 +56,7 @@ void __lull_left(void)
 
 	if (cpu->leaving_counted)
 		atomic64_fetch_dec_release(res_word(cpu->leaving));
+	/* Nobody finds it here any more; pairs with is_elsewhere() */
 	smp_store_release(&cpu->leaving, NULL);
 }
 
@@ -70,7 +71,7 @@ static void leave(struct lull_cpu *cpu, struct mm_struct *next)
 	}
 	cpu->leaving_counted = cpu->counted;
 	cpu->leaving = cpu->loaded;
-	/* Who looks for it must not miss it in both places. */
+	/* Nobody misses it in both places; pairs with is_elsewhere() */
 	smp_store_release(&cpu->loaded, next);
 }
 
@@ -106,8 +107,8 @@ static noinline bool load_slowly(struct lull_cpu *cpu, struct mm_struct *mm,
 
 	w = res_read(mm);
 	for (;;) {
-		/* Whoever looks at this CPU finds it, or we see LOOKING. */
 		if (w & RES_MANY) {
+			/* A look finds it loaded, or we see LOOKING: recount() */
 			smp_mb();
 			w = res_read(mm);
 		}
@@ -179,11 +180,19 @@ void __lull_switched(void)
 	__lull_left();
 }
 
+/* What cpu_do_switch_mm() would do for init_mm: reserved tables and ASID 0. */
 static void set_nothing(void)
 {
+	u64 ttbr1;
+
 	/* With SW PAN both are there since the kernel was entered. */
-	if (!system_uses_ttbr0_pan())
-		cpu_do_switch_mm(__pa_symbol(reserved_pg_dir), &init_mm);
+	if (system_uses_ttbr0_pan())
+		return;
+	ttbr1 = read_sysreg(ttbr1_el1);
+	cpu_set_reserved_ttbr0_nosync();
+	write_sysreg(ttbr1 & ~TTBR_ASID_MASK, ttbr1_el1);
+	isb();
+	post_ttbr_update_workaround();
 }
 
 /**
@@ -219,6 +228,26 @@ void __lull_park(struct task_struct *tsk)
 	leave(cpu, NULL);
 	set_nothing();
 	lull_switched(tsk);
+}
+
+/**
+ * __lull_unpark() - back to the address space that this CPU has parked
+ * @mm: it
+ *
+ * Its ASID is in active_asids still, or reserved since the ASIDs rolled over, as
+ * if it had been loaded all the time: with the same id there is nothing to
+ * allocate. The tables are the reserved ones.
+ *
+ * Context: interrupts are off.
+ */
+void __lull_unpark(struct mm_struct *mm)
+{
+	u64 id = atomic64_read(&mm->context.id);
+
+	if (id != __this_cpu_read(lull_cpu.last) || !__lull_load(mm, id, false))
+		check_and_switch_context(mm);
+	else if (!system_uses_ttbr0_pan())
+		cpu_do_switch_mm(virt_to_phys(mm->pgd), mm);
 }
 
 /**

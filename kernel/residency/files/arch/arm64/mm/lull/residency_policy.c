@@ -36,6 +36,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
+#include <linux/string.h>
 
 #include <asm/lull_residency.h>
 #include <asm/mmu_context.h>
@@ -108,7 +109,7 @@ static void switch_on(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		*per_cpu_ptr(&lull_cpu, cpu) = (struct lull_cpu){ };
+		memset(per_cpu_ptr(&lull_cpu, cpu), 0, sizeof(lull_cpu));
 	WRITE_ONCE(lull_residency_epoch, lull_residency_epoch + 1 ?: 1);
 	static_branch_enable(&lull_residency_track);
 	on_each_cpu(adopt, NULL, true);
