@@ -71,6 +71,7 @@ static void leave(struct lull_cpu *cpu, struct mm_struct *next)
 	}
 	cpu->leaving_counted = cpu->counted;
 	cpu->leaving = cpu->loaded;
+	cpu->counted = false;
 	/* Nobody misses it in both places; pairs with is_elsewhere() */
 	smp_store_release(&cpu->loaded, next);
 }
