@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
-from lull import ktap
+from lull import ktap, residency
 from lull.lab import Lab
 from lull.qemu import Machine
 from lull.runner import launch_retrying
@@ -49,6 +49,10 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     assert "failed" not in verdicts.values()
     for name in ("young: none", "young: nosync", "young: sync", "young: auto"):
         assert verdicts[name] == "held"
+        assert verdicts[f"{name}, residency=off"] == "held"
+    for program in (*residency.FEW, residency.NONE):
+        assert verdicts[f"residency: broadcasts of {program}"] == "held"
+    assert verdicts["residency: fewer broadcasts than sticky"] == "held"
     counting = [name for name in verdicts if name.startswith("counting:")]
     assert len(counting) >= 6
     skipped = [n for n, v in verdicts.items() if v == "skipped" and n.startswith("verified")]
