@@ -474,10 +474,14 @@ void lull_park(struct task_struct *tsk)
  */
 void lull_unload(void)
 {
-	leave(this_cpu_ptr(&lull_cpu));
+	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
+
+	/* Idle, it has parked already, and has nothing, unless that is MANY. */
+	if (cpu->loaded)
+		leave(cpu);
 	set_nothing();
 	dsb(ish);
-	__lull_left();
+	lull_left();
 }
 
 /* --- ASIDs --- */
