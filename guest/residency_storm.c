@@ -395,8 +395,8 @@ struct block {
 };
 
 /*
- * A thread, and what is its alone. Another may hold it as a witness, and have it try accesses for that other's memory,
- * on the CPU where it is: entries that are used there, and then the fault that must come.
+ * A thread, and what is its alone. Another may hold it as a witness, and have it try accesses to that other's memory:
+ * first the entry is used on its CPU, then the fault must come there. Held, it stays where it is.
  */
 static struct worker {
 	long number;
@@ -417,7 +417,7 @@ static void serve(struct worker *self)
 	__atomic_store_n(&self->state, HELD, __ATOMIC_RELEASE);
 }
 
-/* Wait a moment for another thread. It may wait for this one. */
+/* Wait a moment for another thread, which may wait for this one. */
 static void give_way(struct worker *self, int turn)
 {
 	serve(self);
@@ -444,6 +444,15 @@ static struct worker *hold_witness(struct worker *self)
 			return other;
 	}
 	return NULL;
+}
+
+/* Whoever holds this thread is served first: as long as it is held, or asked, it does nothing else. */
+static void be_witness(struct worker *self)
+{
+	int turn = 0;
+
+	while (__atomic_load_n(&self->state, __ATOMIC_ACQUIRE) != FREE)
+		give_way(self, turn++);
 }
 
 static void let_go(struct worker *witness)
@@ -602,7 +611,7 @@ static void work(struct worker *self)
 	long value;
 	char *at;
 
-	serve(self);
+	be_witness(self);
 	if (one_in(&self->random, 3))
 		hop(&self->random, 0);
 	if (one_in(&self->random, 8))
@@ -651,14 +660,13 @@ static void work(struct worker *self)
 static void *run_worker(void *argument)
 {
 	struct worker *self = argument;
-	int turn = 0;
 
 	__atomic_store_n(&self->state, FREE, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&self->quit, __ATOMIC_RELAXED))
 		work(self);
-	/* Whoever holds it as a witness is served first. */
-	while (!take_state(self, FREE, AWAY))
-		give_way(self, turn++);
+	do
+		be_witness(self);
+	while (!take_state(self, FREE, AWAY));
 	return NULL;
 }
 
@@ -1146,10 +1154,10 @@ int main(int argc, char **argv)
 
 	for (j = 0; j < running; j++)
 		steps += shared->progress[j].steps;
-	for (j = 0; j < TALLIES; j++) {
+	for (j = 0; j < TALLIES; j++)
 		add_metric(tally_names[j], shared->tally[j]);
-		printf("%s%s %ld", j ? ", " : "did: ", tally_names[j], shared->tally[j]);
-	}
+	for (j = 0; j < window.metrics; j++)
+		printf("%s%s %ld", j ? ", " : "did: ", window.name[j], window.value[j]);
 	printf("\n");
 	report("", steps, "step", "");
 	return 0;
