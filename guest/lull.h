@@ -299,13 +299,11 @@ static inline void child_ended(int number, siginfo_t *info, void *context)
 	_exit(FAILED);
 }
 
-/* Fork, without printing buffered output twice. Neither side outlives a failure of the other. */
-static inline pid_t fork_child(void)
+/* Fork, without printing buffered output twice. The child ends with its parent; who forks so looks at how it ended. */
+static inline pid_t fork_plain(void)
 {
-	struct sigaction action = { .sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP };
 	pid_t parent = getpid(), pid;
 
-	must(sigaction(SIGCHLD, &action, NULL));
 	fflush(NULL);
 	pid = must(fork());
 	if (!pid) {
@@ -314,6 +312,15 @@ static inline pid_t fork_child(void)
 			_exit(FAILED);	/* it ended before the line above */
 	}
 	return pid;
+}
+
+/* Fork. Neither side outlives a failure of the other. */
+static inline pid_t fork_child(void)
+{
+	struct sigaction action = { .sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP };
+
+	must(sigaction(SIGCHLD, &action, NULL));
+	return fork_plain();
 }
 
 /* Wait for a child that must have ended with status 0; its status goes on when it was SKIPPED. */

@@ -6,7 +6,7 @@
  * Where a case unmaps, it does not come back to the address: a kernel whose flush is broken is to be reported by the
  * checker, and need not corrupt memory.
  */
-#include "lull.h"
+#include "storm.h"
 
 #include <pthread.h>
 #include <sys/ptrace.h>
@@ -14,15 +14,11 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#define HUGE	(2UL << 20)
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define THREADS	2
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
-#endif
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT	21
 #endif
 
 static long rounds = 2;
@@ -39,70 +35,6 @@ static void cannot(const char *why)
 {
 	if (*only)
 		skip("%s", why);
-}
-
-/* ---- memory ---- */
-
-/* What page @at holds when @seed filled it. */
-static long expected(size_t at, long seed)
-{
-	return (long)(at / PAGE * 0x9e3779b9UL + seed + 1);
-}
-
-static void fill(char *memory, size_t size, long seed)
-{
-	size_t at;
-
-	for (at = 0; at < size; at += PAGE)
-		*(volatile long *)(memory + at) = expected(at, seed);
-}
-
-static void check(const char *memory, size_t size, long seed, const char *what)
-{
-	size_t at;
-
-	for (at = 0; at < size; at += PAGE)
-		verify(*(volatile const long *)(memory + at) == expected(at, seed), "%s: page %zu holds 0x%lx", what,
-		       at / PAGE, *(volatile const long *)(memory + at));
-}
-
-static void check_zero(const char *memory, size_t size, const char *what)
-{
-	size_t at;
-
-	for (at = 0; at < size; at += PAGE)
-		verify(*(volatile const long *)(memory + at) == 0, "%s: page %zu is not empty", what, at / PAGE);
-}
-
-/* Addresses that nothing else uses, and that are given out once. */
-static char *fresh(size_t size)
-{
-	static char *next;
-
-	if (!next)
-		next = (char *)(0x2000UL << 20);
-	next = (char *)(((uintptr_t)next + 2 * HUGE - 1) & ~(HUGE - 1));
-	next += size;
-	return next - size;
-}
-
-static char *map_at(char *place, size_t size, int flags, int fd)
-{
-	char *memory = must((char *)mmap(place, size, PROT_READ | PROT_WRITE,
-					 flags | (fd < 0 ? MAP_ANONYMOUS : 0) | MAP_FIXED_NOREPLACE, fd, 0));
-
-	verify(memory == place, "the kernel does not know MAP_FIXED_NOREPLACE");
-	return memory;
-}
-
-/* Small pages, at fresh addresses, filled. */
-static char *small(size_t size, long seed)
-{
-	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
-
-	must(madvise(memory, size, MADV_NOHUGEPAGE));
-	fill(memory, size, seed);
-	return memory;
 }
 
 /* ---- threads that use memory while it changes ---- */

@@ -1,0 +1,1164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Everything at once that moves address spaces between CPUs and changes them there, for some seconds; each process
+ * verifies what is its own. Where mm_storm shows the checker one thing at a time, this is for what nobody thought of.
+ *
+ *	spawn		fork, vfork, exec, exit, threads that are killed
+ *	threads		1 to 6 threads that hop, and change what others have used a moment before
+ *	outside		another process pages out, writes, and debugs what runs or sleeps
+ *	idle		sleepers, changed as they sleep, that wake up on another CPU
+ *	hotplug, sweep	CPUs go and come, policies change, while the others run; only when asked for
+ *
+ * An actor is a process or two, with children that it waits for. What ought to fault is tried, so addresses are used
+ * again, on purpose: an entry that should be gone shows as a page of another life, or as a fault that does not come.
+ */
+#include "storm.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#define POLICY		"/sys/kernel/mm/lull/residency"
+#define LIMIT		"/sys/module/lull/parameters/residency_limit"
+
+static long seconds = 10, seed, hotplug, sweep, patience = 60;
+static const char *actors_wanted = "spawn,threads,outside,idle";
+
+static const struct option_spec options[] = {
+	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" },
+	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" },
+	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" },
+	{ "sweep", &sweep, NULL, "1: residency's policy and limit change meanwhile" },
+	{ "actors", NULL, &actors_wanted, "some of these" },
+	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"pswpin", "pswpout", "tlbi_elided", "tlbi_stale", "asid_rename", "tlb_park", NULL
+};
+
+/* ---- what all processes see ---- */
+
+enum tally {
+	FORKS, EXECS, GROUP_EXITS, KILLS,
+	LIVES, PROTECTED, UNMAPPED, MOVED, DISCARDED, COPIED, FAULTS_HERE, FAULTS_THERE,
+	PAGEOUTS, WRITTEN, POKED, WOKEN, OFFLINED, SWITCHED, TALLIES
+};
+
+static const char *const tally_names[] = {
+	"forks", "execs", "group_exits", "kills",
+	"lives", "protected", "unmapped", "moved", "discarded", "copied", "faults_here", "faults_there",
+	"pageouts", "written", "poked", "woken", "offlined", "switched"
+};
+
+#define MAX_PROCESSES	8
+
+static struct shared {
+	bool stop;
+	long tally[TALLIES];
+	struct progress {
+		long steps;
+		const char *doing;	/* what the last step began; the text has the same address in all processes */
+	} progress[MAX_PROCESSES];
+} *shared;
+
+static struct progress *mine;
+static long cpus;	/* that there are, online or not */
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
+}
+
+static void step(const char *doing)
+{
+	__atomic_store_n(&mine->doing, doing, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&mine->steps, 1, __ATOMIC_RELAXED);
+}
+
+static void count(enum tally what)
+{
+	__atomic_fetch_add(&shared->tally[what], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- chance ---- */
+
+/* A number below @n. */
+static long any(uint64_t *random, long n)
+{
+	return (long)(next_random(random) >> 16) % n;
+}
+
+static bool one_in(uint64_t *random, long n)
+{
+	return any(random, n) == 0;
+}
+
+/* The start of a sequence of its own. */
+static uint64_t sequence(long of, long number)
+{
+	uint64_t random = (of * 1000003UL + number + 1) * 0x9e3779b97f4a7c15UL | 1;
+
+	next_random(&random);
+	return random;
+}
+
+/* What memory is filled with next: nothing that was there before. */
+static long stamp(uint64_t *random)
+{
+	return (long)(next_random(random) >> 8);
+}
+
+/* To another CPU. It may be offline just now; another one, then. */
+static void hop(uint64_t *random, pid_t who)
+{
+	cpu_set_t set;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		CPU_ZERO(&set);
+		CPU_SET(any(random, cpus), &set);
+		if (!sched_setaffinity(who, sizeof(set), &set))
+			return;
+		if (errno != EINVAL)
+			die("sched_setaffinity");
+	}
+}
+
+static void nap(uint64_t *random, long most_us)
+{
+	usleep(any(random, most_us) + 1);
+}
+
+/* ---- accesses that may fault ---- */
+
+struct access {
+	char *at;
+	bool write;
+	long value;		/* to write, or that was read */
+	bool faulted;
+};
+
+static __thread sigjmp_buf way_back;
+static __thread char *volatile dared;	/* the address that may fault just now */
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (dared && info->si_addr == dared)
+		siglongjmp(way_back, 1);
+	dprintf(2, "%s: signal %d at %p: a fault that ought not to be\n", program_invocation_short_name, number,
+		info->si_addr);
+	_exit(FAILED);
+}
+
+static void expect_faults(void)
+{
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+	must(sigaction(SIGSEGV, &action, NULL));
+	must(sigaction(SIGBUS, &action, NULL));
+}
+
+__attribute__((noinline))
+static void attempt(struct access *access)
+{
+	if (sigsetjmp(way_back, 0)) {
+		dared = NULL;
+		access->faulted = true;
+		return;
+	}
+	access->faulted = false;
+	dared = access->at;
+	if (access->write)
+		*(volatile long *)access->at = access->value;
+	else
+		access->value = *(volatile long *)access->at;
+	dared = NULL;
+}
+
+/* ---- spawn ---- */
+
+#define SNAPSHOT	(64 * PAGE)
+
+/* exit_group() by a thread, and exec, and death, find others in the middle of something. */
+static void *busy(void *number)
+{
+	uint64_t random = sequence(getpid(), (long)number);
+	size_t size = 16 * PAGE;
+	char *memory = map_memory(size, MAP_PRIVATE);
+	long holds;
+
+	for (;;) {
+		holds = stamp(&random);
+		fill(memory, size, holds);
+		hop(&random, 0);
+		check(memory, size, holds, "what a thread wrote on another CPU");
+		must(madvise(memory, size, MADV_DONTNEED));
+		check_zero(memory, size, "what a thread discarded");
+	}
+	return NULL;
+}
+
+static void start_busy(int n)
+{
+	pthread_t thread;
+	long i;
+
+	for (i = 0; i < n; i++)
+		verify(!pthread_create(&thread, NULL, busy, (void *)i), "no thread");
+}
+
+/* This program again: with @depth, it does the same; nothing may be left at @old. */
+static void exec_self(long holds, long depth, char *old)
+{
+	char words[3][32];
+
+	snprintf(words[0], sizeof(words[0]), "%ld", holds);
+	snprintf(words[1], sizeof(words[1]), "%ld", depth);
+	snprintf(words[2], sizeof(words[2]), "%lu", (unsigned long)old);
+	execl("/proc/self/exe", program_invocation_short_name, "--answer", words[0], words[1], words[2], NULL);
+}
+
+/* The child borrows the address space: it has two CPUs at once if it is quick. */
+__attribute__((noinline))
+static pid_t vfork_exec(long holds, char *old)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		exec_self(holds, 0, old);
+		_exit(127);
+	}
+	return must(pid);
+}
+
+static void wait_status(pid_t pid, int wanted, const char *what)
+{
+	int status;
+
+	must(waitpid(pid, &status, 0));
+	verify(status == wanted, "%s %d ended with wait status 0x%x, not 0x%x", what, pid, status, wanted);
+}
+
+/* What exec makes of a process: verifies memory where the old program had some, then goes on to the next. */
+static int answer(char **words)
+{
+	long holds = atol(words[0]), depth = atol(words[1]);
+	struct access old = { .at = (char *)strtoul(words[2], NULL, 10) };
+	uint64_t random = sequence(holds, depth);
+
+	expect_faults();
+	attempt(&old);
+	verify(old.faulted, "a new program reads 0x%lx where the old one had memory", old.value);
+	map_at(old.at, 16 * PAGE, MAP_PRIVATE, -1);
+	check_zero(old.at, 16 * PAGE, "what a new program mapped");
+	fill(old.at, 16 * PAGE, holds);
+	cpus = sysconf(_SC_NPROCESSORS_CONF);
+	hop(&random, 0);
+	check(old.at, 16 * PAGE, holds, "what a new program wrote");
+	if (!depth)
+		return 0;
+	if (one_in(&random, 2))
+		wait_status(vfork_exec(holds + 1, old.at), 0, "a program that a program started");
+	exec_self(holds + 2, depth - 1, old.at);
+	die("exec");
+}
+
+static void *leave_group(void *status)
+{
+	usleep(500);
+	_exit((int)(long)status);
+}
+
+static void *exec_thread(void *old)
+{
+	exec_self(1, 0, old);
+	die("exec by a thread");
+}
+
+/* A child that ends while its threads run, in one of the ways there are. */
+static void end_crowd(uint64_t *random, char *memory)
+{
+	enum { EXIT, EXEC, KILL, WAYS } way = any(random, WAYS);
+	long threads = 1 + any(random, 3), status = any(random, 100);
+	pid_t pid = fork_plain();
+	pthread_t thread;
+
+	if (!pid) {
+		start_busy(threads);
+		if (way != KILL)
+			verify(!pthread_create(&thread, NULL, way == EXIT ? leave_group : exec_thread,
+					       way == EXIT ? (void *)status : memory), "no thread");
+		busy((void *)threads);
+	}
+	if (way == KILL) {
+		nap(random, 20000);
+		must(kill(pid, SIGKILL));
+		count(KILLS);
+	} else {
+		count(way == EXIT ? GROUP_EXITS : EXECS);
+	}
+	wait_status(pid, way == KILL ? SIGKILL : way == EXIT ? (int)status << 8 : 0, "a process with threads");
+}
+
+/* Children verify what they inherited while the parent writes on. Some die with memory in their hands. */
+static void snapshots(uint64_t *random, char *memory, long *holds)
+{
+	pid_t pid[4];
+	size_t i, n = 1 + any(random, 4);
+	long seen;
+
+	for (i = 0; i < n; i++) {
+		uint64_t of_child = next_random(random);
+
+		seen = *holds;
+		pid[i] = fork_plain();
+		if (!pid[i]) {
+			hop(&of_child, 0);
+			nap(&of_child, 3000);
+			check(memory, SNAPSHOT, seen, "what a child inherited");
+			if (one_in(&of_child, 2)) {
+				fill(map_memory(256 * PAGE, MAP_PRIVATE), 256 * PAGE, seen);
+				fill(memory, SNAPSHOT, seen + 1);
+				check(memory, SNAPSHOT, seen + 1, "what a child wrote");
+			}
+			_exit(0);
+		}
+		*holds = stamp(random);
+		fill(memory, SNAPSHOT, *holds);
+		if (one_in(random, 2))
+			hop(random, 0);
+		count(FORKS);
+	}
+	check(memory, SNAPSHOT, *holds, "what a parent wrote");
+	for (i = 0; i < n; i++)
+		wait_status(pid[i], 0, "a child");
+	check(memory, SNAPSHOT, *holds, "what a parent wrote while its children did");
+}
+
+static void fork_exec(uint64_t *random, char *memory)
+{
+	long holds = stamp(random), depth = any(random, 4);
+	pid_t pid = fork_plain();
+
+	if (!pid) {
+		exec_self(holds, depth, memory);
+		die("exec");
+	}
+	wait_status(pid, 0, "a new program");
+	count(EXECS);
+}
+
+static void spawn(uint64_t random)
+{
+	long holds = stamp(&random);
+	char *memory = small(SNAPSHOT, holds);
+
+	while (!stopped()) {
+		hop(&random, 0);
+		check(memory, SNAPSHOT, holds, "what a parent wrote on another CPU");
+		switch (any(&random, 5)) {
+		case 0:
+			step("children of threads end");
+			end_crowd(&random, memory);
+			break;
+		case 1:
+			step("vfork and exec");
+			wait_status(vfork_exec(stamp(&random), memory), 0, "a new program");
+			count(EXECS);
+			break;
+		case 2:
+			step("fork and exec");
+			fork_exec(&random, memory);
+			break;
+		default:
+			step("fork and exit");
+			snapshots(&random, memory, &holds);
+		}
+	}
+}
+
+/* ---- threads ---- */
+
+#define CROWD	6		/* threads at most; more than residency_limit */
+#define BLOCKS	4		/* mappings a thread has at a time */
+#define PLACES	8		/* where they may be: two to a page table */
+#define PLACE	(HUGE / 2)
+
+struct block {
+	char *at;		/* NULL: none */
+	size_t size;
+	long holds;
+};
+
+/*
+ * A thread, and what is its alone. Another may hold it as a witness, and have it try accesses to that other's memory:
+ * first the entry is used on its CPU, then the fault must come there. Held, it stays where it is.
+ */
+static struct worker {
+	long number;
+	pthread_t thread;
+	bool quit;
+	uint64_t random;
+	char *region;
+	struct block block[BLOCKS];
+	enum { AWAY, FREE, HELD, ASKED } state;
+	struct access asked;
+} crowd[CROWD];
+
+static void serve(struct worker *self)
+{
+	if (__atomic_load_n(&self->state, __ATOMIC_ACQUIRE) != ASKED)
+		return;
+	attempt(&self->asked);
+	__atomic_store_n(&self->state, HELD, __ATOMIC_RELEASE);
+}
+
+/* Wait a moment for another thread, which may wait for this one. */
+static void give_way(struct worker *self, int turn)
+{
+	serve(self);
+	if (turn % 16 < 15)
+		sched_yield();
+	else
+		usleep(200);	/* long enough to be parked */
+}
+
+static bool take_state(struct worker *w, int from, int to)
+{
+	return __atomic_compare_exchange_n(&w->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* A thread that will try accesses; NULL when none is free. */
+static struct worker *hold_witness(struct worker *self)
+{
+	int i, first = any(&self->random, CROWD);
+
+	for (i = 0; i < CROWD; i++) {
+		struct worker *other = &crowd[(first + i) % CROWD];
+
+		if (other != self && take_state(other, FREE, HELD))
+			return other;
+	}
+	return NULL;
+}
+
+/* Whoever holds this thread is served first: as long as it is held, or asked, it does nothing else. */
+static void be_witness(struct worker *self)
+{
+	int turn = 0;
+
+	while (__atomic_load_n(&self->state, __ATOMIC_ACQUIRE) != FREE)
+		give_way(self, turn++);
+}
+
+static void let_go(struct worker *witness)
+{
+	if (witness)
+		__atomic_store_n(&witness->state, FREE, __ATOMIC_RELEASE);
+}
+
+static void attempt_there(struct worker *self, struct worker *witness, struct access *access)
+{
+	int turn;
+
+	witness->asked = *access;
+	__atomic_store_n(&witness->state, ASKED, __ATOMIC_RELEASE);
+	for (turn = 0; __atomic_load_n(&witness->state, __ATOMIC_ACQUIRE) == ASKED; turn++)
+		give_way(self, turn);
+	*access = witness->asked;
+}
+
+/* The witness uses a page, so that its CPU has the entry. */
+static void use_there(struct worker *self, struct worker *witness, char *at, long value)
+{
+	struct access access = { .at = at, .write = true, .value = value };
+
+	if (!witness)
+		return;
+	attempt_there(self, witness, &access);
+	verify(!access.faulted, "a write at %p by another thread faulted", at);
+}
+
+static void must_fault(struct worker *self, struct worker *witness, char *at, bool write, const char *what)
+{
+	struct access here = { .at = at, .write = write, .value = -1 }, there = here;
+
+	if (witness) {
+		attempt_there(self, witness, &there);
+		verify(there.faulted, "%s: %s at %p by another thread did not fault", what, write ? "a write" : "a read", at);
+		count(FAULTS_THERE);
+	}
+	attempt(&here);
+	verify(here.faulted, "%s: %s at %p did not fault", what, write ? "a write" : "a read", at);
+	count(FAULTS_HERE);
+}
+
+/* The word at @at is @value for the witness as well. */
+static void must_read(struct worker *self, struct worker *witness, char *at, long value, const char *what)
+{
+	struct access access = { .at = at };
+
+	if (!witness)
+		return;
+	attempt_there(self, witness, &access);
+	verify(!access.faulted && access.value == value, "%s: another thread %s 0x%lx at %p, not 0x%lx", what,
+	       access.faulted ? "faults for" : "reads", access.value, at, value);
+}
+
+static char *free_place(struct worker *self)
+{
+	char *place;
+	int i;
+
+again:
+	place = self->region + any(&self->random, PLACES) * PLACE;
+	for (i = 0; i < BLOCKS; i++)
+		if (self->block[i].at == place)
+			goto again;
+	return place;
+}
+
+static void refill(struct worker *self, struct block *b)
+{
+	b->holds = stamp(&self->random);
+	fill(b->at, b->size, b->holds);
+}
+
+static void protect(struct worker *self, struct worker *witness, struct block *b, char *at, long value)
+{
+	must(mprotect(b->at, b->size, PROT_READ));
+	must_fault(self, witness, at, true, "mprotect(PROT_READ)");
+	must_read(self, witness, at, value, "mprotect(PROT_READ)");
+	check(b->at, b->size, b->holds, "a page made read-only");
+	if (one_in(&self->random, 4)) {
+		must(mprotect(b->at, b->size, PROT_NONE));
+		must_fault(self, witness, at, false, "mprotect(PROT_NONE)");
+	}
+	must(mprotect(b->at, b->size, PROT_READ | PROT_WRITE));
+	use_there(self, witness, at, value);
+	check(b->at, b->size, b->holds, "a page made writable again");
+	count(PROTECTED);
+}
+
+static void unmap(struct worker *self, struct worker *witness, struct block *b, char *at)
+{
+	must(munmap(b->at, b->size));
+	must_fault(self, witness, at, false, "munmap");
+	b->at = NULL;
+	count(UNMAPPED);
+}
+
+static void move(struct worker *self, struct worker *witness, struct block *b, char *at, long value)
+{
+	char *to = free_place(self), *from = b->at;
+
+	b->at = must((char *)mremap(from, b->size, b->size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	must_fault(self, witness, at, one_in(&self->random, 2), "mremap");
+	must_read(self, witness, to + (at - from), value, "mremap");
+	check(to, b->size, b->holds, "a page that was moved");
+	count(MOVED);
+}
+
+static void discard(struct worker *self, struct worker *witness, struct block *b, char *at)
+{
+	must(madvise(b->at, b->size, MADV_DONTNEED));
+	must_read(self, witness, at, 0, "MADV_DONTNEED");
+	check_zero(b->at, b->size, "a page that was discarded");
+	refill(self, b);
+	must_read(self, witness, at, expected(at - b->at, b->holds), "written after MADV_DONTNEED");
+	count(DISCARDED);
+}
+
+/* fork by one of several threads: nobody may go on writing what the child sees. */
+static void copy(struct worker *self, struct worker *witness, struct block *b, char *at)
+{
+	long seen = b->holds, next = stamp(&self->random);
+	uint64_t of_child = next_random(&self->random);
+	pid_t pid = fork_plain();
+
+	if (!pid) {
+		check(b->at, b->size, seen, "what the child of a thread inherited");
+		hop(&of_child, 0);
+		check(b->at, b->size, seen, "what the child of a thread inherited, on another CPU");
+		_exit(0);
+	}
+	use_there(self, witness, at, expected(at - b->at, next));
+	b->holds = next;
+	fill(b->at, b->size, next);
+	must_read(self, witness, at, expected(at - b->at, next), "copy-on-write");
+	wait_status(pid, 0, "the child of a thread");
+	check(b->at, b->size, next, "what a thread wrote after fork");
+	count(COPIED);
+}
+
+static void page_out(struct worker *self, struct worker *witness, struct block *b, char *at, long value)
+{
+	must(madvise(b->at, b->size, MADV_PAGEOUT));
+	must_read(self, witness, at, value, "MADV_PAGEOUT");
+	check(b->at, b->size, b->holds, "a page that was paged out");
+	count(PAGEOUTS);
+}
+
+/* One change to one mapping, of which another thread has a page in use. */
+static void work(struct worker *self)
+{
+	struct block *b = &self->block[any(&self->random, BLOCKS)];
+	struct worker *witness;
+	long value;
+	char *at;
+
+	be_witness(self);
+	if (one_in(&self->random, 3))
+		hop(&self->random, 0);
+	if (one_in(&self->random, 8))
+		nap(&self->random, 2000);
+	if (!b->at) {
+		step("mmap");
+		b->size = (1 + any(&self->random, 16)) * PAGE;
+		b->at = map_at(free_place(self), b->size, MAP_PRIVATE, -1);
+		check_zero(b->at, b->size, "a new page");
+		refill(self, b);
+		return;
+	}
+	check(b->at, b->size, b->holds, "what a thread wrote");
+	witness = hold_witness(self);
+	at = b->at + any(&self->random, b->size / PAGE) * PAGE;
+	value = expected(at - b->at, b->holds);
+	use_there(self, witness, at, value);
+	switch (any(&self->random, 7)) {
+	case 0:
+		step("munmap");
+		unmap(self, witness, b, at);
+		break;
+	case 1:
+		step("mremap");
+		move(self, witness, b, at, value);
+		break;
+	case 2:
+		step("MADV_DONTNEED");
+		discard(self, witness, b, at);
+		break;
+	case 3:
+		step("fork by a thread");
+		copy(self, witness, b, at);
+		break;
+	case 4:
+		step("MADV_PAGEOUT");
+		page_out(self, witness, b, at, value);
+		break;
+	default:
+		step("mprotect");
+		protect(self, witness, b, at, value);
+	}
+	let_go(witness);
+}
+
+static void *run_worker(void *argument)
+{
+	struct worker *self = argument;
+
+	__atomic_store_n(&self->state, FREE, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&self->quit, __ATOMIC_RELAXED))
+		work(self);
+	do
+		be_witness(self);
+	while (!take_state(self, FREE, AWAY));
+	return NULL;
+}
+
+/* So many threads, this one among them. Those that end leave their memory to who comes after them. */
+static void set_crowd(int from, int to)
+{
+	int i, turn = 0;
+
+	for (i = from; i < to; i++) {
+		crowd[i].quit = false;
+		verify(!pthread_create(&crowd[i].thread, NULL, run_worker, &crowd[i]), "no thread");
+	}
+	for (i = to; i < from; i++)
+		__atomic_store_n(&crowd[i].quit, true, __ATOMIC_RELAXED);
+	for (i = to; i < from; i++)
+		while (pthread_tryjoin_np(crowd[i].thread, NULL))
+			give_way(&crowd[0], turn++);
+}
+
+/* An address space from one thread to many and back, on one CPU and on all; then what all have written. */
+static void live(uint64_t random)
+{
+	const int sizes[] = { 1, 2 + any(&random, 2), CROWD, 2 + any(&random, 4), 1 };
+	int i, j, now = 1;
+	size_t k;
+
+	for (i = 0; i < CROWD; i++) {
+		crowd[i].number = i;
+		crowd[i].random = sequence(random >> 8, i);
+		crowd[i].region = fresh(PLACES * PLACE);
+	}
+	crowd[0].state = FREE;
+	for (k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		set_crowd(now, sizes[k]);
+		now = sizes[k];
+		for (i = 4 + any(&random, 12); i && !stopped(); i--)
+			work(&crowd[0]);
+	}
+	for (i = 0; i < CROWD; i++)
+		for (j = 0; j < BLOCKS; j++)
+			if (crowd[i].block[j].at)
+				check(crowd[i].block[j].at, crowd[i].block[j].size, crowd[i].block[j].holds,
+				      "what a thread left");
+	count(LIVES);
+}
+
+static void threads(uint64_t random)
+{
+	while (!stopped()) {
+		uint64_t of_child = next_random(&random);
+		pid_t pid = fork_plain();
+
+		if (!pid) {
+			live(of_child);
+			_exit(0);
+		}
+		wait_status(pid, 0, "a process of threads");
+	}
+}
+
+/* ---- outside and idle ---- */
+
+#define VICTIMS		4
+#define MAX_KEPT	128	/* pages */
+
+/* A process that another changes. */
+struct victim {
+	pid_t pid;
+	int pidfd, down[2], up[2];
+	bool runs;		/* as it is paged out; it sleeps else */
+	size_t size;		/* of each of the two: */
+	char *own;		/* what it writes alone, and is only paged out */
+	char *kept;		/* what is written from outside while it is not told */
+	struct orders {		/* shared */
+		long round;
+		long holds;	/* what it must find in @kept */
+		long next;	/* what it is to write there */
+		bool end;
+	} *orders;
+};
+
+static void be_victim(struct victim *v, uint64_t random)
+{
+	long round = 0, holds = stamp(&random);
+
+	fill(v->own, v->size, holds);
+	fill(v->kept, v->size, v->orders->holds);
+	drain_lru();
+	tell(v->up[1]);
+	for (;;) {
+		while (v->runs && __atomic_load_n(&v->orders->round, __ATOMIC_ACQUIRE) == round) {
+			check(v->own, v->size, holds, "a page that is paged out as it is used");
+			holds = stamp(&random);
+			fill(v->own, v->size, holds);
+			if (one_in(&random, 4))
+				hop(&random, 0);
+		}
+		hear(v->down[0]);
+		round = v->orders->round;
+		if (v->orders->end)
+			_exit(0);
+		check(v->kept, v->size, v->orders->holds, "what was written from outside");
+		check(v->own, v->size, holds, "what was not written from outside");
+		fill(v->kept, v->size, v->orders->next);
+		drain_lru();
+		tell(v->up[1]);
+	}
+}
+
+static void start_victim(struct victim *v, bool runs, long pages, uint64_t *random)
+{
+	uint64_t of_child = next_random(random);
+
+	v->runs = runs;
+	v->size = pages * PAGE;
+	v->orders = (struct orders *)map_memory(PAGE, MAP_SHARED);
+	v->orders->holds = stamp(random);
+	v->own = small(v->size, 0);
+	v->kept = small(v->size, 0);
+	must(pipe(v->down));
+	must(pipe(v->up));
+	v->pid = fork_child();
+	if (!v->pid)
+		be_victim(v, of_child);
+	/* MADV_PAGEOUT leaves alone what two processes map. */
+	must(munmap(v->own, v->size));
+	must(munmap(v->kept, v->size));
+	v->pidfd = syscall(SYS_pidfd_open, v->pid, 0);
+	if (v->pidfd < 0)
+		skip("cannot run here: this kernel has no pidfd_open()");
+	hear(v->up[0]);
+}
+
+static void page_out_from_outside(struct victim *v, char *memory)
+{
+	struct iovec range = { memory, v->size };
+
+	if (syscall(SYS_process_madvise, v->pidfd, &range, 1, MADV_PAGEOUT, 0) < 0) {
+		if (errno == ENOSYS || errno == EINVAL)
+			skip("cannot run here: this kernel has no process_madvise(MADV_PAGEOUT)");
+		die("process_madvise");
+	}
+	count(PAGEOUTS);
+}
+
+/* Another address space's pages, written through the kernel's own mapping: it copies those that are shared. */
+static void write_from_outside(struct victim *v, long holds)
+{
+	static long words[MAX_KEPT];
+	struct iovec here[MAX_KEPT], there[MAX_KEPT];
+	size_t i, n = v->size / PAGE;
+
+	for (i = 0; i < n; i++) {
+		words[i] = expected(i * PAGE, holds);
+		here[i] = (struct iovec){ &words[i], sizeof(long) };
+		there[i] = (struct iovec){ v->kept + i * PAGE, sizeof(long) };
+	}
+	if (must(process_vm_writev(v->pid, here, n, there, n, 0)) != (ssize_t)(n * sizeof(long)))
+		die("process_vm_writev wrote too little");
+	v->orders->holds = holds;
+	count(WRITTEN);
+}
+
+static void poke(struct victim *v, long holds)
+{
+	size_t at;
+	int status;
+
+	must(ptrace(PTRACE_SEIZE, v->pid, 0, 0));
+	must(ptrace(PTRACE_INTERRUPT, v->pid, 0, 0));
+	must(waitpid(v->pid, &status, 0));
+	verify(WIFSTOPPED(status), "a victim did not stop: wait status 0x%x", status);
+	for (at = 0; at < v->size; at += PAGE) {
+		errno = 0;
+		verify(ptrace(PTRACE_PEEKDATA, v->pid, v->kept + at, 0) == expected(at, v->orders->holds) && !errno,
+		       "a debugger reads something else");
+		must(ptrace(PTRACE_POKEDATA, v->pid, v->kept + at, expected(at, holds)));
+	}
+	must(ptrace(PTRACE_DETACH, v->pid, 0, 0));
+	v->orders->holds = holds;
+	count(POKED);
+}
+
+/* What may happen to a process that does not look. */
+static void change(struct victim *v, bool debug, uint64_t *random)
+{
+	if (!v->runs && one_in(random, 2))
+		wait_asleep(v->pid);
+	if (one_in(random, 2)) {
+		step("process_madvise");
+		page_out_from_outside(v, v->kept);
+	}
+	if (one_in(random, 2))
+		page_out_from_outside(v, v->own);
+	if (one_in(random, 2)) {
+		step("process_vm_writev");
+		write_from_outside(v, stamp(random));
+	}
+	if (debug && one_in(random, 2)) {
+		step("ptrace");
+		poke(v, stamp(random));
+	}
+	hop(random, v->pid);
+}
+
+/* All are changed, then all woken, then all answer: their address spaces come back on several CPUs at once. */
+static void torment(struct victim *victims, int n, bool debug, uint64_t *random)
+{
+	int i;
+
+	while (!stopped()) {
+		hop(random, 0);
+		for (i = 0; i < n; i++)
+			change(&victims[i], debug, random);
+		step("victims verify");
+		for (i = 0; i < n; i++) {
+			victims[i].orders->next = stamp(random);
+			__atomic_fetch_add(&victims[i].orders->round, 1, __ATOMIC_RELEASE);
+			tell(victims[i].down[1]);
+		}
+		for (i = 0; i < n; i++) {
+			hear(victims[i].up[0]);
+			victims[i].orders->holds = victims[i].orders->next;
+			count(WOKEN);
+		}
+	}
+	for (i = 0; i < n; i++) {
+		victims[i].orders->end = true;
+		__atomic_fetch_add(&victims[i].orders->round, 1, __ATOMIC_RELEASE);
+		tell(victims[i].down[1]);
+		wait_child(victims[i].pid);
+	}
+}
+
+static void outside(uint64_t random)
+{
+	struct victim victims[2];
+
+	start_victim(&victims[0], false, MAX_KEPT, &random);
+	start_victim(&victims[1], true, MAX_KEPT, &random);
+	torment(victims, 2, true, &random);
+}
+
+static void idle(uint64_t random)
+{
+	struct victim victims[VICTIMS];
+	int i;
+
+	for (i = 0; i < VICTIMS; i++)
+		start_victim(&victims[i], false, 8, &random);
+	torment(victims, VICTIMS, false, &random);
+}
+
+/* ---- what changes under all of them ---- */
+
+static bool set_online(long cpu, bool online)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", cpu);
+	return put_file(path, online ? "1" : "0");
+}
+
+static void plug(uint64_t random)
+{
+	bool gone[CPU_SETSIZE] = { };
+	long cpu;
+
+	while (!stopped()) {
+		cpu = 1 + any(&random, cpus - 1);
+		step(gone[cpu] ? "a CPU comes back" : "a CPU goes");
+		if (gone[cpu]) {
+			verify(set_online(cpu, true), "CPU %ld does not come back", cpu);
+			gone[cpu] = false;
+		} else if (set_online(cpu, false)) {
+			count(OFFLINED);
+			gone[cpu] = true;
+		}
+		nap(&random, 50000);
+	}
+	for (cpu = 1; cpu < cpus; cpu++)
+		verify(!gone[cpu] || set_online(cpu, true), "CPU %ld does not come back", cpu);
+}
+
+static void sweep_policies(uint64_t random)
+{
+	static const char *const policies[] = { "off", "counted", "rename", "sticky" };
+	char before[80] = "", limit[16], old_limit[16] = "";
+	FILE *in = fopen(POLICY, "r"), *in_limit = fopen(LIMIT, "r");
+
+	verify(in && fgets(before, sizeof(before), in) && strchr(before, '['), "%s: no policy", POLICY);
+	verify(in_limit && fgets(old_limit, sizeof(old_limit), in_limit), "%s: no limit", LIMIT);
+	while (!stopped()) {
+		step("another policy");
+		snprintf(limit, sizeof(limit), "%ld", 1 + any(&random, 8));
+		if (!put_file(POLICY, policies[any(&random, 4)]) || !put_file(LIMIT, limit))
+			die("a policy, or the limit %s, is refused", limit);
+		count(SWITCHED);
+		nap(&random, 100000);
+	}
+	if (!put_file(POLICY, strtok(strchr(before, '[') + 1, "]")) || !put_file(LIMIT, old_limit))
+		die("the policy and the limit of before are refused");
+}
+
+/* ---- who is who ---- */
+
+static const struct actor {
+	const char *name;
+	void (*run)(uint64_t random);
+	int processes;
+	long *wanted;		/* only when asked for */
+} actors[] = {
+	{ "spawn", spawn, 1, NULL },
+	{ "threads", threads, 2, NULL },
+	{ "outside", outside, 1, NULL },
+	{ "idle", idle, 1, NULL },
+	{ "hotplug", plug, 1, &hotplug },
+	{ "sweep", sweep_policies, 1, &sweep },
+};
+
+#define ACTORS (sizeof(actors) / sizeof(*actors))
+
+static struct process {
+	char name[80];
+	pid_t pid;		/* 0: it has ended */
+	long steps;
+	struct timespec moved;	/* when there was a step last */
+} processes[MAX_PROCESSES];
+
+static int running;
+
+static bool named(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+	const char *word;
+
+	for (word = list; (word = strstr(word, name)); word += length)
+		if ((word == list || word[-1] == ',') && (word[length] == ',' || !word[length]))
+			return true;
+	return false;
+}
+
+static long since(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - then->tv_sec;
+}
+
+static void start(const struct actor *actor, int number)
+{
+	struct process *p = &processes[running];
+
+	/* The prefix of whatever it has to say: what to do to see it again. */
+	snprintf(p->name, sizeof(p->name), "%s seed=%ld: %s-%d", program_invocation_short_name, seed, actor->name,
+		 number);
+	clock_gettime(CLOCK_MONOTONIC, &p->moved);
+	p->pid = fork_plain();
+	if (!p->pid) {
+		program_invocation_short_name = p->name;
+		mine = &shared->progress[running];
+		mine->doing = "starting";
+		expect_faults();
+		actor->run(sequence(seed, running));
+		exit(0);
+	}
+	running++;
+}
+
+/* The last word of its name. */
+static const char *short_name(const struct process *p)
+{
+	return strrchr(p->name, ' ') + 1;
+}
+
+static void say_progress(const struct timespec *began)
+{
+	int i;
+
+	printf("%ld s:", since(began));
+	for (i = 0; i < running; i++)
+		printf(" %s %ld", short_name(&processes[i]), processes[i].steps);
+	printf("\n");
+}
+
+/*
+ * Each goes on, or has ended well: a CPU that does not get its address space back is a fault without end, and a wake-up
+ * that is lost. Returns how many are left.
+ */
+static int look_after(int *unable)
+{
+	int i, status, left = 0;
+
+	for (i = 0; i < running; i++) {
+		struct process *p = &processes[i];
+		long steps = __atomic_load_n(&shared->progress[i].steps, __ATOMIC_RELAXED);
+
+		if (!p->pid)
+			continue;
+		left++;
+		if (steps != p->steps)
+			clock_gettime(CLOCK_MONOTONIC, &p->moved);
+		p->steps = steps;
+		verify(since(&p->moved) < patience, "seed %ld: %s has made no step for %ld s; the last was: %s", seed,
+		       short_name(p), patience, shared->progress[i].doing);
+		if (must(waitpid(p->pid, &status, WNOHANG)) != p->pid)
+			continue;
+		p->pid = 0;
+		left--;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+			++*unable;	/* it has said why */
+		else
+			verify(status == 0, "seed %ld: %s ended with wait status 0x%x, after: %s", seed, short_name(p),
+			       status, shared->progress[i].doing);
+	}
+	return left;
+}
+
+static void storm(void)
+{
+	struct timespec began;
+	long told = 0;
+	int unable = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	while (look_after(&unable)) {
+		usleep(50000);
+		if (since(&began) >= seconds)
+			__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
+		if (since(&began) >= told + 3) {
+			told = since(&began);
+			say_progress(&began);
+		}
+	}
+	if (unable == running)
+		skip("no actor can run here");
+}
+
+static void check_wishes(void)
+{
+	size_t i, known = 0;
+	const char *word;
+
+	for (i = 0; i < ACTORS; i++)
+		known += !actors[i].wanted && named(actors_wanted, actors[i].name);
+	for (word = actors_wanted; (word = strchr(word, ',')); word++)
+		known--;
+	if (known != 1)
+		finish(USAGE, "actors=%s: there are spawn, threads, outside and idle, with commas between", actors_wanted);
+	if (hotplug && (cpus < 2 || access("/sys/devices/system/cpu/cpu1/online", W_OK)))
+		skip("hotplug=1: no CPU can go offline here");
+	if (sweep && access(POLICY, W_OK))
+		skip("sweep=1: this kernel has no %s", POLICY);
+}
+
+int main(int argc, char **argv)
+{
+	struct timespec now;
+	long steps = 0;
+	size_t i;
+	int j;
+
+	if (argc == 5 && !strcmp(argv[1], "--answer"))
+		return answer(argv + 2);
+	parse_options(argc, argv, "everything at once that moves and changes address spaces", options);
+	cpus = sysconf(_SC_NPROCESSORS_CONF);
+	check_wishes();
+	if (!seed) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		seed = (now.tv_sec ^ now.tv_nsec) & 0xffffff;
+	}
+	shared = (struct shared *)map_memory(sizeof(*shared), MAP_SHARED);
+	printf("%s seed=%ld: %ld s on %ld CPUs\n", program_invocation_short_name, seed, seconds, cpus);
+
+	begin_vmstat(rows);
+	open_window();
+	for (i = 0; i < ACTORS; i++)
+		for (j = 0; j < actors[i].processes; j++)
+			if (actors[i].wanted ? *actors[i].wanted : named(actors_wanted, actors[i].name))
+				start(&actors[i], j);
+	storm();
+	close_window();
+	end_vmstat(rows);
+
+	for (j = 0; j < running; j++)
+		steps += shared->progress[j].steps;
+	for (j = 0; j < TALLIES; j++)
+		add_metric(tally_names[j], shared->tally[j]);
+	for (j = 0; j < window.metrics; j++)
+		printf("%s%s %ld", j ? ", " : "did: ", window.name[j], window.value[j]);
+	printf("\n");
+	report("", steps, "step", "");
+	return 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the storms share: memory whose contents are known.
+ */
+#ifndef STORM_H
+#define STORM_H
+
+#include "lull.h"
+
+#define HUGE	(2UL << 20)
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT	21
+#endif
+
+/* What page @at holds when @seed filled it. */
+static inline long expected(size_t at, long seed)
+{
+	return (long)(at / PAGE * 0x9e3779b9UL + seed + 1);
+}
+
+__attribute__((unused))
+static void fill(char *memory, size_t size, long seed)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE)
+		*(volatile long *)(memory + at) = expected(at, seed);
+}
+
+__attribute__((unused))
+static void check(const char *memory, size_t size, long seed, const char *what)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE) {
+		long holds = *(volatile const long *)(memory + at);	/* once: the next read may be right */
+
+		verify(holds == expected(at, seed), "%s: page %zu, at %p, holds 0x%lx, not 0x%lx", what, at / PAGE,
+		       memory + at, holds, expected(at, seed));
+	}
+}
+
+__attribute__((unused))
+static void check_zero(const char *memory, size_t size, const char *what)
+{
+	size_t at;
+
+	for (at = 0; at < size; at += PAGE)
+		verify(*(volatile const long *)(memory + at) == 0, "%s: page %zu is not empty", what, at / PAGE);
+}
+
+/* Addresses that nothing else uses, and that are given out once. */
+static inline char *fresh(size_t size)
+{
+	static char *next;
+
+	if (!next)
+		next = (char *)(0x2000UL << 20);
+	next = (char *)(((uintptr_t)next + 2 * HUGE - 1) & ~(HUGE - 1));
+	next += size;
+	return next - size;
+}
+
+static inline char *map_at(char *place, size_t size, int flags, int fd)
+{
+	char *memory = must((char *)mmap(place, size, PROT_READ | PROT_WRITE,
+					 flags | (fd < 0 ? MAP_ANONYMOUS : 0) | MAP_FIXED_NOREPLACE, fd, 0));
+
+	verify(memory == place, "the kernel does not know MAP_FIXED_NOREPLACE");
+	return memory;
+}
+
+/* Small pages, at fresh addresses, filled. */
+__attribute__((unused))
+static char *small(size_t size, long seed)
+{
+	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+
+	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	fill(memory, size, seed);
+	return memory;
+}
+
+#endif
