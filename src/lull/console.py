@@ -18,8 +18,8 @@ REPORT = re.compile(
     r"WARNING: |\bBUG[: ]|INFO: (?:task|trying|rcu)|pagealloc: |turning off the locking"
     r"|Kernel panic - |Internal error: |Unable to handle kernel |SError Interrupt"
 )
-"""The first line of what a kernel holds to be wrong with itself: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages, poison that
-was overwritten; tasks and CPUs that make no progress; crashes."""
+"""The first line of what a kernel holds to be wrong with itself: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages,
+overwritten poison; tasks and CPUs that make no progress; crashes."""
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 CONTEXT_LINES = 12
 
