@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest's console says about how it ended. Tested on real logs (tests/data)."""
+"""What a guest's console says: how it ended, and what its kernel reported. Tested on real logs (tests/data)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ OUT_OF_MEMORY = re.compile(
     r"Out of memory: Killed process \d+ \((?P<name>[^)]*)\)|(?P<system>System is deadlocked on memory)"
 )
 STALL = re.compile(r"rcu: INFO: .* detected stalls|watchdog: BUG: soft lockup.*")
+REPORT = re.compile(
+    r"WARNING: |\bBUG[: ]|INFO: (?:task|trying|rcu)|pagealloc: |turning off the locking"
+    r"|Kernel panic - |Internal error: |Unable to handle kernel |SError Interrupt"
+)
+"""The first line of what a kernel holds to be wrong with itself: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages,
+overwritten poison; tasks and CPUs that make no progress; crashes."""
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 CONTEXT_LINES = 12
 
@@ -54,3 +60,31 @@ def judge(text: str) -> Verdict:
     number, detail = found[kind]
     start = max(0, number - 2)
     return Verdict(kind, detail, "\n".join(lines[start : start + CONTEXT_LINES]))
+
+
+@dataclass(frozen=True)
+class Report:
+    """Something that the kernel holds to be wrong with itself.
+
+    Args:
+        title: its first line, without the time stamp.
+        text: it and the lines behind it, to the next one.
+    """
+
+    title: str
+    text: str
+
+
+REPORT_LINES = 60
+"""More than any report has before it comes to registers and state of no interest."""
+
+
+def reports(text: str) -> list[Report]:
+    """What the kernel reported, in order."""
+    lines = [TIMESTAMP.sub("", line) for line in text.replace("\r", "").splitlines()]
+    starts = [number for number, line in enumerate(lines) if REPORT.search(line)]
+    ends = [*starts[1:], len(lines)]
+    return [
+        Report(lines[start], "\n".join(lines[start : min(end, start + REPORT_LINES)]))
+        for start, end in zip(starts, ends, strict=False)
+    ]
