@@ -27,7 +27,8 @@
 #ifndef NNUM
 #define NNUM	NMM	/* ASID numbers, from 1; 0 is the reserved one */
 #endif
-/* Also: ALLOC the allocator, RENAME the policy, EXIT exit and fork, IDMAP, PIN a device that shares an mm, KPTI. */
+/* Also: ALLOC the allocator, RENAME the policy, EXIT exit and fork, IDMAP, PIN a device that shares an mm, KPTI,
+   LEAVE a flush may find that MANY is over. */
 #ifdef PIN
 #define NWALK	(NCPU + 1)	/* who walks: the CPUs, and a device behind an SMMU */
 #else
@@ -47,6 +48,7 @@
 #define STALE	2
 #define RSTALE	4
 #define WANDERED 8
+#define LEAVING	16	/* somebody looks whether MANY is over */
 byte cnt[NMM];
 byte flags[NMM];
 byte home[NMM];			/* CPU + 1 */
@@ -108,6 +110,11 @@ byte next[NCPU];		/* the CPU is about to load this */
 #define NEXT(m1)	next[me] = m1
 #else
 #define NEXT(m1)	skip
+#endif
+#ifdef LEAVE
+byte pub[NCPU];			/* cpu->loaded, as others see it */
+byte out[NCPU];			/* cpu->leaving, as others see it: also what is MANY, and not counted */
+bit looking;			/* the lock: one look at a time */
 #endif
 #ifdef LAZY
 byte lazy[NCPU];		/* active_mm: what was loaded last */
@@ -540,7 +547,10 @@ inline word_in(m)
 			:: flags[m] & STALE -> todo = BROAD
 #endif
 			:: else
-			fi
+			fi;
+#if defined(LEAVE) && !defined(V_LEAVE_KEPT)
+			flags[m] = flags[m] & ~LEAVING	/* whoever looks may have looked here before: a cmpxchg, MANY still */
+#endif
 		:: else ->
 			if
 			:: cnt[m] == LIMIT ->
@@ -652,6 +662,65 @@ inline step_aside()
 }
 #endif
 
+#ifdef LEAVE
+/*
+ * What others see of cpu->leaving and cpu->loaded. First the one, then the other: who reads them the other way round
+ * finds the address space in one of the two. Then a full barrier, and the word.
+ */
+inline publish(m1)
+{
+#ifdef V_LEAVE_OUT_LATE
+	d_step { b = pub[me]; pub[me] = m1; out[me] = (b << 4) }
+	d_step { out[me] = (out[me] >> 4); b = 0 }
+#else
+	if
+	:: atomic { pub[me] != 0 -> out[me] = pub[me] }
+	   pub[me] = m1
+	:: atomic { pub[me] == 0 -> pub[me] = m1 }
+	fi
+#endif
+}
+
+#ifdef V_LEAVE_BLIND
+/* The word was read, and said LEAVING; then it is taken away, whatever the word says by then. */
+inline publish_and_word_in(m)
+{
+	publish(m + 1);
+	if
+	:: atomic { (flags[m] & LEAVING) -> skip }
+	   d_step { flags[m] = flags[m] & ~LEAVING; newcounted = 0; todo = NOTHING }
+	:: atomic { !(flags[m] & LEAVING) -> word_in(m) }
+	fi
+}
+#elif defined(V_LEAVE_NO_MB)
+/* The store of cpu->loaded stays in the store buffer behind the plain read; a read-modify-write drains it. */
+inline publish_and_word_in(m)
+{
+	if
+	:: atomic { (flags[m] & MANY) && !(flags[m] & LEAVING) -> word_in(m) }
+	   publish(m + 1)
+	:: publish(m + 1);
+	   word_in(m)
+	fi
+}
+#elif defined(V_LEAVE_LOADED_LATE)
+inline publish_and_word_in(m)
+{
+	publish(0);
+	word_in(m);
+	publish(m + 1)
+}
+#else
+inline publish_and_word_in(m)
+{
+	publish(m + 1);
+	word_in(m)
+}
+#endif
+#else
+#define publish_and_word_in(m)	word_in(m)
+#endif
+
 inline put_right(m)
 {
 	if
@@ -722,6 +791,12 @@ inline count_out()
 	}
 	d_step { dsb(me); NEXT(0); m = 0 }
 #else
+#ifdef V_LEAVE_OUT_BEFORE_DSB
+	out[me] = 0;
+#endif
+#ifdef V_LEAVE_OUT_BEFORE_COUNT
+	d_step { dsb(me); out[me] = 0 }
+#endif
 	d_step {
 		dsb(me);
 		if
@@ -732,6 +807,12 @@ inline count_out()
 		m = 0;
 		settle()
 	}
+#ifdef LEAVE
+	if
+	:: atomic { out[me] != 0 -> out[me] = 0 }
+	:: atomic { out[me] == 0 -> skip }
+	fi
+#endif
 #endif
 }
 
@@ -739,6 +820,9 @@ inline load(m)
 {
 	allocate(m);
 #ifdef RENAME
+#ifdef LEAVE
+	publish(m + 1);
+#endif
 	do
 	:: if
 	   :: atomic { NEEDS_LOCK(m) -> skip } rename(m)
@@ -761,7 +845,7 @@ inline load(m)
 #endif
 	id = 0;
 #else
-	word_in(m);
+	publish_and_word_in(m);
 #endif
 #ifdef V_TTBR_FIRST
 	write_ttbr(m + 1);
@@ -856,6 +940,112 @@ inline decide(m)
 	}
 }
 
+#ifdef LEAVE
+/* The word as it was when LEAVING was set: nobody has come in since, nor has anybody who was counted left. */
+#ifdef V_LEAVE_NO_BIT
+#define EXPECTED(m)	((flags[m] & MANY) && !(flags[m] & STALE) && cnt[m] == was)
+#else
+#define EXPECTED(m)	((flags[m] & MANY) && (flags[m] & LEAVING) && cnt[m] == was)
+#endif
+
+#if defined(V_LEAVE_STALE)
+#define MAY_LEAVE(m)	(flags[m] & MANY)
+#else
+#define MAY_LEAVE(m)	((flags[m] & MANY) && !(flags[m] & STALE))
+#endif
+
+#ifdef V_LEAVE_NO_LOCK
+#define LOOKING		false
+#else
+#define LOOKING		looking
+#endif
+
+/* One other CPU. */
+inline look_at(c, m)
+{
+#if defined(V_LEAVE_ASIDS)
+	if
+	:: atomic { actm[c] == m + 1 -> gaveup = 1 }
+	:: atomic { actm[c] != m + 1 -> skip }
+	fi
+#elif defined(V_LEAVE_LEAVING_FIRST)
+	gaveup = (out[c] == m + 1);
+	gaveup = (gaveup || pub[c] == m + 1)
+#elif defined(V_LEAVE_LOADED_ONLY)
+	gaveup = (pub[c] == m + 1)
+#else
+	gaveup = (pub[c] == m + 1);
+	if
+	:: !gaveup -> gaveup = (out[c] == m + 1)
+	:: else
+	fi
+#endif
+}
+
+/* MANY, but perhaps not any more. Preemption is off. whole: it was left, and the flush must be of the whole ASID. */
+inline try_to_leave(m)
+{
+	d_step {
+		gaveup = !MAY_LEAVE(m);
+		was = cnt[m];
+#ifndef V_LEAVE_NO_BIT
+		if
+		:: !gaveup -> flags[m] = flags[m] | LEAVING
+		:: else
+		fi;
+#endif
+		printf("CPU %d: looks whether mm %d is MANY still: count %d, flags %d\n", me, m, cnt[m], flags[m])
+	}
+#if defined(PIN) && !defined(V_LEAVE_PINNED)
+	if
+	:: !gaveup -> gaveup = pinned[m]
+	:: else
+	fi;
+#endif
+	other = 0;
+	do
+	:: other < NCPU && !gaveup ->
+		if
+		:: other != me -> look_at(other, m)
+		:: else
+		fi;
+		other++
+	:: else -> break
+	od;
+	other = 0;
+	d_step {
+		looking = 0;
+		if
+		:: !gaveup && EXPECTED(m) ->
+			flags[m] = 0;
+			home[m] = me + 1;
+#ifdef V_LEAVE_NOT_HERE
+			cnt[m] = 0;
+#else
+			cnt[m] = (loaded[me] == m + 1 -> 1 : 0);
+#endif
+#ifndef V_LEAVE_UNCOUNTED
+			if
+			:: loaded[me] == m + 1 -> counted[me] = 1
+			:: else
+			fi;
+#endif
+#ifdef V_LEAVE_NARROW_NOTED
+			flags[m] = WANDERED;
+#endif
+#if !defined(V_LEAVE_NARROW) && !defined(V_LEAVE_NARROW_NOTED)
+			whole = 1;
+#endif
+			printf("CPU %d: mm %d is MANY no longer: count %d, home %d\n", me, m, cnt[m], me)
+		:: else -> flags[m] = flags[m] & ~LEAVING
+		fi;
+		gaveup = 0;
+		was = 0;
+		settle()
+	}
+}
+#endif
+
 inline flush_entry(m, k)
 {
 #ifdef V_ID_BEFORE_DSB
@@ -884,6 +1074,13 @@ inline flush_entry(m, k)
 #else
 	decide(m);
 #endif
+#ifdef LEAVE
+	if
+	:: atomic { todo == BROADLY && (flags[m] & MANY) && !LOOKING -> looking = 1 }
+	   try_to_leave(m)
+	:: skip
+	fi;
+#endif
 	if
 	:: todo == ELIDED -> d_step { returns(m, k) }
 	:: todo == LOCALLY ->
@@ -898,8 +1095,14 @@ inline flush_entry(m, k)
 		d_step {
 			printf("CPU %d: broadcast TLBI, ASID %d\n", me, ID(m));
 			if
+#ifdef LEAVE
+			:: ID(m) && whole -> broadcast_asid(ID(m)); whole = 0
+			:: ID(m) && !whole -> broadcast_entry(ID(m), m * NOBJ + k)
+			:: else -> whole = 0
+#else
 			:: ID(m) -> broadcast_entry(ID(m), m * NOBJ + k)
 			:: else
+#endif
 			fi;
 #ifdef V_NO_ISHST
 			pte[m * NOBJ + k] = 2;
@@ -976,6 +1179,12 @@ proctype cpu(byte me)
 	byte k;
 	byte todo;
 	bit newcounted;
+#ifdef LEAVE
+	byte other;
+	byte was;
+	bit gaveup;
+	bit whole;
+#endif
 #ifdef EXIT
 	bit last;
 #endif
@@ -1045,7 +1254,11 @@ switch_in:
 #endif
 	goto again;
 
-leave:	write_ttbr(0);
+leave:
+#ifdef LEAVE
+	publish(0);
+#endif
+	write_ttbr(0);
 	count_out();
 	goto again;
 
@@ -1093,6 +1306,9 @@ pin:	atomic {
 	}
 	d_step {
 		todo = NOTHING;
+#if defined(LEAVE) && !defined(V_LEAVE_PIN_KEEPS)
+		flags[m] = flags[m] & ~LEAVING;
+#endif
 #ifndef V_PIN_COUNTED
 		if
 		:: (flags[m] & MANY) && (flags[m] & STALE) -> todo = BROAD
@@ -1103,6 +1319,7 @@ pin:	atomic {
 			TO_MANY(m, STALE);
 			todo = CLEAR
 #endif
+		:: (flags[m] & MANY) && !(flags[m] & STALE)
 		:: else -> TO_MANY(m, 0)
 		fi
 #endif

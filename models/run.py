@@ -42,13 +42,19 @@ CONFIGURATIONS: dict[str, str] = {
     "asid-stores": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 PART",
     "rename1": "NCPU=2 ALLOC NNUM=3 RENAME MERGE",
     "rename2": "NCPU=2 NMM=2 NFLUSH=1 ALLOC NNUM=3 RENAME MERGE PART",
+    "leave": "NCPU=2 NOBJ=2 LIMIT=1 LEAVE",
+    "leave3": "LIMIT=1 LEAVE",
+    "leave3-limit2": "LEAVE",
+    "leave-two": "NCPU=2 NMM=2 LIMIT=1 LEAVE",
+    "leave-asid": "NCPU=2 LIMIT=1 ALLOC NNUM=3 LEAVE",
+    "leave-pin": "NCPU=2 LIMIT=1 ALLOC NNUM=3 PIN LEAVE",
 }
 """Name: what is defined (README.md)."""
 
 TOO_LARGE = ("rename2",)
 """Configurations that are too large to be exhausted: variants fail in them, that they hold is not shown."""
 
-QUICK = ("base", "limit1")
+QUICK = ("base", "limit1", "leave")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -135,6 +141,27 @@ def cases() -> list[Case]:
         variant("RENAME_REUSES", "rename2"),
         variant("RENAME_ROLLS", "rename2"),
         variant("FORK_COPIES", "exit", HOLDS),
+        variant("LEAVE_NO_MB", "leave"),
+        variant("LEAVE_NO_MB", "leave", third=False),
+        variant("LEAVE_LOADED_LATE", "leave"),
+        variant("LEAVE_LOADED_ONLY", "leave"),
+        variant("LEAVE_ASIDS", "leave-asid"),
+        variant("LEAVE_OUT_LATE", "leave"),
+        variant("LEAVE_LEAVING_FIRST", "leave"),
+        variant("LEAVE_OUT_BEFORE_DSB", "leave"),
+        variant("LEAVE_OUT_BEFORE_COUNT", "leave"),
+        variant("LEAVE_NO_BIT", "leave"),
+        variant("LEAVE_KEPT", "leave"),
+        variant("LEAVE_BLIND", "leave"),
+        variant("LEAVE_NO_LOCK", "leave"),
+        variant("LEAVE_NOT_HERE", "leave"),
+        variant("LEAVE_UNCOUNTED", "leave"),
+        variant("LEAVE_UNCOUNTED", "leave", HOLDS, third=False),
+        variant("LEAVE_NARROW", "leave"),
+        variant("LEAVE_NARROW_NOTED", "leave", HOLDS),
+        variant("LEAVE_STALE", "leave3", HOLDS),
+        variant("LEAVE_PINNED", "leave-pin"),
+        variant("LEAVE_PIN_KEEPS", "leave-pin"),
     ]
 
 
