@@ -26,7 +26,7 @@
  *	lull_left()		and the CPU has executed a DSB since
  *	lull_park()		none: a kernel thread needs no user mappings
  *	lull_unload()		none, at once: there will be no __switch_to()
- *	lull_is_loaded()	may TTBR0_EL1 be pointed to it again?
+ *	lull_is_parked()	may TTBR0_EL1 not be pointed to active_mm again?
  *
  * Without CONFIG_LULL_RESIDENCY each is what the caller did before.
  */
@@ -49,6 +49,7 @@ struct task_struct;
  * @leaving: one that it has loaded no longer, but no DSB has been executed since
  * @counted: is it counted in the word of @loaded?
  * @leaving_counted: the same of @leaving
+ * @parked: the reserved tables are loaded, and not active_mm's
  * @last: context.id of what was loaded last; it is never given to another
  *
  * Written by the CPU itself, with interrupts or at least preemption off. Others
@@ -59,6 +60,7 @@ struct lull_cpu {
 	struct mm_struct *leaving;
 	bool counted;
 	bool leaving_counted;
+	bool parked;
 	u64 last;
 };
 
@@ -128,14 +130,15 @@ static __always_inline bool lull_was_here(u64 id)
 	return false;
 }
 
-static __always_inline bool lull_is_loaded(struct mm_struct *mm)
+/* Not asked of a key: what has been parked must come back. */
+static __always_inline bool lull_is_parked(void)
 {
-	return !lull_tracks() || __this_cpu_read(lull_cpu.loaded) == mm;
+	return __this_cpu_read(lull_cpu.parked);
 }
 
 static __always_inline void lull_unpark(struct mm_struct *mm)
 {
-	if (!lull_is_loaded(mm))
+	if (lull_is_parked())
 		__lull_unpark(mm);
 }
 
@@ -152,9 +155,10 @@ static __always_inline bool lull_may_share(void)
 	return !lull_tracks() || !__this_cpu_read(lull_cpu.counted);
 }
 
+/* Nor this: what is counted must not stay so. */
 static __always_inline void lull_left(void)
 {
-	if (lull_tracks() && __this_cpu_read(lull_cpu.leaving))
+	if (__this_cpu_read(lull_cpu.leaving))
 		__lull_left();
 }
 
@@ -220,9 +224,9 @@ static inline void lull_new_asid(struct mm_struct *mm, bool same_number) {}
 static inline void lull_left(void) {}
 static inline void lull_switched(struct task_struct *tsk) {}
 
-static inline bool lull_is_loaded(struct mm_struct *mm)
+static inline bool lull_is_parked(void)
 {
-	return true;
+	return false;
 }
 
 static inline void lull_unpark(struct mm_struct *mm) {}

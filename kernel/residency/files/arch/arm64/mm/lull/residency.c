@@ -184,7 +184,7 @@ static bool recount(struct mm_struct *mm, s64 w, unsigned int cpu, bool here)
 static enum res_reach decide(struct mm_struct *mm)
 {
 	unsigned int cpu = smp_processor_id();
-	bool here = lull_is_loaded(mm);
+	bool here = __this_cpu_read(lull_cpu.loaded) == mm;
 	atomic64_t *word = res_word(mm);
 	enum res_reach reach;
 	s64 w, next;

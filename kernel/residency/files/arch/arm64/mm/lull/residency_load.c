@@ -72,6 +72,7 @@ static void leave(struct lull_cpu *cpu, struct mm_struct *next)
 	cpu->leaving_counted = cpu->counted;
 	cpu->leaving = cpu->loaded;
 	cpu->counted = false;
+	cpu->parked = false;
 	/* Nobody misses it in both places; pairs with is_elsewhere() */
 	smp_store_release(&cpu->loaded, next);
 }
@@ -227,6 +228,7 @@ void __lull_park(struct task_struct *tsk)
 		return;
 	__count_vm_event(TLB_PARK);
 	leave(cpu, NULL);
+	cpu->parked = true;
 	set_nothing();
 	lull_switched(tsk);
 }

@@ -7,7 +7,8 @@
  *
  * Off, nothing is kept, and what runs is stock's code. Static keys change at
  * different moments on different CPUs, but have changed on all when
- * static_branch_enable() or static_branch_disable() returns. So there are two:
+ * static_branch_enable() or static_branch_disable() returns (models/switch.pml
+ * tries the moments). So there are two:
  *
  *	lull_residency_track	loads and leaves are kept track of
  *	lull_residency_on	flushes leave something out, CPUs park, and new
@@ -87,10 +88,12 @@ MODULE_PARM_DESC(residency_limit, "the most CPUs an address space is counted on"
  */
 void lull_init_mm(struct mm_struct *mm)
 {
-	u64 w = RES_MANY;
+	/* Read first: it may be off and on again before the key is. */
+	u64 w = FIELD_PREP(RES_EPOCH, READ_ONCE(lull_residency_epoch));
 
-	if (static_branch_likely(&lull_residency_on))
-		w = FIELD_PREP(RES_EPOCH, READ_ONCE(lull_residency_epoch));
+	barrier();
+	if (!static_branch_likely(&lull_residency_on))
+		w = RES_MANY;
 	atomic64_set(res_word(mm), w);
 }
 
@@ -119,10 +122,8 @@ static void switch_on(void)
 /* On each CPU, with interrupts off: as if it had never been switched on. */
 static void settle(void *unused)
 {
-	struct mm_struct *mm = current->active_mm;
-
-	if (!__this_cpu_read(lull_cpu.loaded) && mm != &init_mm)
-		check_and_switch_context(mm);
+	if (lull_is_parked())
+		check_and_switch_context(current->active_mm);
 	local_flush_tlb_all();
 }
 

@@ -356,12 +356,12 @@ static int use_and_flush(void *arg)
 	w = word_of(mm);
 	KUNIT_EXPECT_EQ(test, res_count(w), 1);
 	KUNIT_EXPECT_TRUE(test, res_is_home(w, smp_processor_id()));
-	KUNIT_EXPECT_TRUE(test, lull_is_loaded(mm));
+	KUNIT_EXPECT_PTR_EQ(test, __this_cpu_read(lull_cpu.loaded), mm);
 	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
 	KUNIT_EXPECT_EQ(test, word_of(mm), w);
 	kthread_unuse_mm(mm);
 	KUNIT_EXPECT_EQ(test, res_count(word_of(mm)), 0);
-	KUNIT_EXPECT_FALSE(test, lull_is_loaded(mm));
+	KUNIT_EXPECT_PTR_NE(test, __this_cpu_read(lull_cpu.loaded), mm);
 	preempt_enable();
 	return 0;
 }
