@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Residency switched on and off while it is at work: two static keys, that each CPU, and each place in the code, sees flip at
- * a moment of its own. The word, loads and flushes are those of residency.pml, in fewer steps: here a load (its word, its
- * TLBI), and a store with its dsb(ishst), are one step each. README.md says what must hold.
+ * a moment of its own. The word, loads and flushes are those of residency.pml, in fewer steps. README.md says what must hold.
  *
  *	track	words and per-CPU state are kept
  *	on	flushes may leave something out, idle CPUs park, new address spaces are counted
@@ -55,10 +54,11 @@ bit rcu[NCPU];			/* preemption is off since `on` was seen */
 /* What hardware does */
 byte ttbr[NCPU];		/* and the ASID: parked with ASID 0 */
 byte infl[NCPU];		/* walks begun before TTBR0 was written */
-bit pte[NMM];			/* stored, visible, flush not returned */
+byte pte[NMM];			/* 0 at rest, 1 stored but in the store buffer, 2 visible, flush not returned */
 #define NEW	1
 #define OLD	2
 byte tlb[NCPU * NMM];
+#define FETCHED(m)	(pte[m] == 1 -> OLD : NEW)
 #define T(c, m)	tlb[(c) * NMM + (m)]
 
 hidden byte i, j;
@@ -89,11 +89,11 @@ inline settle()
 	do
 	:: i < NCPU ->
 		if
-		:: ttbr[i] -> T(i, ttbr[i] - 1) = T(i, ttbr[i] - 1) | NEW
+		:: ttbr[i] -> T(i, ttbr[i] - 1) = T(i, ttbr[i] - 1) | FETCHED(ttbr[i] - 1)
 		:: else
 		fi;
 		if
-		:: infl[i] -> T(i, infl[i] - 1) = T(i, infl[i] - 1) | NEW
+		:: infl[i] -> T(i, infl[i] - 1) = T(i, infl[i] - 1) | FETCHED(infl[i] - 1)
 		:: else
 		fi;
 		assert(!ttbr[i] || !(T(i, ttbr[i] - 1) & OLD) || pte[ttbr[i] - 1]);
@@ -234,7 +234,7 @@ inline load()
 	d_step { write_ttbr(me, m + 1); settle() }
 }
 
-/* After the store and dsb(ishst). */
+/* After the store. */
 #define ELIDED	1
 #define LOCAL	2
 #define BROAD	3
@@ -244,6 +244,7 @@ inline flush()
 	d_step { todo = BROAD; rcu[me] = on[me] }	/* the key; preemption is off */
 	if
 	:: rcu[me] -> d_step {
+		pte[m] = 2;			/* dsb(ishst) */
 		if
 		:: COUNTS(m) && cnt[m] == 0 -> flags[m] = flags[m] | STALE; todo = ELIDED
 		:: COUNTS(m) && cnt[m] == 1 && loaded[me] == m + 1 ->
