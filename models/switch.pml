@@ -61,7 +61,11 @@ byte tlb[NCPU * NMM];
 #define FETCHED(m)	(pte[m] == 1 -> OLD : NEW)
 #define T(c, m)	tlb[(c) * NMM + (m)]
 
-hidden byte i, j;
+#ifdef SHORTEST
+byte i, j;			/* spin's breadth-first search has no hidden variables */
+#else
+hidden byte i, j;		/* only inside a step */
+#endif
 
 /* Is active_mm parked? */
 #ifdef V_BACK_BY_LOADED
@@ -277,7 +281,9 @@ inline flush()
 
 #define SWITCH(n)	atomic { born[n] && task[me] != (n) + 1 -> irqs_off[me] = 1; m = n; task[me] = m + 1 } goto switch_in
 #define STORE(n)	atomic { born[n] && !pte[n] -> d_step { m = n; pte[n] = 1; age(n); settle() } } goto change
-#define UNUSED(n)	(task[0] != (n) + 1 && task[1] != (n) + 1 && act[0] != (n) + 1 && act[1] != (n) + 1 && infl[0] != (n) + 1 && infl[1] != (n) + 1 && !pte[n])
+/* The task that is switched away from holds it until behind __switch_to(). */
+#define HELD(c, n)	(task[c] == (n) + 1 || act[c] == (n) + 1 || infl[c] == (n) + 1 || (irqs_off[c] && leaving[c] == (n) + 1))
+#define UNUSED(n)	(!HELD(0, n) && !HELD(1, n) && !pte[n])
 #define FORK(n)		atomic { !born[n] && !making -> making = 1; m = n } goto fork
 #define DIE(n)		atomic { born[n] && UNUSED(n) -> born[n] = 0; cnt[n] = 0; flags[n] = 0; home[n] = 0; forget(n); gone(n) } goto again
 
