@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Residency switched on and off while it is at work: two static keys, that each CPU, and each place in the code, sees flip at
- * a moment of its own. The word, loads and flushes are those of residency.pml, in fewer steps: here a load (its word, its
- * TLBI), and a store with its dsb(ishst), are one step each. README.md says what must hold.
+ * a moment of its own. The word, loads and flushes are those of residency.pml, in fewer steps. README.md says what must hold.
  *
  *	track	words and per-CPU state are kept
  *	on	flushes may leave something out, idle CPUs park, new address spaces are counted
@@ -55,13 +54,18 @@ bit rcu[NCPU];			/* preemption is off since `on` was seen */
 /* What hardware does */
 byte ttbr[NCPU];		/* and the ASID: parked with ASID 0 */
 byte infl[NCPU];		/* walks begun before TTBR0 was written */
-bit pte[NMM];			/* stored, visible, flush not returned */
+byte pte[NMM];			/* 0 at rest, 1 stored but in the store buffer, 2 visible, flush not returned */
 #define NEW	1
 #define OLD	2
 byte tlb[NCPU * NMM];
+#define FETCHED(m)	(pte[m] == 1 -> OLD : NEW)
 #define T(c, m)	tlb[(c) * NMM + (m)]
 
-hidden byte i, j;
+#ifdef SHORTEST
+byte i, j;			/* spin's breadth-first search has no hidden variables */
+#else
+hidden byte i, j;		/* only inside a step */
+#endif
 
 /* Is active_mm parked? */
 #ifdef V_BACK_BY_LOADED
@@ -89,11 +93,11 @@ inline settle()
 	do
 	:: i < NCPU ->
 		if
-		:: ttbr[i] -> T(i, ttbr[i] - 1) = T(i, ttbr[i] - 1) | NEW
+		:: ttbr[i] -> T(i, ttbr[i] - 1) = T(i, ttbr[i] - 1) | FETCHED(ttbr[i] - 1)
 		:: else
 		fi;
 		if
-		:: infl[i] -> T(i, infl[i] - 1) = T(i, infl[i] - 1) | NEW
+		:: infl[i] -> T(i, infl[i] - 1) = T(i, infl[i] - 1) | FETCHED(infl[i] - 1)
 		:: else
 		fi;
 		assert(!ttbr[i] || !(T(i, ttbr[i] - 1) & OLD) || pte[ttbr[i] - 1]);
@@ -234,7 +238,7 @@ inline load()
 	d_step { write_ttbr(me, m + 1); settle() }
 }
 
-/* After the store and dsb(ishst). */
+/* After the store. */
 #define ELIDED	1
 #define LOCAL	2
 #define BROAD	3
@@ -244,6 +248,7 @@ inline flush()
 	d_step { todo = BROAD; rcu[me] = on[me] }	/* the key; preemption is off */
 	if
 	:: rcu[me] -> d_step {
+		pte[m] = 2;			/* dsb(ishst) */
 		if
 		:: COUNTS(m) && cnt[m] == 0 -> flags[m] = flags[m] | STALE; todo = ELIDED
 		:: COUNTS(m) && cnt[m] == 1 && loaded[me] == m + 1 ->
@@ -276,7 +281,9 @@ inline flush()
 
 #define SWITCH(n)	atomic { born[n] && task[me] != (n) + 1 -> irqs_off[me] = 1; m = n; task[me] = m + 1 } goto switch_in
 #define STORE(n)	atomic { born[n] && !pte[n] -> d_step { m = n; pte[n] = 1; age(n); settle() } } goto change
-#define UNUSED(n)	(task[0] != (n) + 1 && task[1] != (n) + 1 && act[0] != (n) + 1 && act[1] != (n) + 1 && infl[0] != (n) + 1 && infl[1] != (n) + 1 && !pte[n])
+/* The task that is switched away from holds it until behind __switch_to(). */
+#define HELD(c, n)	(task[c] == (n) + 1 || act[c] == (n) + 1 || infl[c] == (n) + 1 || (irqs_off[c] && leaving[c] == (n) + 1))
+#define UNUSED(n)	(!HELD(0, n) && !HELD(1, n) && !pte[n])
 #define FORK(n)		atomic { !born[n] && !making -> making = 1; m = n } goto fork
 #define DIE(n)		atomic { born[n] && UNUSED(n) -> born[n] = 0; cnt[n] = 0; flags[n] = 0; home[n] = 0; forget(n); gone(n) } goto again
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -33,16 +34,31 @@ judge = script("judge")
 
 
 def test_every_switch_of_the_model_is_tried() -> None:
-    """No variant of residency.pml without a case, and no case without its variant."""
-    switches = set(re.findall(r"\bV_\w+", (FOLDER / "residency.pml").read_text()))
-    tried = {d for case in run.cases() for d in case.defines if d.startswith("V_")}
-    assert tried == switches
+    """No variant of a model without a case, and no case without its variant."""
+    for model in FOLDER.glob("*.pml"):
+        switches = set(re.findall(r"\bV_\w+", model.read_text()))
+        tried = {d for case in run.cases() if case.model() == model for d in case.defines if d.startswith("V_")}
+        assert tried == switches, model.name
 
 
 def test_the_table_has_every_case() -> None:
     """README.md says what each variant takes away."""
     text = (FOLDER / "README.md").read_text()
     assert not [c.name for c in run.cases() if f"`{c.name.partition(' ')[0]}`" not in text]
+
+
+def test_every_trap_is_caught() -> None:
+    """The table of traps: each has a mutant that is there, or a variant that must fail."""
+    mutants = set(tomllib.loads((REPOSITORY / "kernel/lab/mutants.toml").read_text()))
+    failing = {c.name for c in run.cases() if c.expected == run.FAILS}
+    section = (FOLDER / "README.md").read_text().partition("\n## The traps")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")][2:]
+    assert len(rows) == 13
+    for trap, by_mutant, by_variant in rows:
+        named, varied = (re.findall(r"`([^`]+)`", cell) for cell in (by_mutant, by_variant))
+        assert named or varied, trap
+        assert set(named) <= mutants, trap
+        assert set(varied) <= failing, trap
 
 
 def test_an_incomplete_search_is_no_proof() -> None:
