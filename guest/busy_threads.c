@@ -36,7 +36,7 @@ static struct worker {
 
 static pthread_barrier_t ready;
 static volatile bool stop;
-static long cpus;
+static long cpus, running;
 
 static uint64_t seed_of(const struct worker *w)
 {
@@ -80,6 +80,12 @@ static void settle(struct worker *w)
 	w->state = seed_of(w);
 	*w->page = w->number + 1;
 	pthread_barrier_wait(&ready);
+	/* Whoever leaves a barrier first is not to be through before others have woken: one of each CPU runs. */
+	if (w->number < cpus) {
+		__atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&running, __ATOMIC_SEQ_CST) < cpus)
+			;
+	}
 }
 
 static void *work(void *argument)

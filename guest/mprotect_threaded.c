@@ -24,7 +24,7 @@ static void *idle(void *argument)
 }
 
 /* One process: each change really takes effect, which the writes verify. */
-static void work(int ready, int start)
+static void work(int ready, int start, int end)
 {
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
 	pthread_t thread;
@@ -47,8 +47,11 @@ static void work(int ready, int start)
 	}
 	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
 	tell(ready);
-	/* Its teardown is not part of the window: wait to be told. */
-	hear(start);
+	/*
+	 * Its teardown is not part of the window: wait to be told, by a pipe of its own. From the other one it would take the
+	 * start of a process that has not heard it yet.
+	 */
+	hear(end);
 	close(silent[1]);
 	pthread_join(thread, NULL);
 	exit(0);
@@ -66,7 +69,7 @@ static void each(void (*step)(int), int fd)
 int main(int argc, char **argv)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
-	int ready[2], start[2];
+	int ready[2], start[2], end[2];
 	char scale[64];
 	pid_t *children;
 
@@ -76,17 +79,18 @@ int main(int argc, char **argv)
 	children = calloc(procs, sizeof(*children));
 	must(pipe(ready));
 	must(pipe(start));
+	must(pipe(end));
 	for (i = 0; i < procs; i++) {
 		children[i] = fork_child();
 		if (!children[i])
-			work(ready[1], start[0]);
+			work(ready[1], start[0], end[0]);
 	}
 	each(hear, ready[0]);
 	open_window();
 	each(tell, start[1]);
 	each(hear, ready[0]);
 	close_window();
-	each(tell, start[1]);
+	each(tell, end[1]);
 	for (i = 0; i < procs; i++)
 		wait_child(children[i]);
 	snprintf(scale, sizeof(scale), "%ld x %ld of 32 x 10000 loops", procs, loops);
