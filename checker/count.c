@@ -73,6 +73,7 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 	case INSN_CLOSE:
 	case INSN_MARK:
 	case INSN_MSR:
+	case INSN_CALL:
 		break;
 	}
 }

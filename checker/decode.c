@@ -230,6 +230,12 @@ static struct insn decode_msr(uint32_t word)
 	return (struct insn){ .kind = INSN_OTHER };
 }
 
+static struct insn decode_call(uint32_t word)
+{
+	(void)word;
+	return (struct insn){ .kind = INSN_CALL };
+}
+
 /* Most precise first. */
 static const struct {
 	uint32_t mask, value;
@@ -247,6 +253,9 @@ static const struct {
 	{ 0xffffffe0, 0xd518cba0, decode_sgi },
 	/* MSR (register), op0 3; after that of the GIC, which is one too */
 	{ 0xfff80000, 0xd5180000, decode_msr },
+	/* HVC, and SMC */
+	{ 0xffe0001f, 0xd4000002, decode_call },
+	{ 0xffe0001f, 0xd4000003, decode_call },
 	/* SYS with CRn 8 or 9 */
 	{ SYS_MASK | 0xe000, SYS_VALUE | 0x8000, decode_tlbi },
 };

@@ -22,6 +22,7 @@ enum insn_kind {
 	INSN_CLOSE,	/* marker: it closes */
 	INSN_MARK,	/* marker of the lab kernel: insn.mark says which */
 	INSN_MSR,	/* a write of a register in enum sysreg from xN */
+	INSN_CALL,	/* HVC or SMC: a call of firmware, x0 is its function */
 };
 
 /* The registers that decide what a CPU translates, and for whom. */

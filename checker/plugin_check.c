@@ -22,6 +22,7 @@
 #include "shadow.h"
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
+#define PSCI_CPU_OFF 0x84000002u	/* Arm DEN 0022: the function that does not return */
 
 #define SLOTS 2048
 #define SLOT(va) ((va) >> 12 & (SLOTS - 1))
@@ -266,6 +267,23 @@ static void on_msr(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * A CPU that goes offline does not write SCTLR_EL1: it comes back out of reset,
+ * and runs with translation off until it writes it. What its TLB held may be
+ * there still; that is for the kernel to invalidate.
+ */
+static void on_call(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+
+	if ((uint32_t)read_x(cpu, 0) != PSCI_CPU_OFF)
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_msr(&shadow, cpu, REG_SCTLR, 0, site->pc);
+	forget_user(cpu);
+	pthread_mutex_unlock(&lock);
+}
+
 static void on_mark(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
@@ -398,6 +416,10 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			break;
 		case INSN_MSR:
 			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_msr,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
+			break;
+		case INSN_CALL:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_call,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		case INSN_MARK:

@@ -421,7 +421,9 @@ static void serve(struct worker *self)
 static void give_way(struct worker *self, int turn)
 {
 	serve(self);
-	if (turn % 16 < 15)
+	if (turn % 4096 < 4080)
+		return;		/* most often: to run on, so that what its CPU holds stays there */
+	if (turn % 4096 < 4095)
 		sched_yield();
 	else
 		usleep(200);	/* long enough to be parked */
@@ -872,6 +874,27 @@ static void change(struct victim *v, bool debug, uint64_t *random)
 	hop(random, v->pid);
 }
 
+static void end_victim(struct victim *v)
+{
+	v->orders->end = true;
+	__atomic_fetch_add(&v->orders->round, 1, __ATOMIC_RELEASE);
+	tell(v->down[1]);
+	wait_child(v->pid);
+	must(munmap(v->orders, PAGE));
+	close(v->pidfd);
+	close(v->down[0]), close(v->down[1]), close(v->up[0]), close(v->up[1]);
+}
+
+/* What has become MANY stays so: now and then a victim ends, and another takes its place. */
+static void replace_victim(struct victim *v, uint64_t *random)
+{
+	long pages = v->size / PAGE;
+
+	step("another victim");
+	end_victim(v);
+	start_victim(v, v->runs, pages, random);
+}
+
 /* All are changed, then all woken, then all answer: their address spaces come back on several CPUs at once. */
 static void torment(struct victim *victims, int n, bool debug, uint64_t *random)
 {
@@ -892,13 +915,11 @@ static void torment(struct victim *victims, int n, bool debug, uint64_t *random)
 			victims[i].orders->holds = victims[i].orders->next;
 			count(WOKEN);
 		}
+		if (one_in(random, 8))
+			replace_victim(&victims[any(random, n)], random);
 	}
-	for (i = 0; i < n; i++) {
-		victims[i].orders->end = true;
-		__atomic_fetch_add(&victims[i].orders->round, 1, __ATOMIC_RELEASE);
-		tell(victims[i].down[1]);
-		wait_child(victims[i].pid);
-	}
+	for (i = 0; i < n; i++)
+		end_victim(&victims[i]);
 }
 
 static void outside(uint64_t random)

@@ -54,6 +54,9 @@ int main(void)
 		case INSN_MSR:
 			printf("msr %s %d\n", registers[i.reg], i.rt);
 			break;
+		case INSN_CALL:
+			puts("call");
+			break;
 		case INSN_OTHER:
 			printf("other %s%s\n", may_leave_block(word) ? "leaves" : "stays",
 			       is_unprivileged(word) ? " unprivileged" : "");

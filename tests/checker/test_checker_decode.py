@@ -155,6 +155,12 @@ def test_lab_markers(cross: str, tmp_path: Path, decode: Decode) -> None:
     assert decode(words)[2:] == ["mark free", "mark dead", "mark kernel-pte"] + ["other leaves"] * 3
 
 
+def test_calls_of_firmware(cross: str, tmp_path: Path, decode: Decode) -> None:
+    """Whatever their immediate; and no other instruction of that row."""
+    lines = [f"{name} #{n}" for name in ("hvc", "smc", "svc", "brk", "hlt", "dcps1", "dcps2") for n in (0, 1, 0xFFFF)]
+    assert decode(assemble(cross, tmp_path, lines)) == ["call"] * 6 + ["other leaves"] * 15
+
+
 REGISTERS = {
     "ttbr0_el1": "ttbr0",
     "ttbr1_el1": "ttbr1",
@@ -270,6 +276,8 @@ def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> Non
             assert kind == "sgi", f"{word:#x} {text}"
         elif text.startswith("msr") and text.split()[1].rstrip(",") in REGISTERS:
             assert kind == "msr", f"{word:#x} {text}"
+        elif text.startswith(("hvc", "smc")):
+            assert kind == "call", f"{word:#x} {text}"
         elif kind != "other":
             assert kind == "tlbi" and "nxs" in got, f"{word:#x} {text} {got}"
 
