@@ -75,8 +75,8 @@ class Report:
     text: str
 
 
-REPORT_LINES = 60
-"""More than any report has before it comes to registers and state of no interest."""
+REPORT_LINES = 100
+"""A report of KCSAN has two stacks."""
 
 
 def reports(text: str) -> list[Report]:

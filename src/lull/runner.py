@@ -75,6 +75,7 @@ class Guest:
         initramfs, generator: see lull.guest.
         plugin: how the plugin runs, or None.
         append: more kernel parameters.
+        slower: how much longer it may take than other kernels.
     """
 
     qemu: Qemu
@@ -85,6 +86,7 @@ class Guest:
     plugin: Plugin | None = None
     append: str = ""
     arguments: str = APPEND
+    slower: float = 1.0
 
     def parameters(self) -> str:
         """The kernel's command line."""
@@ -221,7 +223,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, slower = guest_.plugin, guest_.plugin.slower if guest_.plugin else 1.0
+    plugin, slower = guest_.plugin, guest_.slower * (guest_.plugin.slower if guest_.plugin else 1.0)
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
