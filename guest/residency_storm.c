@@ -387,6 +387,7 @@ static void spawn(uint64_t random)
 #define BLOCKS	4		/* mappings a thread has at a time */
 #define PLACES	8		/* where they may be: two to a page table */
 #define PLACE	(HUGE / 2)
+#define SPIN	(1 << 13)	/* looks at a mailbox, before giving way: about a millisecond */
 
 struct block {
 	char *at;		/* NULL: none */
@@ -421,9 +422,9 @@ static void serve(struct worker *self)
 static void give_way(struct worker *self, int turn)
 {
 	serve(self);
-	if (turn % 4096 < 4080)
+	if (turn % SPIN < SPIN - 16)
 		return;		/* most often: to run on, so that what its CPU holds stays there */
-	if (turn % 4096 < 4095)
+	if (turn % SPIN < SPIN - 1)
 		sched_yield();
 	else
 		usleep(200);	/* long enough to be parked */
@@ -588,7 +589,11 @@ static void copy(struct worker *self, struct worker *witness, struct block *b, c
 		check(b->at, b->size, seen, "what the child of a thread inherited, on another CPU");
 		_exit(0);
 	}
-	use_there(self, witness, at, expected(at - b->at, next));
+	/* The witness writes what it may not share any more, or reads what it shares still. */
+	if (one_in(&self->random, 2))
+		use_there(self, witness, at, expected(at - b->at, next));
+	else
+		must_read(self, witness, at, expected(at - b->at, seen), "fork");
 	b->holds = next;
 	fill(b->at, b->size, next);
 	must_read(self, witness, at, expected(at - b->at, next), "copy-on-write");
