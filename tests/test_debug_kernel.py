@@ -23,6 +23,8 @@ PROGRAMS = (
     "swap_bench rounds=1",
     "pingpong loops=200",
     "teardown mib=4",
+    "residency_storm seconds=8 hotplug=1",
+    "residency_storm seconds=5 sweep=1",
 )
 """What runs on each kernel, in this order: little, as these kernels are slow."""
 SLOWER = 4.0
@@ -62,10 +64,10 @@ def of_residency(report: console.Report) -> bool:
 def test_what_is_of_residency() -> None:
     """Its functions are found in its files, and in KCSAN's reports."""
     own = own_functions()
-    assert own >= {"lull_load", "decide", "leave", "__lull_left", "lull_is_loaded", "res_flush"}
+    assert own >= {"__lull_load", "decide", "leave", "__lull_left", "lull_is_parked", "res_flush"}
     assert not own & {"if", "while", "switch"}
     race = "BUG: KCSAN: data-race in "
-    for title in ("lull_load.isra.0 / schedule", "schedule / leave", "leave+0x4/0x8", "do_idle / __switch_to"):
+    for title in ("__lull_load.isra.0 / schedule", "schedule / leave", "leave+0x4/0x8", "do_idle / __switch_to"):
         assert of_residency(console.Report(race + title, race + title)), title
     inside = "read to 0xffff of 8 bytes by task 1 on cpu 0:\n {}+0x48/0xf4\n {}+0x4/0x8\n ret_to_user+0x4/0x8"
     assert of_residency(console.Report(race + "_find_next_bit", inside.format("_find_next_bit", "decide")))

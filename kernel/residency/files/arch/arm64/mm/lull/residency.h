@@ -223,9 +223,10 @@ static inline atomic64_t *res_word(struct mm_struct *mm)
 /* The word of another epoch was not kept all the time: it says nothing. */
 static inline u64 res_read(struct mm_struct *mm)
 {
+	u32 epoch = READ_ONCE(lull_residency_epoch);
 	u64 w = atomic64_read(res_word(mm));
 
-	return FIELD_GET(RES_EPOCH, w) == lull_residency_epoch ? w : RES_MANY;
+	return FIELD_GET(RES_EPOCH, w) == epoch ? w : RES_MANY;
 }
 
 void res_forget_here(struct mm_struct *mm);

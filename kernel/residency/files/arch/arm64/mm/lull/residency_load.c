@@ -70,7 +70,7 @@ static void leave(struct lull_cpu *cpu, struct mm_struct *next)
 		__lull_left();
 	}
 	cpu->leaving_counted = cpu->counted;
-	cpu->leaving = cpu->loaded;
+	WRITE_ONCE(cpu->leaving, cpu->loaded);
 	cpu->counted = false;
 	cpu->parked = false;
 	/* Nobody misses it in both places; pairs with is_elsewhere() */
