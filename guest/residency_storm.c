@@ -400,7 +400,6 @@ struct block {
  * first the entry is used on its CPU, then the fault must come there. Held, it stays where it is.
  */
 static struct worker {
-	long number;
 	pthread_t thread;
 	bool quit;
 	uint64_t random;
@@ -701,7 +700,6 @@ static void live(uint64_t random)
 	size_t k;
 
 	for (i = 0; i < CROWD; i++) {
-		crowd[i].number = i;
 		crowd[i].random = sequence(random >> 8, i);
 		crowd[i].region = fresh(PLACES * PLACE);
 	}

@@ -58,6 +58,13 @@ def test_stock_is_silent_on_every_machine(real: Tool) -> None:
     silent(real, "--kernel", "stock", "--machines")
 
 
+@pytest.mark.parametrize(("policy", "more"), [("counted", []), ("rename", ["--asid-bits", "8"])])
+def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
+    """Residency while CPUs go and come, and while its policy and limit change."""
+    storms = ["--workload", "storm_hotplug", "--workload", "storm_policies"]
+    silent(real, "--kernel", check.LAB, *storms, "--append", f"lull_residency={policy}", *more)
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
     """Caught by the rule that is meant for it."""
