@@ -16,6 +16,7 @@
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define THREADS	2
+#define POLICY	"/sys/kernel/mm/lull/residency"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
@@ -153,6 +154,53 @@ static void case_wander(long round)
 	must(madvise(memory, size / 2, MADV_DONTNEED));
 	begin_use(memory, size);
 	check_zero(memory, size / 2, "a page given back before there were threads");
+	end_use();
+	_exit(0);
+}
+
+/* The policy of residency, which stands in [brackets]; false when it is off, or this kernel has none. */
+static bool chosen_policy(char name[16])
+{
+	FILE *in = fopen(POLICY, "r");
+	bool found = in && fscanf(in, "%*[^[][%15[^]]", name) == 1;
+
+	if (in)
+		fclose(in);
+	return found;
+}
+
+/* Residency is switched off and on: what was left out before is made good, and what was known before is not believed. */
+static void case_off_on(long round)
+{
+	size_t size = 16 * PAGE;
+	char policy[16];
+	char *memory;
+	pid_t pid;
+
+	if (!chosen_policy(policy)) {
+		cannot("residency is off, or this kernel has none");
+		return;
+	}
+	pid = fork_child();
+	if (pid) {
+		wait_child(pid);
+		return;
+	}
+	pin(0);
+	memory = small(size, round);
+	pin(1);
+	check(memory, size, round, "a page written on another CPU");
+	pin(0);
+	must(madvise(memory, size / 2, MADV_DONTNEED));
+	verify(put_file(POLICY, "off"), "%s: cannot be switched off", POLICY);
+	pin(1);
+	check_zero(memory, size / 2, "a page given back before it was off");
+	fill(memory, size, round + 1);
+	begin_use(memory, size);
+	usleep(5000);
+	verify(put_file(POLICY, policy), "%s: cannot be switched on", POLICY);
+	must(madvise(memory, size / 2, MADV_DONTNEED));
+	check_zero(memory, size / 2, "a page given back when it was on again");
 	end_use();
 	_exit(0);
 }
@@ -605,8 +653,8 @@ static const struct storm_case {
 	const char *name;
 	void (*run)(long round);
 } cases[] = {
-	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec }, { "unmap", case_unmap },
-	{ "unmap_tables", case_unmap_tables }, { "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
+	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec },
+	{ "off_on", case_off_on }, { "unmap", case_unmap }, { "unmap_tables", case_unmap_tables }, { "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
 	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
