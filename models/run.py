@@ -52,6 +52,7 @@ CONFIGURATIONS: dict[str, str] = {
     "switch": "",
     "switch-idmap": "IDMAP",
     "switch-twice": "TURNS=2",
+    "switch-two": "NMM=2",
 }
 """Name: what is defined (README.md)."""
 

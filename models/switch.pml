@@ -282,7 +282,8 @@ inline flush()
 #define SWITCH(n)	atomic { born[n] && task[me] != (n) + 1 -> irqs_off[me] = 1; m = n; task[me] = m + 1 } goto switch_in
 #define STORE(n)	atomic { born[n] && !pte[n] -> d_step { m = n; pte[n] = 1; age(n); settle() } } goto change
 /* The task that is switched away from holds it until behind __switch_to(). */
-#define HELD(c, n)	(task[c] == (n) + 1 || act[c] == (n) + 1 || infl[c] == (n) + 1 || (irqs_off[c] && leaving[c] == (n) + 1))
+#define HELD(c, n)	(task[c] == (n) + 1 || act[c] == (n) + 1 || ttbr[c] == (n) + 1 || infl[c] == (n) + 1 || \
+			 (irqs_off[c] && leaving[c] == (n) + 1))
 #define UNUSED(n)	(!HELD(0, n) && !HELD(1, n) && !pte[n])
 #define FORK(n)		atomic { !born[n] && !making -> making = 1; m = n } goto fork
 #define DIE(n)		atomic { born[n] && UNUSED(n) -> born[n] = 0; cnt[n] = 0; flags[n] = 0; home[n] = 0; forget(n); gone(n) } goto again
@@ -299,10 +300,7 @@ again:	if
 	:: FORK(0)
 	:: DIE(0)
 #if NMM > 1
-	:: SWITCH(1)
-	:: STORE(1)
-	:: FORK(1)
-	:: DIE(1)
+	:: SWITCH(1)	/* as old as the kernel, and nobody changes it: it takes CPUs */
 #endif
 	/* A kernel thread, or idle. */
 	:: atomic { task[me] -> irqs_off[me] = 1; task[me] = 0; m = act[me] - 1 } goto idle
@@ -500,6 +498,11 @@ proctype policy()
 }
 
 init {
-	d_step { born[0] = 1; flags[0] = MANY }
+	d_step {
+		born[0] = 1; flags[0] = MANY;
+#if NMM > 1
+		born[1] = 1; flags[1] = MANY
+#endif
+	}
 	atomic { run cpu(0); run cpu(1); run policy() }
 }
