@@ -192,6 +192,13 @@ static void case_off_on(long round)
 	check(memory, size, round, "a page written on another CPU");
 	pin(0);
 	must(madvise(memory, size / 2, MADV_DONTNEED));
+	/* The CPU goes on to somebody else: what it has parked it would load, and put right, when it is switched off. */
+	pid = fork_child();
+	if (!pid) {
+		pin(1);
+		_exit(0);
+	}
+	wait_child(pid);
 	verify(put_file(POLICY, "off"), "%s: cannot be switched off", POLICY);
 	pin(1);
 	check_zero(memory, size / 2, "a page given back before it was off");
