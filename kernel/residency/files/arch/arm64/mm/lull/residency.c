@@ -94,6 +94,7 @@
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/vmstat.h>
@@ -117,9 +118,16 @@
 static DEFINE_PER_CPU(unsigned int, broadcasts);
 static DEFINE_RAW_SPINLOCK(look_lock);
 
-/* Has another CPU loaded it, or not yet left it for good? */
+/*
+ * Has another CPU loaded it, or not yet left it for good? Idle CPUs keep what is
+ * MANY, and would for as long as they sleep: they are asked to park, for the look
+ * that comes next.
+ *
+ * Preemption is off: who is online stays so. Who is not may still be on its way.
+ */
 static bool is_elsewhere(struct mm_struct *mm, unsigned int here)
 {
+	bool found = false;
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -128,13 +136,17 @@ static bool is_elsewhere(struct mm_struct *mm, unsigned int here)
 		if (cpu == here)
 			continue;
 		/* It moves from here; pairs with leave() */
-		if (smp_load_acquire(&other->loaded) == mm)
-			return true;
+		if (smp_load_acquire(&other->loaded) == mm) {
+			if (!idle_cpu(cpu) || !cpu_online(cpu))
+				return true;
+			res_park_idle(cpu);
+			found = true;
+		}
 		/* ... to here; pairs with __lull_left() */
 		if (smp_load_acquire(&other->leaving) == mm)
 			return true;
 	}
-	return false;
+	return found;
 }
 
 /*

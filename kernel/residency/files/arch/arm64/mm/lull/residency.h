@@ -229,6 +229,7 @@ static inline u64 res_read(struct mm_struct *mm)
 	return FIELD_GET(RES_EPOCH, w) == epoch ? w : RES_MANY;
 }
 
+void res_park_idle(unsigned int cpu);
 void res_forget_here(struct mm_struct *mm);
 void res_forget_everywhere(struct mm_struct *mm);
 

@@ -27,6 +27,7 @@
  * not run again.
  */
 #include <linux/atomic.h>
+#include <linux/irq_work.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/mm_types.h>
@@ -210,12 +211,22 @@ void lull_step_aside(void)
 	dsb(nsh);
 }
 
+/* Interrupts are off. */
+static void park(struct lull_cpu *cpu, struct task_struct *tsk)
+{
+	__count_vm_event(TLB_PARK);
+	leave(cpu, NULL);
+	cpu->parked = true;
+	set_nothing();
+	lull_switched(tsk);
+}
+
 /**
  * __lull_park() - this CPU needs no user mappings for a while
  * @tsk: the kernel thread that is about to run, or current, which has no
  *	address space any more
  *
- * Of what is MANY nothing is gained: it stays, as ever (lazy TLB).
+ * What is MANY stays, as ever (lazy TLB), until it would be counted again.
  *
  * Context: interrupts are off.
  */
@@ -223,14 +234,31 @@ void __lull_park(struct task_struct *tsk)
 {
 	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
 
-	if (!cpu->loaded || !cpu->counted ||
-	    static_branch_unlikely(&lull_residency_sticky))
-		return;
-	__count_vm_event(TLB_PARK);
-	leave(cpu, NULL);
-	cpu->parked = true;
-	set_nothing();
-	lull_switched(tsk);
+	if (cpu->counted && !static_branch_unlikely(&lull_residency_sticky))
+		park(cpu, tsk);
+}
+
+static void park_idle(struct irq_work *unused)
+{
+	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
+
+	if (static_branch_likely(&lull_residency_on) &&
+	    is_idle_task(current) && cpu->loaded)
+		park(cpu, current);
+}
+
+static DEFINE_PER_CPU(struct irq_work, park_work) =
+	IRQ_WORK_INIT_HARD(park_idle);
+
+/**
+ * res_park_idle() - ask a CPU to park what it has loaded, if it is idle
+ * @cpu: another CPU, online
+ *
+ * Returns at once; it may be called with any lock held.
+ */
+void res_park_idle(unsigned int cpu)
+{
+	irq_work_queue_on(per_cpu_ptr(&park_work, cpu), cpu);
 }
 
 /**
