@@ -212,6 +212,39 @@ static void case_off_on(long round)
 	_exit(0);
 }
 
+/*
+ * What many CPUs have run, and hold entries of, is changed by one thread so often that it is found to be alone; then it
+ * moves to each of the others.
+ */
+static void case_calm(long round)
+{
+	size_t size = 16 * PAGE;
+	pid_t pid = fork_child();
+	char *memory;
+	long i, cpu;
+
+	if (pid) {
+		wait_child(pid);
+		return;
+	}
+	memory = small(size, round);
+	begin_use(memory, size);
+	usleep(2000);
+	end_use();
+	pin(0);
+	for (i = 0; i < 300; i++) {
+		must(madvise(memory, PAGE, MADV_DONTNEED));
+		check_zero(memory, PAGE, "a page given back again and again");
+		fill(memory, PAGE, round);
+	}
+	must(madvise(memory, size, MADV_DONTNEED));
+	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+		pin(cpu);
+		check_zero(memory, size, "a page given back by the last thread");
+	}
+	_exit(0);
+}
+
 /* fork while the parent goes on writing: the write protection must reach every CPU. */
 static void case_fork(long round)
 {
@@ -661,7 +694,8 @@ static const struct storm_case {
 	void (*run)(long round);
 } cases[] = {
 	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec },
-	{ "off_on", case_off_on }, { "unmap", case_unmap }, { "unmap_tables", case_unmap_tables }, { "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
+	{ "calm", case_calm }, { "off_on", case_off_on }, { "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
+	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
 	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
