@@ -92,7 +92,7 @@ def test_job_script_sets_only_what_changes() -> None:
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     assert script.splitlines()[1:] == [
-        "setting residency off",
+        "setting residency counted",
         "setting young auto",
         "run 1 young",
         "setting young sync",

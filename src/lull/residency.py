@@ -6,9 +6,9 @@ What each goal is judged by:
 * **broadcasts**: ``tlbi_broadcast_user`` in the window, all cases of a program together: the median of the repeats. The
   emulator counts them, so they are the same anywhere. ``sleeper`` must have none in any repeat.
 * **time**: ``seconds_emulated``, by intervals of the ratio to stock; seconds of one emulator on one host, no machine's.
-* **cost**: ``insns_quiet``, the instructions of a CPU in windows without ticks: the least of the repeats. What comes on top
-  is a longer path through the scheduler, which depends on how busy the host is: a round trip through idle takes one of two
-  numbers of instructions, 2 % apart, on stock as well.
+* **cost**: ``insns_quiet``, the instructions of a CPU in windows without ticks: the least of the repeats. What comes on
+  top is a longer path through the scheduler, which depends on how busy the host is: a round trip through idle takes one
+  of two numbers of instructions, 2 % apart, on stock as well.
 """
 
 from __future__ import annotations
