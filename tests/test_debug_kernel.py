@@ -21,7 +21,7 @@ PROGRAMS = (
     "mprotect_threaded loops=200",
     "sleeper pages=512",
     "swap_bench rounds=1",
-    "pingpong loops=200",
+    "pingpong windows=8",
     "teardown mib=4",
     "residency_storm seconds=8 hotplug=1",
     "residency_storm seconds=5 sweep=1",
