@@ -410,6 +410,25 @@ static bool put_file(const char *path, const char *text)
 	return ok;
 }
 
+/* The word in [brackets] of a kernel's file that lists its choices, into 32 bytes; false when there is none. */
+__attribute__((unused))
+static bool chosen_word(const char *path, char *word)
+{
+	FILE *in = fopen(path, "r");
+	bool found;
+
+	if (!in)
+		return false;
+	found = fscanf(in, "%*[^[][%31[^]]", word) == 1;
+	/* It may be the first. */
+	if (!found) {
+		rewind(in);
+		found = fscanf(in, "[%31[^]]", word) == 1;
+	}
+	fclose(in);
+	return found;
+}
+
 /* xorshift64: the next pseudo-random number; the state must not be 0. */
 static inline uint64_t next_random(uint64_t *state)
 {

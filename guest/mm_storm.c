@@ -16,7 +16,6 @@
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define THREADS	2
-#define POLICY	"/sys/kernel/mm/lull/residency"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
@@ -158,26 +157,15 @@ static void case_wander(long round)
 	_exit(0);
 }
 
-/* The policy of residency, which stands in [brackets]; false when it is off, or this kernel has none. */
-static bool chosen_policy(char name[16])
-{
-	FILE *in = fopen(POLICY, "r");
-	bool found = in && fscanf(in, "%*[^[][%15[^]]", name) == 1;
-
-	if (in)
-		fclose(in);
-	return found;
-}
-
 /* Residency is switched off and on: what was left out before is made good, and what was known before is not believed. */
 static void case_off_on(long round)
 {
 	size_t size = 16 * PAGE;
-	char policy[16];
+	char policy[32];
 	char *memory;
 	pid_t pid;
 
-	if (!chosen_policy(policy)) {
+	if (!chosen_word(POLICY, policy) || !strcmp(policy, "off")) {
 		cannot("residency is off, or this kernel has none");
 		return;
 	}

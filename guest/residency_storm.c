@@ -19,7 +19,6 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-#define POLICY		"/sys/kernel/mm/lull/residency"
 #define LIMIT		"/sys/module/lull/parameters/residency_limit"
 
 static long seconds = 10, seed, hotplug, sweep, patience = 60;
@@ -978,10 +977,10 @@ static void plug(uint64_t random)
 static void sweep_policies(uint64_t random)
 {
 	static const char *const policies[] = { "off", "counted", "rename", "sticky" };
-	char before[80] = "", limit[16], old_limit[16] = "";
-	FILE *in = fopen(POLICY, "r"), *in_limit = fopen(LIMIT, "r");
+	char before[32], limit[16], old_limit[16] = "";
+	FILE *in_limit = fopen(LIMIT, "r");
 
-	verify(in && fgets(before, sizeof(before), in) && strchr(before, '['), "%s: no policy", POLICY);
+	verify(chosen_word(POLICY, before), "%s: no policy", POLICY);
 	verify(in_limit && fgets(old_limit, sizeof(old_limit), in_limit), "%s: no limit", LIMIT);
 	while (!stopped()) {
 		step("another policy");
@@ -991,7 +990,7 @@ static void sweep_policies(uint64_t random)
 		count(SWITCHED);
 		nap(&random, 100000);
 	}
-	if (!put_file(POLICY, strtok(strchr(before, '[') + 1, "]")) || !put_file(LIMIT, old_limit))
+	if (!put_file(POLICY, before) || !put_file(LIMIT, old_limit))
 		die("the policy and the limit of before are refused");
 }
 

@@ -8,6 +8,7 @@
 #include "lull.h"
 
 #define HUGE	(2UL << 20)
+#define POLICY	"/sys/kernel/mm/lull/residency"
 
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT	21

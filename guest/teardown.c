@@ -61,20 +61,9 @@ static void save_settings(void)
 {
 	struct setting *s;
 
-	for (s = settings; s < settings + 3; s++) {
-		FILE *in = fopen(s->path, "r");
-
-		if (!in || fscanf(in, "%*[^[][%31[^]]", s->before) != 1)
+	for (s = settings; s < settings + 3; s++)
+		if (!chosen_word(s->path, s->before))
 			*s->before = 0;
-		/* The chosen word may be the first. */
-		if (in && !*s->before) {
-			rewind(in);
-			if (fscanf(in, "[%31[^]]", s->before) != 1)
-				*s->before = 0;
-		}
-		if (in)
-			fclose(in);
-	}
 }
 
 static void restore_settings(void)
