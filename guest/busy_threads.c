@@ -174,9 +174,6 @@ int main(int argc, char **argv)
 		verify(!pthread_join(workers[i].thread, NULL), "pthread_join");
 	for (i = 0; i < threads; i++)
 		check(&workers[i]);
-	for (i = 0; i < windows; i++) {
-		window = closed[i];
-		report("", rounds * here, "round", "");
-	}
+	report_windows(closed, windows, "", rounds * here, "round");
 	return 0;
 }

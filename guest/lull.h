@@ -278,6 +278,18 @@ static void report(const char *name, long operations, const char *unit, const ch
 		close(fd);
 }
 
+/* Report a case that was measured in @n windows of the same size, each of so many operations; @closed: as they were. */
+__attribute__((unused))
+static void report_windows(const struct window *closed, long n, const char *name, long operations, const char *unit)
+{
+	long i;
+
+	for (i = 0; i < n; i++) {
+		window = closed[i];
+		report(name, operations, unit, "");
+	}
+}
+
 /* ---- small helpers ---- */
 
 /*

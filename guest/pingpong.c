@@ -73,16 +73,6 @@ static struct window *play(int cpu)
 	return closed;
 }
 
-static void report_all(const char *name, const struct window *closed)
-{
-	long i;
-
-	for (i = 0; closed && i < windows; i++) {
-		window = closed[i];
-		report(name, loops, "round trip", "");
-	}
-}
-
 int main(int argc, char **argv)
 {
 	struct window *same = NULL, *two = NULL;
@@ -96,7 +86,9 @@ int main(int argc, char **argv)
 		same = play(0);
 	if (strcmp(wanted, "same-cpu") && sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		two = play(1);
-	report_all("same-cpu", same);
-	report_all("two-cpus", two);
+	if (same)
+		report_windows(same, windows, "same-cpu", loops, "round trip");
+	if (two)
+		report_windows(two, windows, "two-cpus", loops, "round trip");
 	return 0;
 }
