@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,9 @@ from lull import process
 # Machines here are busy and slow; and a failure must be there again in the next run.
 settings.register_profile("lull", deadline=None, derandomize=True)
 settings.load_profile("lull")
+
+# A shell without job control has what it starts with "&" ignore SIGINT, for good: the programs that tests interrupt too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
