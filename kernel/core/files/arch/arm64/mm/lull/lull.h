@@ -17,6 +17,8 @@
 #ifndef __ARM64_MM_LULL_H
 #define __ARM64_MM_LULL_H
 
+#include <kunit/visibility.h>
+#include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/sysfs.h>
@@ -58,6 +60,34 @@ static inline void lull_set_key(struct static_key_false *key, bool on)
 	else
 		static_branch_disable(key);
 }
+
+/**
+ * LULL_KEY_SWITCH - the whole switch of a feature that is off or on
+ * @_name: the feature, without quotes: the file, and lull_<feature>=
+ * @_on: the name of the policy that is not "off", and the default
+ * @_key: a struct static_key_false that is enabled while it is on
+ *
+ * Others see the key change when they like: nothing that outlives a look at it
+ * may depend on it.
+ */
+#define LULL_KEY_SWITCH(_name, _on, _key)				\
+	static const char * const _name##_policies[] = { "off", _on, NULL }; \
+	static void _name##_apply(int policy)				\
+	{								\
+		lull_set_key(&(_key), policy);				\
+	}								\
+	VISIBLE_IF_KUNIT struct lull_switch lull_##_name##_switch =	\
+		LULL_SWITCH(_name, _name##_policies, true, _name##_apply); \
+	static int __init _name##_boot(char *name)			\
+	{								\
+		return lull_switch_boot(&lull_##_name##_switch, name);	\
+	}								\
+	early_param("lull_" #_name, _name##_boot);			\
+	static int __init _name##_init(void)				\
+	{								\
+		return lull_switch_register(&lull_##_name##_switch);	\
+	}								\
+	subsys_initcall(_name##_init)
 
 int lull_switch_boot(struct lull_switch *sw, const char *name);
 int lull_switch_register(struct lull_switch *sw);
