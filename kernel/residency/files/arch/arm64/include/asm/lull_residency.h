@@ -15,6 +15,8 @@
  *	lull_flush_mm()		the whole address space
  *	lull_flush_page()	a page's leaf entry
  *	lull_flush_range()	a range
+ *	lull_decide()		is it for nobody, this CPU, or all of them? For who
+ *				issues the TLBIs
  *
  * Who changes what a CPU has loaded says so:
  *
@@ -40,6 +42,14 @@
 #include <linux/types.h>
 
 struct task_struct;
+
+/**
+ * enum res_reach - who must be told of a flush
+ * @RES_NOWHERE: nobody; the word remembers it
+ * @RES_HERE: this CPU
+ * @RES_EVERYWHERE: all
+ */
+enum res_reach { RES_NOWHERE, RES_HERE, RES_EVERYWHERE };
 
 #ifdef CONFIG_LULL_RESIDENCY
 
@@ -68,6 +78,7 @@ DECLARE_PER_CPU(struct lull_cpu, lull_cpu);
 DECLARE_STATIC_KEY_FALSE(lull_residency_track);
 DECLARE_STATIC_KEY_FALSE(lull_residency_on);
 
+enum res_reach __lull_decide(struct mm_struct *mm);
 bool __lull_flush_mm(struct mm_struct *mm);
 bool __lull_flush_page(struct mm_struct *mm, unsigned long addr);
 bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
@@ -86,6 +97,19 @@ void lull_step_aside(void);
 void lull_pin(struct mm_struct *mm);
 u64 lull_rename(struct mm_struct *mm);
 void lull_new_asid(struct mm_struct *mm, bool same_number);
+
+/**
+ * lull_decide() - who must be told that entries have changed
+ * @mm: the address space
+ *
+ * Context: DSB ISHST has been executed since the stores to the tables.
+ *	Preemption is off, and stays so until a local TLBI has completed.
+ */
+static __always_inline enum res_reach lull_decide(struct mm_struct *mm)
+{
+	return static_branch_likely(&lull_residency_on) ? __lull_decide(mm) :
+							  RES_EVERYWHERE;
+}
 
 static __always_inline bool lull_flush_mm(struct mm_struct *mm)
 {
@@ -181,6 +205,11 @@ static __always_inline void lull_unload(void)
 }
 
 #else /* CONFIG_LULL_RESIDENCY */
+
+static inline enum res_reach lull_decide(struct mm_struct *mm)
+{
+	return RES_EVERYWHERE;
+}
 
 static inline bool lull_flush_mm(struct mm_struct *mm)
 {

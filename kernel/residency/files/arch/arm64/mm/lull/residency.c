@@ -189,11 +189,7 @@ static bool recount(struct mm_struct *mm, s64 w, unsigned int cpu, bool here)
 
 /* --- Flushing --- */
 
-/*
- * Who must be told. When the answer is "here", the caller must stay on this CPU
- * until its TLBI has completed, so preemption is off already.
- */
-static enum res_reach decide(struct mm_struct *mm)
+enum res_reach __lull_decide(struct mm_struct *mm)
 {
 	unsigned int cpu = smp_processor_id();
 	bool here = __this_cpu_read(lull_cpu.loaded) == mm;
@@ -201,8 +197,6 @@ static enum res_reach decide(struct mm_struct *mm)
 	enum res_reach reach;
 	s64 w, next;
 
-	/* The tables' stores first, see above: also for walkers. */
-	dsb(ishst);
 	w = res_read(mm);
 	do {
 		next = res_flush(w, cpu, here, &reach);
@@ -229,6 +223,13 @@ static enum res_reach decide(struct mm_struct *mm)
 		break;
 	}
 	return reach;
+}
+
+static enum res_reach decide(struct mm_struct *mm)
+{
+	/* The tables' stores first, see above: also for walkers. */
+	dsb(ishst);
+	return __lull_decide(mm);
 }
 
 /* What is held under its ASID on this CPU. */

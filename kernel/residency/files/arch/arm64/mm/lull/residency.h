@@ -28,6 +28,8 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
+#include <asm/lull_residency.h>
+
 #define RES_COUNT	GENMASK_ULL(7, 0)
 #define RES_MANY	BIT_ULL(8)
 #define RES_STALE	BIT_ULL(9)
@@ -48,14 +50,6 @@
  *	and none of them looks any more
  */
 enum res_load { RES_LOAD_CLEAN, RES_LOAD_LOCAL, RES_LOAD_BROADCAST };
-
-/**
- * enum res_reach - who must be told of a flush
- * @RES_NOWHERE: nobody; the word remembers it
- * @RES_HERE: this CPU
- * @RES_EVERYWHERE: all
- */
-enum res_reach { RES_NOWHERE, RES_HERE, RES_EVERYWHERE };
 
 static inline unsigned int res_count(u64 w)
 {
