@@ -66,6 +66,16 @@ static const char * const mutants[] = {
 	[LULL_LAZY_UNCOUNTED]		= "lazy-uncounted",
 	[LULL_OFF_KEEPS_TLB]		= "off-keeps-tlb",
 	[LULL_EPOCH_SAME]		= "epoch-same",
+	[LULL_BATCH_SHORT]		= "batch-short",
+	[LULL_BATCH_DROP]		= "batch-drop",
+	[LULL_BATCH_OWED_LOST]		= "batch-owed-lost",
+	[LULL_BATCH_NO_ISHST]		= "batch-no-ishst",
+	[LULL_BATCH_PENDING_NONE]	= "batch-pending-none",
+	[LULL_RUNS_SHORT]		= "runs-short",
+	[LULL_RUNS_DROP]		= "runs-drop",
+	[LULL_RUNS_NO_DSB]		= "runs-no-dsb",
+	[LULL_RUNS_NO_TABLE]		= "runs-no-table",
+	[LULL_RUNS_TABLES_LAST_LEVEL]	= "runs-tables-last-level",
 	NULL
 };
 
