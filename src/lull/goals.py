@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -25,6 +25,13 @@ def alone(feature: str) -> tuple[str, ...]:
 def has(results: Results, feature: str) -> bool:
     """Whether the base of the run has the feature, or one that is named after it (``teardown_free``)."""
     return any(name == feature or name.startswith(f"{feature}_") for name in results.settings.get("features", ()))
+
+
+def concerns(results: Results, feature: str, programs: Collection[str]) -> bool:
+    """Whether any of ``programs`` was measured on a kernel that has the feature on."""
+    kernels = {*TOGETHER, *alone(feature)}
+    measured = any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
+    return measured and has(results, feature)
 
 
 def is_of(workload: str, program: str) -> bool:
