@@ -17,7 +17,8 @@ from lull.records import Check, Record, Results
 from lull.runner import WHOLE_ASID
 
 FEATURE = "gather"
-ALONE = goals.alone(FEATURE)
+KERNELS = (TOGETHER, goals.alone(FEATURE))
+"""Each goal is judged on both: all features, and this one by itself."""
 
 SPARSE = ("sparse", "fragmented")
 PER_PAGE = 2.0
@@ -39,7 +40,7 @@ def check(results: Results) -> list[Check]:
 
 def _judge(run: Run) -> list[Check]:
     judged = []
-    for kernels in (TOGETHER, ALONE):
+    for kernels in KERNELS:
         for program in SPARSE:
             judged.append(_cases(run, "TLBIs in proportion", program, BROADCASTS, kernels, _in_proportion))
             judged.append(_cases(run, "whole-ASID TLBIs", program, WHOLE_ASID, kernels, _none))

@@ -16,7 +16,8 @@ from lull.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Run, lac
 from lull.records import Check, Results
 
 FEATURE = "reclaim"
-ALONE = goals.alone(FEATURE)
+KERNELS = (TOGETHER, goals.alone(FEATURE))
+"""Each goal is judged on both: all features, and this one by itself."""
 
 PUBLISHED = "swap_bench"
 BUSY = ("swap_bench_threads", "swap_bench_shared")
@@ -45,7 +46,7 @@ def check(results: Results) -> list[Check]:
 
 def _judge(run: Run) -> list[Check]:
     judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, True)]
-    for kernels in (TOGETHER, ALONE):
+    for kernels in KERNELS:
         for program in BUSY:
             judged.append(_share(run, "broadcasts", BROADCASTS, program, kernels, run.ranges))
             judged.append(_share(run, "DSB ISHST", BARRIERS, program, kernels, run.ranges))
@@ -84,7 +85,7 @@ def published(results: Results) -> tables.Grid:
         for where, before, after in BEFORE_AND_AFTER
     ]
     run = Run(0, results.records)
-    for kernels in (TOGETHER, ALONE):
+    for kernels in KERNELS:
         for program in (PUBLISHED, *BUSY):
             stock, other = run.find([STOCK], program, SECONDS), run.find(kernels, program, SECONDS)
             tlbis = [run.find(k, program, [BROADCASTS]) for k in ([STOCK], kernels)]
