@@ -2,31 +2,37 @@
 /*
  * System A's program: 1 MiB of shared anonymous memory filled with 0x88; again and again one byte of every page is
  * read (swap in), then madvise(MADV_PAGEOUT) sends all of it to swap. Published with 10 000 rounds and zRAM.
+ *
+ * share=N: the address space is loaded on N CPUs. procs=N: N processes map the memory and read all of it in each round,
+ * each on a CPU of its own, where it runs all the time. MADV_PAGEOUT leaves pages alone that are mapped twice, so reclaim
+ * is that of a memory cgroup whose limit comes down; and as it keeps what several processes have used, the accessed
+ * bits are cleared first, which takes no TLBI (/proc/PID/clear_refs): what TLBs hold stays there.
  */
-#include "lull.h"
+#include "cgroup.h"
 
 #include <pthread.h>
 
-#define SIZE	(1UL << 20)
-#define PAGES	(SIZE / PAGE)
 #define MAX_SHARE	16
 
-static long rounds = 10, share = 1;
+static long mib = 1, rounds = 10, share = 1, procs = 1;
 
 static const struct option_spec options[] = {
+	{ "mib", &mib, NULL, "memory, MiB (published: 1)" },
 	{ "rounds", &rounds, NULL, "times everything is swapped in and out (published: 10000)" },
 	{ "share", &share, NULL, "CPUs that run this address space, each in a thread (published: 1)" },
+	{ "procs", &procs, NULL, "processes that map the memory, each running on its CPU (published: 1)" },
 	{ }
 };
 
-static const char *const rows[] = { "pgfault", "pswpin", "pswpout", NULL };
+static const char *const rows[] = {
+	"pgfault", "pswpin", "pswpout", "reclaim_batched", "reclaim_ranges", NULL
+};
 
+static unsigned char *memory;
+static long pages;
 static bool stop;
 
-/*
- * A thread that runs and does nothing, so that the address space is loaded on one CPU more. Not a process that maps
- * the same memory: MADV_PAGEOUT leaves pages alone that are mapped twice.
- */
+/* A thread that runs and does nothing, so that the address space is loaded on one CPU more. */
 static void *companion(void *cpu)
 {
 	pin((long)cpu);
@@ -35,39 +41,151 @@ static void *companion(void *cpu)
 	return NULL;
 }
 
-static void swap_all(volatile unsigned char *memory)
+static void read_all(void)
 {
-	unsigned long page;
+	volatile unsigned char *at = memory;
+	long page;
 
-	for (page = 0; page < PAGES; page++)
-		verify(memory[page * PAGE] == 0x88, "page %lu reads 0x%x", page, memory[page * PAGE]);
-	must(madvise((void *)memory, SIZE, MADV_PAGEOUT));
+	for (page = 0; page < pages; page++, at += PAGE)
+		verify(*at == 0x88, "page %ld reads 0x%x", page, *at);
+}
+
+/* What the processes of procs=N tell each other; not in the memory that goes to swap. */
+static struct shared {
+	long go;			/* the round to read for; -1: end */
+	long done[MAX_SHARE];		/* the round each has read for */
+} *shared;
+
+static pid_t partners[MAX_SHARE];
+
+static long seen(long *what)
+{
+	return __atomic_load_n(what, __ATOMIC_ACQUIRE);
+}
+
+static void tell_round(long *what, long number)
+{
+	__atomic_store_n(what, number, __ATOMIC_RELEASE);
+}
+
+/* A process of procs=N: reads everything when told to, and else runs and waits. */
+static void partner(long cpu)
+{
+	long number = 0;
+
+	pin(cpu);
+	tell_round(&shared->done[cpu], 0);
+	for (;;) {
+		long next = seen(&shared->go);
+
+		if (next < 0)
+			exit(0);
+		if (next == number)
+			continue;
+		read_all();
+		number = next;
+		tell_round(&shared->done[cpu], number);
+	}
+}
+
+/* The others read everything, all at once; none has a use of it on record after this. */
+static void read_by_partners(long number)
+{
+	char path[64];
+	long i;
+
+	tell_round(&shared->go, number);
+	for (i = 1; i < procs; i++)
+		while (seen(&shared->done[i]) != number)
+			;
+	for (i = 0; i < procs; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/clear_refs", i ? partners[i] : getpid());
+		if (!put_file(path, "1"))
+			die("%s", path);
+	}
+}
+
+static void page_out(long number)
+{
+	if (procs == 1) {
+		must(madvise(memory, mib << 20, MADV_PAGEOUT));
+		return;
+	}
+	read_by_partners(number);
+	cgroup_write("memory.high", "0");
+	cgroup_write("memory.high", "max");
+}
+
+/* Memory that is charged to a cgroup which holds nothing else: this process leaves again. */
+static void fill_in_cgroup(void)
+{
+	if (access("/proc/self/clear_refs", W_OK))
+		skip("this kernel has no /proc/PID/clear_refs");
+	cgroup_make("swap");
+	cgroup_enter();
+	memset(memory, 0x88, mib << 20);
+	if (!put_file("/sys/fs/cgroup/cgroup.procs", "0"))
+		die("cannot leave the cgroup");
+}
+
+static void start_partners(void)
+{
+	long i;
+
+	shared = (struct shared *)map_memory(PAGE, MAP_SHARED);
+	for (i = 1; i < procs; i++) {
+		shared->done[i] = -1;
+		partners[i] = fork_child();
+		if (!partners[i])
+			partner(i);
+		while (seen(&shared->done[i]))
+			;
+	}
+}
+
+static void end_partners(void)
+{
+	long i;
+
+	tell_round(&shared->go, -1);
+	for (i = 1; i < procs; i++)
+		wait_child(partners[i]);
+	cgroup_remove();
 }
 
 int main(int argc, char **argv)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
 	pthread_t companions[MAX_SHARE];
-	unsigned char *memory;
 	char scale[64];
 
-	parse_options(argc, argv, "swap 1 MiB in and out, page by page", options);
-	if (share < 1 || share > MAX_SHARE || rounds < 1)
-		finish(USAGE, "share is 1 to %d, rounds at least 1", MAX_SHARE);
-	if (share > cpus)
-		skip("share=%ld needs as many CPUs, there are %ld", share, cpus);
-	/* On one CPU throughout: fresh pages wait in a list of its own, which only MADV_PAGEOUT here empties. */
+	parse_options(argc, argv, "swap memory in and out, page by page", options);
+	if (share < 1 || share > MAX_SHARE || procs < 1 || procs > MAX_SHARE || rounds < 1 || mib < 1)
+		finish(USAGE, "share and procs are 1 to %d, rounds and mib at least 1", MAX_SHARE);
+	if (share > 1 && procs > 1)
+		finish(USAGE, "share and procs do not go together");
+	if (share * procs > cpus)
+		skip("%ld CPUs are needed, there are %ld", share * procs, cpus);
+	/* On one CPU throughout: fresh pages wait in a list of its own, which only reclaim here empties. */
 	pin(0);
-	memory = (unsigned char *)map_memory(SIZE, MAP_SHARED);
-	memset(memory, 0x88, SIZE);
-	must(madvise(memory, SIZE, MADV_PAGEOUT));
+	pages = (mib << 20) / PAGE;
+	memory = (unsigned char *)map_memory(mib << 20, MAP_SHARED);
+	if (procs > 1) {
+		fill_in_cgroup();
+		start_partners();
+	} else {
+		memset(memory, 0x88, mib << 20);
+	}
+	page_out(1);
 	for (i = 1; i < share; i++)
 		verify(!pthread_create(&companions[i], NULL, companion, (void *)i), "pthread_create");
 
 	begin_vmstat(rows);
 	open_window();
-	for (i = 0; i < rounds; i++)
-		swap_all(memory);
+	for (i = 0; i < rounds; i++) {
+		read_all();
+		page_out(i + 2);
+	}
 	close_window();
 	end_vmstat(rows);
 
@@ -76,11 +194,15 @@ int main(int argc, char **argv)
 		pthread_join(companions[i], NULL);
 	if (!metric("pswpout"))
 		skip("nothing went to swap: has this kernel a swap device?");
-	for (i = 0; i < (long)SIZE; i++)
+	for (i = 0; i < mib << 20; i++)
 		verify(memory[i] == 0x88, "byte %ld reads 0x%x", i, memory[i]);
-	verify(metric("pswpout") >= rounds * (long)PAGES, "only %ld of %ld pages went to swap",
-	       metric("pswpout"), rounds * (long)PAGES);
+	if (procs > 1)
+		end_partners();
+	verify(metric("pswpout") >= rounds * pages, "only %ld of %ld pages went to swap",
+	       metric("pswpout"), rounds * pages);
+	verify(metric("pswpin") >= rounds * pages, "only %ld of %ld pages came from swap",
+	       metric("pswpin"), rounds * pages);
 	snprintf(scale, sizeof(scale), "%ld of 10000 rounds", rounds);
-	report("", rounds * PAGES, "page", scale);
+	report("", rounds * pages, "page", procs == 1 && mib == 1 ? scale : "");
 	return 0;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System C: what it costs to give memory back. A child maps and touches memory of one kind, then, in the window, goes
- * (how=exit), unmaps it (munmap) or discards it (dontneed). A case per kind of folio; that it really was of that kind
- * is verified in smaps or the kernel's own statistics.
+ * System C: what it costs to give memory back. A process maps and touches memory of one kind, then, in the window, ends
+ * (how=exit), unmaps it (munmap), discards it (dontneed), or cuts it off its file, which nobody maps any more (truncate).
+ * how=fork: a child ends that has only what its parent shares with it: no page is freed, but tables and their entries
+ * are. A case per kind of folio; that it really was of that kind is verified in smaps or the kernel's own statistics.
+ *
+ * With windows=N there are N such memories, all there before the first goes: what is freed is not what comes next. To
+ * count instructions mib=0 takes as much in a window as fits between two ticks of the clock (see README.md).
  */
 #include "lull.h"
 
@@ -12,29 +16,43 @@
 #define HUGE	(2UL << 20)
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define MTHP	THP "hugepages-64kB/"
+#define FOLDER	"/tmp/teardown"
 
-static long mib = 32;
+static long mib = 32, windows = 1;
 static const char *how = "exit", *wanted = "";
 
 static const struct option_spec options[] = {
-	{ "mib", &mib, NULL, "memory torn down, MiB (even)" },
-	{ "how", NULL, &how, "exit, munmap or dontneed" },
+	{ "mib", &mib, NULL, "memory torn down in a window, MiB (even); 0: what takes about 250,000 instructions" },
+	{ "windows", &windows, NULL, "times each case is measured" },
+	{ "how", NULL, &how, "exit, fork, munmap, dontneed or truncate" },
 	{ "case", NULL, &wanted, "one of the cases only" },
 	{ }
 };
 
-static const char *const rows[] = { "pgfree", NULL };
+static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL };
 
 struct kind {
 	const char *name;
 	bool file;		/* tmpfs, else anonymous */
 	const char *folio;	/* "4k", "64k", "2m" */
+	long kib;		/* of a window with mib=0 */
 };
 
 static const struct kind kinds[] = {
-	{ "anon-4k", false, "4k" }, { "anon-64k", false, "64k" }, { "anon-2m", false, "2m" },
-	{ "file-4k", true, "4k" }, { "file-2m", true, "2m" },
+	{ "anon-4k", false, "4k", 1024 }, { "anon-64k", false, "64k", 8192 }, { "anon-2m", false, "2m", 32768 },
+	{ "file-4k", true, "4k", 512 }, { "file-2m", true, "2m", 32768 },
 };
+
+static bool is_how(const char *word)
+{
+	return !strcmp(how, word);
+}
+
+/* Only a file can be truncated; and a child is given its own tables of anonymous memory only. */
+static bool fits(const struct kind *kind)
+{
+	return (kind->file || !is_how("truncate")) && (!kind->file || !is_how("fork"));
+}
 
 /* First number in a file of the kernel, or -1. */
 static long number_in(const char *path)
@@ -90,28 +108,25 @@ static bool choose_anon(const char *folio)
 /* A tmpfs of our own whose files have the wanted folios. */
 static bool mount_files(const char *folio)
 {
-	mkdir("/tmp/teardown", 0700);
-	return !mount("teardown", "/tmp/teardown", "tmpfs", 0, strcmp(folio, "2m") ? "huge=never" : "huge=always");
+	mkdir(FOLDER, 0700);
+	return !mount("teardown", FOLDER, "tmpfs", 0, strcmp(folio, "2m") ? "huge=never" : "huge=always");
 }
 
-static char *map_kind(const struct kind *kind, size_t size)
+/* Fresh memory of a kind, huge pages aligned; @file: where its file goes. */
+static char *map_kind(const struct kind *kind, size_t size, int *file)
 {
-	char *memory;
-	int fd;
+	char *memory = must((char *)mmap(NULL, size + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	int flags = MAP_FIXED | (kind->file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
 
-	if (kind->file) {
-		fd = must(open("/tmp/teardown/file", O_RDWR | O_CREAT, 0600));
-		must(ftruncate(fd, size));
-		/* An aligned address, so that huge folios are mapped huge. */
-		memory = must((char *)mmap(NULL, size + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-		memory = (char *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
-		memory = must((char *)mmap(memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0));
-		close(fd);
-		return memory;
-	}
-	memory = map_memory(size + HUGE, MAP_PRIVATE);
 	memory = (char *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
-	must(madvise(memory, size, strcmp(kind->folio, "4k") ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+	*file = -1;
+	if (kind->file) {
+		*file = must(open(FOLDER "/file", O_RDWR | O_CREAT | O_TRUNC, 0600));
+		must(ftruncate(*file, size));
+	}
+	memory = must((char *)mmap(memory, size, PROT_READ | PROT_WRITE, flags, *file, 0));
+	if (!kind->file)
+		must(madvise(memory, size, strcmp(kind->folio, "4k") ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
 	return memory;
 }
 
@@ -144,97 +159,196 @@ static void verify_kind(const struct kind *kind, size_t size, long middle_before
 		skip("%s: the kernel gave no 64 KiB folios", kind->name);
 }
 
-static void child(const struct kind *kind, size_t size, int told, int say)
+static char content(size_t at)
 {
-	long before = number_in(MTHP "stats/anon_fault_alloc");
-	char *memory = map_kind(kind, size);
+	return (char)(at / PAGE % 251 + 1);
+}
+
+static void verify_content(const char *memory, size_t size)
+{
 	size_t at;
 
 	for (at = 0; at < size; at += PAGE)
-		memory[at] = (char)(at / PAGE % 251 + 1);
-	verify_kind(kind, size, before);
+		verify(memory[at] == content(at), "page %zu lost its contents", at / PAGE);
+}
+
+/* Memory of a kind, every page touched. */
+static char *take(const struct kind *kind, size_t size, int *file)
+{
+	long before = number_in(MTHP "stats/anon_fault_alloc");
+	char *memory = map_kind(kind, size, file);
+	size_t at;
+
 	for (at = 0; at < size; at += PAGE)
-		verify(memory[at] == (char)(at / PAGE % 251 + 1), "page %zu lost its contents", at / PAGE);
-	tell(say);
-	hear(told);
-	if (!strcmp(how, "exit"))
+		memory[at] = content(at);
+	verify_kind(kind, size, before);
+	verify_content(memory, size);
+	return memory;
+}
+
+static void begin(void)
+{
+	fresh_window();
+	begin_vmstat(rows);
+}
+
+/* A child ends, with memory that it took itself, or with its share of its parent's. */
+static void leave(const struct kind *kind, size_t size, const char *inherited)
+{
+	int down[2], up[2], file;
+	char byte;
+	pid_t pid;
+
+	must(pipe(down));
+	must(pipe(up));
+	pid = fork_child();
+	if (!pid) {
+		close(up[0]);
+		if (inherited)
+			verify_content(inherited, size);
+		else
+			take(kind, size, &file);
+		tell(up[1]);
+		hear(down[0]);
 		_exit(0);
-	if (!strcmp(how, "munmap"))
+	}
+	close(up[1]);
+	if (read(up[0], &byte, 1) == 1) {
+		begin();
+		open_window();
+		tell(down[1]);
+		must(waitpid(pid, NULL, 0));
+		close_window();
+		end_vmstat(rows);
+	} else {
+		wait_child(pid);
+	}
+	close(up[0]);
+	close(down[0]);
+	close(down[1]);
+}
+
+/* Give back @size bytes at @memory, the last there are; their file has @before bytes before them. */
+static void give_back(char *memory, size_t size, int file, size_t before)
+{
+	begin();
+	open_window();
+	if (is_how("munmap"))
 		must(munmap(memory, size));
-	else
+	else if (is_how("dontneed"))
 		must(madvise(memory, size, MADV_DONTNEED));
-	tell(say);
-	hear(told);
+	else
+		must(ftruncate(file, before));
+	close_window();
+	end_vmstat(rows);
+}
+
+/* Nothing is left of anonymous memory; of a file's only its mapping was given up, unless it was truncated. */
+static void verify_gone(const struct kind *kind, const char *memory, size_t size, int file)
+{
+	unsigned char there;
+	struct stat status;
+	size_t at;
+
+	if (is_how("munmap")) {
+		for (at = 0; at < size; at += HUGE)
+			verify(mincore((void *)(memory + at), PAGE, &there) < 0 && errno == ENOMEM,
+			       "page %zu is still mapped", at / PAGE);
+	} else if (is_how("truncate")) {
+		must(fstat(file, &status));
+		verify(!status.st_size && !status.st_blocks, "the file still has pages");
+	} else if (kind->file) {
+		verify_content(memory, size);
+	} else {
+		for (at = 0; at < size; at += PAGE)
+			verify(!memory[at], "page %zu is not empty", at / PAGE);
+	}
+}
+
+/* All windows of a case, in a process of its own, which ends. */
+static void play(const struct kind *kind)
+{
+	size_t size = mib ? mib << 20 : kind->kib << 10, total = windows * size;
+	struct window *closed = calloc(windows, sizeof(*closed));
+	char *memory = NULL;
+	int file;
+	long i;
+
+	verify(closed, "out of memory");
+	if (is_how("fork"))
+		memory = take(kind, size, &file);
+	else if (!is_how("exit"))
+		memory = take(kind, total, &file);
+	if (is_how("truncate"))
+		must(munmap(memory, total));
+	for (i = 0; i < windows; i++) {
+		size_t before = total - (i + 1) * size;
+
+		if (is_how("exit") || is_how("fork"))
+			leave(kind, size, memory);
+		else
+			give_back(memory + before, size, file, before);
+		closed[i] = window;
+	}
+	if (is_how("fork"))
+		verify_content(memory, size);
+	else if (memory)
+		verify_gone(kind, memory, total, file);
+	report_windows(closed, windows, kind->name, size / PAGE, "page");
 	exit(0);
 }
 
 /* One case; false when this kernel cannot run it. */
 static bool one(const struct kind *kind)
 {
-	size_t size = mib << 20;
-	int down[2], up[2], status;
-	bool there;
-	char byte;
+	int status;
 	pid_t pid;
 
 	if (!(kind->file ? mount_files(kind->folio) : choose_anon(kind->folio))) {
 		fprintf(stderr, "teardown: this kernel has no folios for %s\n", kind->name);
 		return false;
 	}
-	must(pipe(down));
-	must(pipe(up));
 	pid = fork_child();
-	if (!pid) {
-		close(up[0]);
-		child(kind, size, down[0], up[1]);
-	}
-	close(up[1]);
-	there = read(up[0], &byte, 1) == 1;
-	if (there) {
-		fresh_window();
-		begin_vmstat(rows);
-		open_window();
-		tell(down[1]);
-		if (!strcmp(how, "exit"))
-			must(waitpid(pid, &status, 0));
-		else
-			hear(up[0]);
-		close_window();
-		end_vmstat(rows);
-		tell(down[1]);
-	}
-	if (!there || strcmp(how, "exit"))
-		must(waitpid(pid, &status, 0));
+	if (!pid)
+		play(kind);
+	must(waitpid(pid, &status, 0));
 	verify(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == SKIPPED),
 	       "%s: the child ended with wait status 0x%x", kind->name, status);
 	if (kind->file)
-		must(umount("/tmp/teardown"));
-	if (there)
-		report(kind->name, size / PAGE, "page", "");
-	return there;
+		must(umount(FOLDER));
+	return !WEXITSTATUS(status);
+}
+
+static bool known_how(void)
+{
+	return is_how("exit") || is_how("fork") || is_how("munmap") || is_how("dontneed") || is_how("truncate");
 }
 
 int main(int argc, char **argv)
 {
+	const unsigned int count = sizeof(kinds) / sizeof(*kinds);
 	bool found = false, ran = false;
 	unsigned int i;
 
 	parse_options(argc, argv, "memory is given back", options);
-	if (strcmp(how, "exit") && strcmp(how, "munmap") && strcmp(how, "dontneed"))
-		finish(USAGE, "how is exit, munmap or dontneed, not '%s'", how);
-	if (mib < 2 || mib % 2)
-		finish(USAGE, "mib is an even number, 2 at least");
+	if (!known_how())
+		finish(USAGE, "how is exit, fork, munmap, dontneed or truncate, not '%s'", how);
+	if (mib % 2)
+		finish(USAGE, "mib is an even number");
+	if (windows < 1 || windows > 999 / count)
+		finish(USAGE, "windows is 1 to %u: they are numbered to 999", 999 / count);
 	save_settings();
 	/* On one CPU: one that waits for another executes instructions that are not the teardown's. */
 	pin(0);
-	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		if (*wanted && strcmp(wanted, kinds[i].name))
+	for (i = 0; i < count; i++) {
+		if (!fits(&kinds[i]) || (*wanted && strcmp(wanted, kinds[i].name)))
 			continue;
 		found = true;
+		window.number = i * windows;	/* the child counts on from here: a number per window */
 		ran |= one(&kinds[i]);
 	}
 	restore_settings();
 	if (!found)
-		finish(USAGE, "no case '%s': anon-4k anon-64k anon-2m file-4k file-2m", wanted);
+		finish(USAGE, "how=%s has no case '%s': anon-4k anon-64k anon-2m file-4k file-2m", how, wanted);
 	return ran ? 0 : SKIPPED;
 }

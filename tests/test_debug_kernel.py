@@ -23,6 +23,10 @@ PROGRAMS = (
     "swap_bench rounds=1",
     "pingpong windows=8",
     "teardown mib=4",
+    "teardown mib=2 how=truncate",
+    "teardown mib=2 how=fork windows=2",
+    "sparse windows=1",
+    "swap_bench procs=2 rounds=1",
     "residency_storm seconds=8 hotplug=1",
     "residency_storm seconds=5 sweep=1",
 )

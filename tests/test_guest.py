@@ -49,7 +49,8 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     failed = [name for name, verdict in verdicts.items() if verdict == "failed"]
     assert done.returncode == bool(failed)
     # One repeat on a busy host does not tell instructions to half a per cent.
-    assert not [name for name in failed if not name.startswith("residency: instructions")]
+    noisy = ("residency: instructions", "teardown: instructions of teardown_fork")
+    assert not [name for name in failed if not name.startswith(noisy)]
     for name in ("young: none", "young: nosync", "young: sync", "young: auto"):
         assert verdicts[name] == "held"
         assert verdicts[f"{name}, residency=off"] == "held"

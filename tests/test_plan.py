@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,27 @@ def test_plain_and_set_kernels() -> None:
     assert plan.parse_spec("lull-young", BASE).settings == (("young", "nosync"),)
 
 
+def test_one_feature_alone() -> None:
+    """Every other one is off, by its own word for it; what follows is set on top."""
+    off = {f.name: f.off for f in BASE.features.values() if f.policies}
+    assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "counted"}
+    assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "auto"}
+    more = plan.parse_spec("lull+only=young+young=none", BASE)
+    assert more.name == "lull+only=young+young=none" and dict(more.settings) == {**off, "young": "none"}
+    # One that is off unless it is asked for is on here.
+    idle = replace(BASE.features["residency"], default="off")
+    base = replace(BASE, features={**BASE.features, "residency": idle})
+    assert dict(plan.parse_spec("lull+only=residency", base).settings)["residency"] == "counted"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("lull+only=yong", "did you mean young"),
+        ("lull+only", "unknown feature ''"),
+        ("lull-only=young", "unknown feature 'only'"),
+        ("lull+only=core", "unknown feature 'core'"),
+        ("stock+only=young", "no features"),
         ("luul", "did you mean lull"),
         ("lull+yong=sync", "did you mean young"),
         ("lull+young=synk", "did you mean sync"),
@@ -91,9 +110,10 @@ def test_job_script_sets_only_what_changes() -> None:
         for n, k in enumerate(["lull", "lull+young=sync", "lull+young=sync", "lull"], 1)
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
+    boots_with = [f"setting {feature} {policy}" for feature, policy in BASE.default_policies().items()]
+    assert {"setting residency counted", "setting young auto"} <= set(boots_with)
     assert script.splitlines()[1:] == [
-        "setting residency counted",
-        "setting young auto",
+        *boots_with,
         "run 1 young",
         "setting young sync",
         "run 2 young",

@@ -91,10 +91,13 @@ def test_boots_with_many_cpus_get_more_time() -> None:
 def test_counts(tmp_path: Path) -> None:
     """Totals by window; an error of the plugin is an error; no file says where to look."""
     path, errors = tmp_path / "counts", tmp_path / "qemu.log"
+    tlbis = ['{"aside1is/user":2,"aside1isnxs/user":1,"aside1/user":7}', '{"aside1os/user":1,"vae1is/user":9}']
+    cpus = ",".join(f'{{"cpu":{n},"tlbi":{text}}}' for n, text in enumerate(tlbis))
     path.write_text(
-        '{"plugin":"lull"}\n{"window":1001,"total":{"insns":5}}\n{"window":"whole-run","total":{"insns":9}}\n'
+        f'{{"plugin":"lull"}}\n{{"window":1001,"cpus":[{cpus}],"total":{{"insns":5}}}}\n'
+        '{"window":"whole-run","cpus":[],"total":{"insns":9}}\n'
     )
-    assert runner.read_counts(path, errors) == {1001: {"insns": 5}}
+    assert runner.read_counts(path, errors) == {1001: {"insns": 5, "tlbi_broadcast_asid": 4}}
     path.write_text('{"error":"close without open"}\n')
     with pytest.raises(GuestGarbage, match="close without open"):
         runner.read_counts(path, errors)

@@ -126,6 +126,7 @@ class Lab:
         """Versions of everything used, for results.json."""
         return {
             "base": self.base.name,
+            "features": list(self.base.exported()),
             "linux": self.pristine.version,
             "source": str(self.user_tree) if self.user_tree else self.store.kernel_source(self.base).package.version,
             "qemu": self.qemu.version,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lull import cache, process
-from lull.base import Base
+from lull.base import Base, Feature
 from lull.errors import UsageError
 
 Item = TypeVar("Item")
@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 CONTROL = "stock.control"
 """Name of the second, identical series of the baseline: the A/A control."""
 BASELINE = "stock"
+ONLY = "+only"
+"""In a kernel's name: one feature alone."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ def load_workloads(path: Path) -> dict[str, Workload]:
 def parse_spec(text: str, base: Base) -> Spec:
     """A kernel name: IMAGE, then ``+FEATURE=POLICY`` or ``-FEATURE`` (off) any number of times.
 
+    ``+only=FEATURE`` is that feature alone: every other one is off.
+
     Raises: UsageError naming what exists.
     """
     match = re.fullmatch(r"([a-z0-9_.]+)((?:[+-][a-z0-9_]+(?:=[a-z0-9_]+)?)*)", text)
@@ -126,21 +130,37 @@ def parse_spec(text: str, base: Base) -> Spec:
     image, rest = match.groups()
     if image not in base.kernels:
         raise unknown("kernel", image, base.kernels)
-    settings: list[tuple[str, str]] = []
+    settings: dict[str, str] = {}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
-        feature = base.features.get(name)
-        if feature is None or not feature.policies:
-            raise unknown("feature", name, [f.name for f in base.features.values() if f.policies])
+        feature = switchable(value if sign + name == ONLY else name, base)
         if not base.kernels[image].features:
             raise UsageError(f"kernel {image} has no features to set", where=text)
+        if sign + name == ONLY:
+            settings = alone(feature, base)
+            continue
         if sign == "-":
             if value:
                 raise UsageError(f"'-{name}' takes no policy: it means off", where=text)
             value = feature.off
         if value not in feature.policies:
             raise unknown(f"policy of {name}", value, feature.policies)
-        settings.append((name, value))
-    return Spec(text, image, tuple(settings))
+        settings[name] = value
+    return Spec(text, image, tuple(settings.items()))
+
+
+def switchable(name: str, base: Base) -> Feature:
+    """A feature that has policies. Raises UsageError naming those that do."""
+    feature = base.features.get(name)
+    if feature is None or not feature.policies:
+        raise unknown("feature", name, [f.name for f in base.features.values() if f.policies])
+    return feature
+
+
+def alone(feature: Feature, base: Base) -> dict[str, str]:
+    """The settings under which only ``feature`` does anything: by the policy it boots with, or its first that is on."""
+    on = [feature.default, *feature.policies]
+    settings = {f.name: f.off for f in base.features.values() if f.policies}
+    return {**settings, feature.name: next(policy for policy in on if policy != feature.off)}
 
 
 def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:

@@ -97,6 +97,15 @@ def require(qemu: Qemu) -> Qemu:
     return qemu
 
 
+RANGE_TLBIS = ("max", "cortex-a710", "neoverse-n2", "neoverse-v1")
+"""QEMU's CPU models with FEAT_TLBIRANGE."""
+
+
+def has_range_tlbis(cpu: str) -> bool:
+    """Whether a CPU, a model with its properties, can invalidate a range of addresses with one TLBI."""
+    return cpu.partition(",")[0] in RANGE_TLBIS
+
+
 def escape(value: str | Path) -> str:
     """A value inside one of QEMU's comma-separated options: commas are doubled."""
     return str(value).replace(",", ",,")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +26,8 @@ BOOT_SECONDS_PER_VCPU = 4.0
 POWEROFF_SECONDS = 30.0
 ATTEMPTS = 3
 POLL_SECONDS = 0.05
+WHOLE_ASID = "tlbi_broadcast_asid"
+"""The metric that is summed up here: TLBIs that take everything of an ASID from every CPU."""
 MAX_RESULTS = 8 << 20
 """Bytes of results after which a guest is talking garbage."""
 
@@ -308,7 +310,7 @@ def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> Lul
 
 
 def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
-    """Window id -> the plugin's totals. Raises GuestGarbage when it wrote errors or nothing."""
+    """Window id -> the plugin's totals, and WHOLE_ASID. Raises GuestGarbage when it wrote errors or nothing."""
     totals: dict[int, dict[str, int]] = {}
     try:
         text = path.read_text()
@@ -318,12 +320,18 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
         try:
             message = json.loads(line)
             if isinstance(message.get("window"), int):
-                totals[message["window"]] = message["total"]
+                totals[message["window"]] = {**message["total"], WHOLE_ASID: whole_asid(message["cpus"])}
         except (ValueError, KeyError, AttributeError) as error:
             raise GuestGarbage(f"the counting plugin wrote {line[:200]!r}", where=str(path)) from error
         if "error" in message:
             raise GuestGarbage(f"the counting plugin says: {message['error']}", where=str(path))
     return totals
+
+
+def whole_asid(cpus: Sequence[Mapping[str, Any]]) -> int:
+    """``aside1is`` and its like, issued by any CPU."""
+    forms = ("aside1is", "aside1os")
+    return sum(count for cpu in cpus for form, count in cpu["tlbi"].items() if form.startswith(forms))
 
 
 def stalled(log: Path, attempt: int) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import aging, cache, compare, residency, tables, young
+from lull import aging, cache, compare, gather, reclaim, residency, tables, teardown, young
 from lull.records import Check, Results
 
 KERNELS_OWN = 500
@@ -43,11 +43,14 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
-    if residency.concerns(results):
-        results.checks += residency.check(results)
+    for feature in (residency, reclaim, gather, teardown):
+        if feature.concerns(results):
+            results.checks += feature.check(results)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
     text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
+    if reclaim.concerns(results):
+        text += "\n" + tables.grid_markdown(reclaim.published(results)) + "\n"
     if any(r.workload.startswith("aging/") for r in results.records):
         (folder / "aging.svg").write_text(aging.picture_svg(results))
         text += "\n" + aging.results_markdown(results, "aging.svg")
@@ -66,7 +69,7 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
             shown += [c for c in group if c.verdict != "held"]
             if held:
                 shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
-        elif kind == "residency":
+        elif kind in GOALS:
             skipped = [f"{c.name.partition(': ')[2]} ({c.detail})" for c in group if c.verdict == "skipped"]
             shown += [c for c in group if c.verdict != "skipped"]
             if skipped:
@@ -76,6 +79,8 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
     return shown
 
 
+GOALS = ("residency", "reclaim", "gather", "teardown")
+"""Kinds of checks that are a feature's goals."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",
     "counting": "what the guest says it executed is what was counted",

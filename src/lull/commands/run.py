@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         action="append",
         default=[],
-        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE (default: stock, lull, and lull under the "
-        "policies a workload names); repeatable",
+        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
+        "the policies a workload names); repeatable",
     )
     parser.add_argument(
         "--workload",
