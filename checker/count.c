@@ -2,7 +2,6 @@
 /*
  * count - see count.h.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,31 +232,10 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	fflush(j->out);
 }
 
-static void write_error(FILE *out, const char *text)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, '{');
-	json_key(&j, "error");
-	json_string(&j, text);
-	json_close(&j, '}');
-	json_end_line(&j);
-	fflush(out);
-}
-
 void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 {
-	char error[128];
-
-	if (c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to open while %" PRIu64 " is open",
-			 id, c->id);
-		write_error(out, error);
+	if (!window_open(&c->window, id, out))
 		return;
-	}
-	c->open = true;
-	c->id = id;
 	c->opener = cpu;
 	for (cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->opened[cpu], &c->live[cpu]);
@@ -266,22 +244,9 @@ void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 void count_close(struct counts *c, uint64_t id, FILE *out)
 {
 	struct json j = { .out = out };
-	char error[128];
 
-	if (!c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to close and none is open", id);
-		write_error(out, error);
+	if (!window_close(&c->window, id, out))
 		return;
-	}
-	if (c->id != id) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to close while %" PRIu64 " is open",
-			 id, c->id);
-		write_error(out, error);
-		return;
-	}
-	c->open = false;
 	/* all copies first: writing takes long, and others go on counting */
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
@@ -311,13 +276,8 @@ void count_write_header(const struct counts *c, int api, FILE *out)
 void count_write_run(struct counts *c, FILE *out)
 {
 	struct json j = { .out = out };
-	char error[128];
 
-	if (c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " is still open at exit", c->id);
-		write_error(out, error);
-	}
+	window_end(&c->window, out);
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
 	json_open(&j, '{');

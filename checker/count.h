@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "decode.h"
+#include "window.h"
 
 /* Aligned, so that no two vCPUs write into one cache line. */
 struct cpu_counts {
@@ -32,8 +33,7 @@ struct counts {
 	struct cpu_counts *live;	/* since the start */
 	struct cpu_counts *opened;	/* copy of live when the window opened */
 	struct cpu_counts *shown;	/* scratch of the writer */
-	bool open;
-	uint64_t id;			/* of the open window */
+	struct window window;
 	unsigned int opener;		/* the vCPU whose marker opened it */
 	uint64_t seq;			/* windows written so far */
 };
