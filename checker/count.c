@@ -2,7 +2,6 @@
 /*
  * count - see count.h.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +10,8 @@
 
 /* Sums of one vCPU, or of all. */
 struct totals {
-	uint64_t insns, insns_own, ipi, dsb[DSB_FORMS];
-	uint64_t broadcast[CLASSES], local[CLASSES], range;
+	uint64_t insns, insns_own, atomics, atomics_own, ipi, dsb[DSB_FORMS];
+	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
 };
 
 static struct cpu_counts *alloc(unsigned int ncpus)
@@ -78,9 +77,10 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 	}
 }
 
-void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns)
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t atomics)
 {
 	c->live[cpu].insns = insns;
+	c->live[cpu].atomics = atomics;
 }
 
 /* struct cpu_counts is nothing but counters: copy it as an array of them. */
@@ -107,6 +107,7 @@ static void subtract(struct cpu_counts *from, const struct cpu_counts *what)
 static void add(struct totals *t, const struct cpu_counts *c)
 {
 	t->insns += c->insns;
+	t->atomics += c->atomics;
 	t->ipi += c->ipi;
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
 		t->dsb[i] += c->dsb[i];
@@ -124,6 +125,8 @@ static void add(struct totals *t, const struct cpu_counts *c)
 				t->broadcast[class] += n;
 			if (form.range)
 				t->range += n;
+			if (form.what == TLBI_ASID)
+				t->asid += n;
 		}
 	}
 }
@@ -144,6 +147,7 @@ static void write_cpu(struct json *j, unsigned int cpu,
 	json_open(j, '{');
 	json_field(j, "cpu", cpu);
 	json_field(j, "insns", c->insns);
+	json_field(j, "atomics", c->atomics);
 	json_key(j, "tlbi");
 	json_open(j, '{');
 	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
@@ -180,9 +184,12 @@ static void write_total(struct json *j, const struct totals *t)
 	json_open(j, '{');
 	json_field(j, "insns", t->insns);
 	json_field(j, "insns_own", t->insns_own);
+	json_field(j, "atomics", t->atomics);
+	json_field(j, "atomics_own", t->atomics_own);
 	json_field(j, "tlbi_broadcast", sum(t->broadcast));
 	json_field(j, "tlbi_local", sum(t->local));
 	json_field(j, "tlbi_range", t->range);
+	json_field(j, "tlbi_asid", t->asid);
 	for (unsigned int class = 0; class < CLASSES; class++) {
 		const char *name = tlbi_class_name(class);
 
@@ -212,8 +219,10 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++) {
 		write_cpu(j, cpu, &c->shown[cpu]);
 		add(&totals, &c->shown[cpu]);
-		if (cpu == own)
+		if (cpu == own) {
 			totals.insns_own = c->shown[cpu].insns;
+			totals.atomics_own = c->shown[cpu].atomics;
+		}
 	}
 	json_close(j, ']');
 	json_key(j, "total");
@@ -223,31 +232,10 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	fflush(j->out);
 }
 
-static void write_error(FILE *out, const char *text)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, '{');
-	json_key(&j, "error");
-	json_string(&j, text);
-	json_close(&j, '}');
-	json_end_line(&j);
-	fflush(out);
-}
-
 void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 {
-	char error[128];
-
-	if (c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to open while %" PRIu64 " is open",
-			 id, c->id);
-		write_error(out, error);
+	if (!window_open(&c->window, id, out))
 		return;
-	}
-	c->open = true;
-	c->id = id;
 	c->opener = cpu;
 	for (cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->opened[cpu], &c->live[cpu]);
@@ -256,22 +244,9 @@ void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 void count_close(struct counts *c, uint64_t id, FILE *out)
 {
 	struct json j = { .out = out };
-	char error[128];
 
-	if (!c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to close and none is open", id);
-		write_error(out, error);
+	if (!window_close(&c->window, id, out))
 		return;
-	}
-	if (c->id != id) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " was to close while %" PRIu64 " is open",
-			 id, c->id);
-		write_error(out, error);
-		return;
-	}
-	c->open = false;
 	/* all copies first: writing takes long, and others go on counting */
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
@@ -301,13 +276,8 @@ void count_write_header(const struct counts *c, int api, FILE *out)
 void count_write_run(struct counts *c, FILE *out)
 {
 	struct json j = { .out = out };
-	char error[128];
 
-	if (c->open) {
-		snprintf(error, sizeof(error),
-			 "window %" PRIu64 " is still open at exit", c->id);
-		write_error(out, error);
-	}
+	window_end(&c->window, out);
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
 	json_open(&j, '{');

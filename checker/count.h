@@ -18,10 +18,11 @@
 #include <stdio.h>
 
 #include "decode.h"
+#include "window.h"
 
 /* Aligned, so that no two vCPUs write into one cache line. */
 struct cpu_counts {
-	uint64_t insns;
+	uint64_t insns, atomics;
 	uint64_t tlbi[TLBI_FORMS][CLASSES];
 	uint64_t dsb[DSB_FORMS];
 	uint64_t ipi;
@@ -32,8 +33,7 @@ struct counts {
 	struct cpu_counts *live;	/* since the start */
 	struct cpu_counts *opened;	/* copy of live when the window opened */
 	struct cpu_counts *shown;	/* scratch of the writer */
-	bool open;
-	uint64_t id;			/* of the open window */
+	struct window window;
 	unsigned int opener;		/* the vCPU whose marker opened it */
 	uint64_t seq;			/* windows written so far */
 };
@@ -45,8 +45,8 @@ void count_free(struct counts *c);
 void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		 uint64_t operand);
 
-/* The instruction counter is kept outside; set it before each call below. */
-void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns);
+/* These counters are kept outside; set them before each call below. */
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t atomics);
 
 /* A marker. A wrong one is written as an error and changes nothing else. */
 void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);

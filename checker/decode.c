@@ -375,6 +375,39 @@ bool is_unprivileged(uint32_t word)
 }
 
 /*
+ * Arm ARM C4.1 "Loads and stores". Exclusives, and compare and swap:
+ *
+ *   31 30 29    24 23 22 21 20  16 15 14 10 9  5 4  0
+ *    size  001000  o2  L o1   Rs   o0  Rt2   Rn   Rt
+ *
+ * STXR has o2, L and o1 0, and STXP o1 1 and size 1x; CASP has that with
+ * size 0x, and CAS with o2 1: both with Rt2 31, and whatever L.
+ *
+ *   31 30 29  27 26 25 24 23 22 21 20  16 15 14 12 11 10 9  5 4  0
+ *    size  111   0   00   A  R  1    Rs   o3  opc   00   Rn   Rt
+ *
+ * With o3 0 all of opc are atomic, with o3 1 only 0, SWP (4 is LDAPR).
+ */
+bool is_atomic(uint32_t word)
+{
+	static const struct {
+		uint32_t mask, value;
+	} forms[] = {
+		{ 0x3fe00000, 0x08000000 },	/* STXR, STLXR */
+		{ 0xbfe00000, 0x88200000 },	/* STXP, STLXP */
+		{ 0xbfa07c00, 0x08207c00 },	/* CASP */
+		{ 0x3fa07c00, 0x08a07c00 },	/* CAS */
+		{ 0x3f208c00, 0x38200000 },	/* LDADD ... LDUMIN */
+		{ 0x3f20fc00, 0x38208000 },	/* SWP */
+	};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		if ((word & forms[i].mask) == forms[i].value)
+			return true;
+	return false;
+}
+
+/*
  * By the top level of the encoding (Arm ARM C4.1, op0 in bits 28:25). What
  * always raises an exception, or always branches, ends its block anyway; the
  * question is what only sometimes does.

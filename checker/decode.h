@@ -111,6 +111,13 @@ enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand);
 bool is_unprivileged(uint32_t word);
 
 /*
+ * Is it an atomic read-modify-write: CAS, SWP, LDADD and their kind (FEAT_LSE),
+ * or the store of an exclusive pair, whether it then succeeds or not? Not those
+ * of FEAT_LSE128, FEAT_LSUI and FEAT_THE, which Linux 6.12 does not use.
+ */
+bool is_atomic(uint32_t word);
+
+/*
  * May this instruction leave its translation block other than by being the
  * last of it? May be true too often, never false too often.
  */

@@ -83,3 +83,15 @@ void json_end_line(struct json *j)
 	fputc('\n', j->out);
 	j->comma = false;
 }
+
+void json_error(FILE *out, const char *text)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	json_key(&j, "error");
+	json_string(&j, text);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}

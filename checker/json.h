@@ -26,6 +26,9 @@ void json_i64(struct json *j, int64_t value);
 void json_bool(struct json *j, bool value);
 void json_end_line(struct json *j);
 
+/* A line that says what went wrong. */
+void json_error(FILE *out, const char *text);
+
 /* A key and its number: most of what there is to say. */
 void json_field(struct json *j, const char *key, uint64_t value);
 

@@ -61,16 +61,9 @@ uint64_t read_pc(unsigned int cpu)
 
 void refuse(const char *why)
 {
-	struct json j = { .out = out };
-
 	refused = true;
 	fprintf(stderr, "lull: %s\n", why);
-	json_open(&j, '{');
-	json_key(&j, "error");
-	json_string(&j, why);
-	json_close(&j, '}');
-	json_end_line(&j);
-	fflush(out);
+	json_error(out, why);
 	pthread_mutex_unlock(&lock);
 	exit(EXIT_FAILURE);
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "decode.h"
+#include "json.h"
 #include "linux.h"
 #include "plugin.h"
 #include "shadow.h"
@@ -307,6 +308,20 @@ static void on_mark(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&lock);
 }
 
+static void on_window(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	uint64_t id = read_x(cpu, 0);
+
+	pthread_mutex_lock(&lock);
+	if (site->insn.kind == INSN_OPEN)
+		shadow_open(&shadow, cpu, id);
+	else
+		shadow_close(&shadow, cpu, id);
+	check_output();
+	pthread_mutex_unlock(&lock);
+}
+
 static void on_hook(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
@@ -426,6 +441,11 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_mark,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
+		case INSN_OPEN:
+		case INSN_CLOSE:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_window,
+				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
+			break;
 		default:
 			qemu_plugin_register_vcpu_mem_cb(handle, on_access, regs,
 				user || is_unprivileged(word) ? QEMU_PLUGIN_MEM_RW :
@@ -481,7 +501,7 @@ static void finish(void)
 
 		snprintf(text, sizeof(text), "%" PRIu64 " freed pages could not be told from their struct page",
 			 guest.refused);
-		report_error(out, text);
+		json_error(out, text);
 	}
 	shadow_verdict(&shadow);
 }

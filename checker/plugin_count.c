@@ -4,7 +4,7 @@
  *
  * At translation each instruction is decoded once. The few that matter get a
  * call when they execute; all others only share additions to the vCPU's
- * instruction counter, which QEMU does in generated code.
+ * counters of instructions and of atomics, which QEMU does in generated code.
  */
 #include <stddef.h>
 
@@ -19,11 +19,11 @@ static struct counts counts;
  * block; and a power of two, so that QEMU finds an entry by shifting.
  */
 struct score {
-	uint64_t insns;
-	char pad[120];
+	uint64_t insns, atomics;
+	char pad[112];
 };
 
-static qemu_plugin_u64 insns;
+static qemu_plugin_u64 insns, atomics;
 
 /* With the lock held. */
 static void sample_insns(void)
@@ -31,7 +31,8 @@ static void sample_insns(void)
 	int started = qemu_plugin_num_vcpus();
 
 	for (int cpu = 0; cpu < started; cpu++)
-		count_set_insns(&counts, cpu, qemu_plugin_u64_get(insns, cpu));
+		count_set_insns(&counts, cpu, qemu_plugin_u64_get(insns, cpu),
+				qemu_plugin_u64_get(atomics, cpu));
 }
 
 /* The word itself is the user data: decoding again is cheaper than keeping. */
@@ -99,11 +100,11 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 	}
 }
 
-static void add_insns(struct qemu_plugin_insn *handle, unsigned int n)
+static void add_to(qemu_plugin_u64 counter, struct qemu_plugin_insn *handle, unsigned int n)
 {
 	if (n)
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(handle,
-			QEMU_PLUGIN_INLINE_ADD_U64, insns, n);
+			QEMU_PLUGIN_INLINE_ADD_U64, counter, n);
 }
 
 /*
@@ -134,18 +135,19 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_insn_data(handle, &word, sizeof(word));
 		insn = decode(word);
 		if (insn.kind == INSN_CLOSE && !per_block) {
-			add_insns(handle, owed);
+			add_to(insns, handle, owed);
 			owed = 0;
 			watch(handle, word, &insn);
-			add_insns(handle, 1);
+			add_to(insns, handle, 1);
 			continue;
 		}
 		owed++;
 		if (!per_block && (i == n - 1 || may_leave_block(word) ||
 				   options.insns == INSNS_EACH)) {
-			add_insns(handle, owed);
+			add_to(insns, handle, owed);
 			owed = 0;
 		}
+		add_to(atomics, handle, is_atomic(word));
 		watch(handle, word, &insn);
 	}
 }
@@ -159,6 +161,8 @@ static bool install(char *error, size_t size)
 	count_write_header(&counts, api, out);
 	insns.score = qemu_plugin_scoreboard_new(sizeof(struct score));
 	insns.offset = offsetof(struct score, insns);
+	atomics.score = insns.score;
+	atomics.offset = offsetof(struct score, atomics);
 	return true;
 }
 

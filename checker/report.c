@@ -180,17 +180,6 @@ void report(struct reports *r, const struct finding *f)
 	fflush(r->out);
 }
 
-void report_error(FILE *out, const char *what)
-{
-	struct json j = { .out = out };
-
-	json_open(&j, '{');
-	text(&j, "error", what);
-	json_close(&j, '}');
-	json_end_line(&j);
-	fflush(out);
-}
-
 void report_header(FILE *out, int api, unsigned int ncpus, bool speculation)
 {
 	struct json j = { .out = out };
@@ -225,6 +214,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "misses", seen->misses, false },
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },
+		{ "tlb_lost", seen->tlb_lost, false },
 		{ "memory", seen->memory, false },
 	};
 	struct json j = { .out = r->out };

@@ -57,13 +57,12 @@ struct reports {
 /* How much was seen: a checker that saw nothing must not look like a silent one. */
 struct seen {
 	uint64_t table_stores, obligations, tlbis, dsbs, frees, table_frees;
-	uint64_t accesses, misses, walks, loads, user_returns, races, memory;
+	uint64_t accesses, misses, walks, loads, user_returns, races, tlb_lost, memory;
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);
 void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
 void report(struct reports *r, const struct finding *f);
-void report_error(FILE *out, const char *text);
 
 /* The last line: what was found, and whether anything was seen at all. */
 void report_verdict(struct reports *r, const struct seen *seen);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
 #include "shadow.h"
 
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
@@ -759,6 +760,13 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 	}
 }
 
+static void take(void *arg, const struct used *e)
+{
+	const struct issued *i = arg;
+
+	lost_take(&i->s->lost, &i->s->spaces, e, i->cpus, i->cpu);
+}
+
 void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		 uint64_t operand, uint64_t pc)
 {
@@ -798,7 +806,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 			struct context *o = container_of(node, struct context, all);
 
 			tlbi_for_context(&i, o, &c->lower);
-			used_flush(&s->used, o, &r, &c->lower, i.cpus);
+			used_flush(&s->used, o, &r, &c->lower, i.cpus, take, &i);
 		}
 		return;
 	}
@@ -806,7 +814,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		tlbi_for_others(&i);
 	for (struct context *o = context_first(&s->spaces, r.asid); o; o = context_next(o)) {
 		tlbi_for_context(&i, o, &c->lower);
-		used_flush(&s->used, o, &r, &c->lower, i.cpus);
+		used_flush(&s->used, o, &r, &c->lower, i.cpus, take, &i);
 	}
 }
 
@@ -986,8 +994,10 @@ void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 				report_remap(s, cpu, va, fetch, pc, e, &w, pa);
 		}
 		if (e && e->output != output)
-			e->cpus = 0;
-		used_add(&s->used, ctx, base, step->level, table, output, who);
+			e->cpus = e->own = e->kept = 0;
+		e = used_add(&s->used, ctx, base, step->level, table, output, who);
+		e->desc = step->desc;
+		e->own |= CPU(cpu);
 	}
 }
 
@@ -1105,11 +1115,23 @@ void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
 	s->seen.table_frees++;
 }
 
+void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id)
+{
+	lost_open(&s->lost, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
+}
+
+void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id)
+{
+	lost_close(&s->lost, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
+}
+
 void shadow_verdict(struct shadow *s)
 {
+	window_end(&s->lost.window, s->reports.out);
+	s->seen.tlb_lost = s->lost.entries;
 	if (s->owes.overflow)
-		report_error(s->reports.out,
-			     "more was owed at once than the checker keeps: some was not looked at");
+		json_error(s->reports.out,
+			   "more was owed at once than the checker keeps: some was not looked at");
 	s->seen.memory = s->spaces.bytes + s->owes.most * sizeof(struct owe) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);

@@ -14,6 +14,7 @@
 #define LULL_SHADOW_H
 
 #include "decode.h"
+#include "lost.h"
 #include "owe.h"
 #include "report.h"
 #include "space.h"
@@ -52,6 +53,7 @@ struct shadow {
 	struct spaces spaces;
 	struct owes owes;
 	struct used_all used;
+	struct lost lost;
 	struct reports reports;
 	struct seen seen;
 	struct cpu *cpus;
@@ -95,6 +97,10 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 
 /* A PGD is given back. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
+
+/* A marker of a CPU: a window opens, or closes (lost.h). */
+void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);
+void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 
 void shadow_verdict(struct shadow *s);
 

@@ -66,27 +66,41 @@ void used_drop_context(struct used_all *u, struct context *c)
 		used_drop(u, container_of(c->used.next, struct used, in_context));
 }
 
-static void flush_one(struct used_all *u, struct used *e, const struct reach *r,
-		      const struct regime *regime, cpumask cpus)
+struct flush {
+	struct used_all *all;
+	const struct reach *r;
+	const struct regime *regime;
+	cpumask cpus;
+	take_fn take;
+	void *arg;
+};
+
+static void flush_one(const struct flush *f, struct used *e)
 {
 	struct cached what = {
 		.va = e->va,
-		.size = 1ull << level_shift(regime, e->level),
+		.size = 1ull << level_shift(f->regime, e->level),
 		.asid = e->context->asid,
 		.table = e->table,
 		.level = e->level,
 	};
 
-	if (reach_covers(r, &what) != COVER_YES)
+	if (reach_covers(f->r, &what) != COVER_YES)
 		return;
-	e->cpus &= ~cpus;
+	f->take(f->arg, e);
+	e->cpus &= ~f->cpus;
+	e->own &= e->cpus;
+	e->kept &= e->cpus;
 	if (!e->cpus)
-		used_drop(u, e);
+		used_drop(f->all, e);
 }
 
 void used_flush(struct used_all *u, struct context *c, const struct reach *r,
-		const struct regime *regime, cpumask cpus)
+		const struct regime *regime, cpumask cpus, take_fn take, void *arg)
 {
+	const struct flush f = {
+		.all = u, .r = r, .regime = regime, .cpus = cpus, .take = take, .arg = arg,
+	};
 	uint64_t step = 1ull << regime->granule;
 	uint64_t pages = r->every_va ? UINT64_MAX : (r->end - r->start) / step;
 
@@ -94,7 +108,7 @@ void used_flush(struct used_all *u, struct context *c, const struct reach *r,
 		return;
 	if (c->n_used / 10 < pages) {
 		list_for(node, &c->used)
-			flush_one(u, container_of(node, struct used, in_context), r, regime, cpus);
+			flush_one(&f, container_of(node, struct used, in_context));
 		return;
 	}
 	for (uint64_t va = r->start; va != r->end; va += step) {
@@ -106,10 +120,10 @@ void used_flush(struct used_all *u, struct context *c, const struct reach *r,
 				continue;	/* seen already */
 			e = used_find(u, c, base, level, false);
 			if (e)
-				flush_one(u, e, r, regime, cpus);
+				flush_one(&f, e);
 			e = used_find(u, c, base, level, true);
 			if (e)
-				flush_one(u, e, r, regime, cpus);
+				flush_one(&f, e);
 		}
 	}
 }

@@ -24,7 +24,10 @@ struct used {
 	uint64_t output;
 	int8_t level;
 	bool table;		/* a table on the way, and output is the next one */
-	cpumask cpus;
+	uint64_t desc;		/* as it was used last */
+	cpumask cpus;		/* who may hold it */
+	cpumask own;		/* who of them has used it itself */
+	cpumask kept;		/* for lost.c: who has held it since a window opened */
 };
 
 struct used_all {
@@ -35,7 +38,7 @@ struct used_all {
 struct used *used_find(const struct used_all *u, const struct context *c, uint64_t va,
 		       int level, bool table);
 
-/* cpus use, or may use, this translation from now on. */
+/* cpus may use this translation from now on. */
 struct used *used_add(struct used_all *u, struct context *c, uint64_t va, int level,
 		      bool table, uint64_t output, cpumask cpus);
 
@@ -44,8 +47,9 @@ void used_drop(struct used_all *u, struct used *e);
 /* All of a context. */
 void used_drop_context(struct used_all *u, struct context *c);
 
-/* CPUs lose what a TLBI removes of a context's entries. */
+/* CPUs lose what a TLBI removes of a context's entries; take is told before. */
+typedef void (*take_fn)(void *arg, const struct used *e);
 void used_flush(struct used_all *u, struct context *c, const struct reach *r,
-		const struct regime *regime, cpumask cpus);
+		const struct regime *regime, cpumask cpus, take_fn take, void *arg);
 
 #endif

@@ -171,6 +171,7 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc)
 #define LEAF_AP1	(1ull << 6)
 #define LEAF_AP2	(1ull << 7)
 #define LEAF_SH		(3ull << 8)
+#define LEAF_AF		(1ull << 10)
 #define LEAF_NG		(1ull << 11)
 #define LEAF_GP		(1ull << 50)
 #define LEAF_DBM	(1ull << 51)
@@ -273,6 +274,13 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
 	if (before != after || desc_output(r, level, old) != desc_output(r, level, new))
 		return CHANGE_BBM;
 	return before == DESC_TABLE ? table_change(old, new) : leaf_change(r, old, new);
+}
+
+bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new)
+{
+	if (old & new & LEAF_DBM && !(new & LEAF_AP2))
+		old &= ~LEAF_AP2;
+	return new & LEAF_AF && desc_change(r, level, old, new) == CHANGE_NOTHING;
 }
 
 bool desc_global(uint64_t desc)

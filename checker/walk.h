@@ -110,6 +110,12 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
  */
 enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);
 
+/*
+ * Does a leaf say what it said when it was used, but for what hardware does:
+ * the dirty state, AP[2] cleared beside DBM? AF cleared is a change.
+ */
+bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new);
+
 bool desc_global(uint64_t desc);	/* nG clear: for leaves */
 bool desc_contiguous(uint64_t desc);
 

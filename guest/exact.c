@@ -4,15 +4,17 @@
  * be exactly that) or atleast_NAME (the rest of the kernel executes some too).
  *
  * Case dsb: barriers executed at EL0. The kernel uses some of their kinds itself, but never OSH or OSHLD.
+ * Case atomics: read-modify-writes of each form there is; the kernel's own come on top.
  * Case mprotect: in a single-threaded process, protection taken from a touched page and given back: Linux flushes the
  * page for each, with one TLBI for its ASID.
  */
 #include "lull.h"
 
-static long barriers = 10007, flushes = 1009;
+static long barriers = 10007, atomics = 10007, flushes = 1009;
 
 static const struct option_spec options[] = {
 	{ "barriers", &barriers, NULL, "DSBs of each kind, and a number of its own more" },
+	{ "atomics", &atomics, NULL, "atomics of each form, and a number of its own more" },
 	{ "flushes", &flushes, NULL, "times protection is taken and given back" },
 	{ }
 };
@@ -49,6 +51,33 @@ static void count_barriers(void)
 	report("dsb", 6 * barriers + 21000, "dsb", "");
 }
 
+#ifdef __aarch64__
+#define ATOMIC(extra, text) do {							\
+	long atomic_i, old = 0;						\
+									\
+	for (atomic_i = 0; atomic_i < atomics + (extra); atomic_i++)	\
+		asm volatile(".arch_extension lse\n" text		\
+			     : "+m" (word), "+r" (old) : "r" (&word), "r" (1L) : "memory"); \
+} while (0)
+#else
+#define ATOMIC(extra, text)	((void)word)
+#endif
+
+static void count_atomics(void)
+{
+	long word = 0;
+
+	fresh_window();
+	open_window();
+	ATOMIC(1000, "stadd %3, [%2]");
+	ATOMIC(2000, "swpal %3, %1, [%2]");
+	ATOMIC(3000, "cas %1, %3, [%2]");
+	ATOMIC(4000, "stxr %w1, %3, [%2]");		/* not after a load of its kind: it fails */
+	close_window();
+	add_metric("atleast_atomics_own", 4 * atomics + 10000);
+	report("atomics", 4 * atomics + 10000, "atomic", "");
+}
+
 static void count_flushes(void)
 {
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
@@ -70,9 +99,10 @@ static void count_flushes(void)
 
 int main(int argc, char **argv)
 {
-	parse_options(argc, argv, "known numbers of barriers and flushes", options);
+	parse_options(argc, argv, "known numbers of barriers, atomics and flushes", options);
 	pin(0);
 	count_barriers();
+	count_atomics();
 	count_flushes();
 	return 0;
 }

@@ -14,6 +14,7 @@ from support import FAKE, Tool
 
 from lull import base as bases
 from lull import check, check_data, plan
+from lull.records import Results
 
 pytestmark = pytest.mark.qemu
 Check = Callable[..., CompletedProcess[str]]
@@ -80,6 +81,27 @@ def test_a_report_for_people(checked: Check) -> None:
     done = checked("--kernel", "stock", what="reports")
     assert "report 1, seen 7 times: owed/local: a valid entry was taken away" in done.stdout
     assert "Arm ARM (DDI 0487) D8.17.8" in done.stdout
+
+
+def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
+    """Each window's numbers are records, as a run's are, and a table; with several machines the kernel says which."""
+    out, two = tmp_path / "out", tmp_path / "two"
+    done = checked("--kernel", "stock", "--out", str(out))
+    results = Results.load(out / "results.json")
+    lost = {r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check.SECONDS}
+    assert lost == {"own": (5,), "tlb_held": (8,), "tlb_kept": (6,), "tlb_lost": (3,), "tlb_lost_others": (2,)}
+    assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("tlb_lost") + 1 :][:2] == ["workload  per   stock", "count     page    0.5"]
+    checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
+    assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
+
+
+def test_windows_that_the_plugin_did_not_see(checked: Check) -> None:
+    """Then its numbers are worth nothing."""
+    done = checked("--kernel", "stock", what="windowless")
+    assert done.returncode == 1
+    assert "the plugin's windows do not fit together: KeyError(1001)" in done.stdout
 
 
 def test_machines_and_settings(checked: Check, tmp_path: Path) -> None:
@@ -163,7 +185,14 @@ def test_json(checked: Check) -> None:
 def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check.Result:
     """A boot that ended well, but for what ``raw`` says."""
     seen = {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}
-    whole = {"status": {}, "trouble": None, "reports": [], "errors": [], "end": {"verdict": "silent", "seen": seen}}
+    whole = {
+        "status": {},
+        "trouble": None,
+        "reports": [],
+        "errors": [],
+        "measurements": [],
+        "end": {"verdict": "silent", "seen": seen},
+    }
     boot = plan.Boot("r01", 1, kernel, kernel)
     trial = check.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
     return check.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)

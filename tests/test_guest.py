@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
-from lull import ktap, residency
+from lull import check_data, ktap, residency
 from lull.lab import Lab
 from lull.qemu import Machine
 from lull.runner import launch_retrying
@@ -72,6 +72,19 @@ def test_kunit(lab: Lab, tmp_path: Path) -> None:
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict != "ok"] == []
     assert len(cases) >= 5
+
+
+@pytest.mark.parametrize(("cpu", "times"), [("max", 1), ("cortex-a76", 2), ("neoverse-n1", 2), ("neoverse-n2", 2)])
+@pytest.mark.parametrize("kernel", ["stock", "lull"])
+def test_broadcasts_are_repeated(lab: Lab, tmp_path: Path, kernel: str, cpu: str, times: int) -> None:
+    """The workaround for erratum 4118414 is on where it is due: each broadcast TLBI and its DSB are executed again."""
+    guest = lab.guest(kernel, Machine(vcpus=2, cpu=check_data.load_machines()[cpu].cpu))
+    job = "setting residency off\n" * (kernel == "lull") + "run 1 exact barriers=1 atomics=1 flushes=1009\n"
+    outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    (window,) = (w for w in outcome.windows if w["case"] == "mprotect")
+    counts = outcome.counts[window["window"]]
+    assert counts["tlbi_broadcast_user"] == times * 2 * 1009
+    assert times * 2 * 1009 <= counts["dsb_ish"] < times * 2 * 1009 + 500
 
 
 def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:

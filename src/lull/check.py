@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from lull import __version__, cache, check_image, check_report, experiment, plan, process, symbols, tables
@@ -17,7 +18,8 @@ from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.qemu import Machine
-from lull.runner import Guest, Plugin, launch_retrying
+from lull.records import Check, Record, Results
+from lull.runner import Guest, Outcome, Plugin, launch_retrying
 
 LAB = "lab"
 """The kernel with markers and mutants."""
@@ -28,6 +30,9 @@ APPEND = "nokaslr"
 SILENT, REPORTS, BLIND, FAILED = "silent", "reports", "blind", "failed"
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
 FELL_SHORT = 1
+SECONDS = "seconds_checked"
+"""What the guest's seconds are called: it had the checker to carry."""
+LOST = "tlb_lost"
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,8 @@ class Result:
 
     Args:
         what: the line that names it.
-        raw: what boot.json keeps: ``status`` of jobs, ``trouble``, and the plugin's ``reports``, ``errors``, ``end``.
+        raw: what boot.json keeps: ``status`` of jobs, ``trouble``, ``measurements`` (experiment.measured), and of the
+            plugin ``reports``, ``errors``, ``end``.
         known: report number -> the finding that describes it.
     """
 
@@ -272,8 +278,9 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     if done.exists():
         kept: dict[str, Any] = json.loads(done.read_text())
         return kept
-    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None}
+    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": []}
     limits = plan.time_limits(boot, guest.machine.vcpus)
+    outcome: Outcome | None = None
     try:
         outcome = launch_retrying(guest, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
         kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}
@@ -283,6 +290,12 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     output = check_report.read(sorted(folder.glob("reports*.jsonl")))
     for report in output.reports:
         check_report.annotate(report, kernel.symbols)
+    if outcome:
+        outcome.counts = output.windows
+        try:
+            kept["measurements"] = experiment.measured(boot, outcome, True)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
     kept |= {"reports": output.reports, "errors": output.errors, "end": output.end}
     cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
     return kept
@@ -355,6 +368,7 @@ def conduct(
                 raw = one_boot(lab, guest, kernels[trial.boot.image], trial.boot, place, tell)
                 results.append(judged(trial, trial.what(options), raw, findings))
                 cache.write_atomic(folder / "check.json", to_json(lab, results, options))
+                cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
             step.update(f"{len(trials)} boots in {clock(time.monotonic() - started)}")
     if as_json:
         print(to_json(lab, results, options), end="")
@@ -375,6 +389,32 @@ def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
         "commands": list(dict.fromkeys(process.commands)),
     }
     return json.dumps(description, indent=1) + "\n"
+
+
+def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
+    """What the plugin and the guest counted in each window. With several machines a kernel is named with its own."""
+    boots = plain(results)
+    several = len({r.trial.hardware for r in boots}) > 1
+    measurements = [
+        {**m, "kernel": f"{m['kernel']} on {r.trial.hardware.name}" if several else m["kernel"]}
+        for r in boots
+        for m in r.raw["measurements"]
+    ]
+    return experiment.records_of(measurements, vcpus, SECONDS)
+
+
+def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
+    """The same as a run's: a record for each metric, and a check for each boot that is of no mutant."""
+    verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
+    return Results(
+        __version__,
+        lab.base.name,
+        experiment.host(),
+        records_of(results, options.vcpus),
+        [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
+        list(dict.fromkeys(process.commands)),
+        {**lab.describe(), "speculation": options.speculation, "memory_mib": options.memory_mib},
+    )
 
 
 @dataclass(frozen=True)
@@ -477,8 +517,21 @@ def cell(results: Sequence[Result]) -> str:
     return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if results else "")) + notes
 
 
+def lost_grid(results: Sequence[Result]) -> list[tables.Grid]:
+    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels."""
+    records = [r for r in records_of(results, 0) if r.metric == LOST and r.operations]
+    kernels = list(dict.fromkeys(r.kernel for r in records))
+    found = {(r.workload, r.operation, r.kernel): median(r.values) / r.operations for r in records}
+    rows = [
+        (*work, *(f"{found[*work, k]:.3g}" if (*work, k) in found else "" for k in kernels))
+        for work in dict.fromkeys(key[:2] for key, lost in found.items() if lost)
+    ]
+    note = "entries that TLBIs took from CPUs which had used them, and that were still true"
+    return [tables.Grid(LOST, ("workload", "per", *kernels), tuple(rows), 2, (note,))] if rows else []
+
+
 def grids(results: Sequence[Result]) -> list[tables.Grid]:
-    """Machines x kernels, and the mutants."""
+    """Machines x kernels, what was lost, and the mutants."""
     found = []
     if boots := plain(results):
         kernels = list(dict.fromkeys(r.trial.boot.image for r in boots))
@@ -488,6 +541,7 @@ def grids(results: Sequence[Result]) -> list[tables.Grid]:
             for m in machines
         ]
         found.append(tables.Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels)))
+        found += lost_grid(results)
     if scores := mutant_scores(results):
         lines = [
             (
@@ -520,5 +574,5 @@ def show(results: Sequence[Result], folder: Path) -> None:
     for grid in grids(results):
         tables.show_grid(console, grid)
         line("")
-    line(f"results: {folder}/check.json; logs: {folder}/boots")
+    line(f"results: {folder}/check.json, results.json; logs: {folder}/boots")
     line(f"verdict: {overall(results)}")

@@ -99,11 +99,13 @@ class Output:
         reports: in their order.
         end: the last line, with verdict and counts; None when QEMU was killed.
         errors: what it says went wrong in itself.
+        windows: window id -> what TLBIs took in it though nothing about it had changed (checker/lost.h).
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     errors: list[str] = field(default_factory=list)
+    windows: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 def read(paths: Iterable[Path]) -> Output:
@@ -136,6 +138,8 @@ def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, A
         for more in message.get("by", ()):
             if int(more["report"]) in reports:
                 reports[int(more["report"])]["count"] = int(more["count"])
+    elif "window" in message:
+        output.windows[int(message["window"])] = message["total"]
     elif "error" in message:
         output.errors.append(str(message["error"]))
 

@@ -120,7 +120,7 @@ def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str,
         case = f"/{name}" if name else ""
         each = [{**w.get("metrics", {}), **(outcome.counts[w["window"]] if counted else {})} for w in windows]
         metrics = {metric: float(sum(counts[metric] for counts in each)) for metric in each[0]}
-        if counted and len(windows) > 1:
+        if len(windows) > 1 and "insns_own" in metrics:
             metrics["insns_quiet"] = float(len(windows) * quiet([counts["insns_own"] for counts in each]))
         found.append(
             {

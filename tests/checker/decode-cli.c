@@ -58,8 +58,9 @@ int main(void)
 			puts("call");
 			break;
 		case INSN_OTHER:
-			printf("other %s%s\n", may_leave_block(word) ? "leaves" : "stays",
-			       is_unprivileged(word) ? " unprivileged" : "");
+			printf("other %s%s%s\n", may_leave_block(word) ? "leaves" : "stays",
+			       is_unprivileged(word) ? " unprivileged" : "",
+			       is_atomic(word) ? " atomic" : "");
 			break;
 		}
 	}

@@ -195,6 +195,8 @@ class Cpu:
 class Used:
     output: int
     cpus: set[int]
+    desc: int = 0  # as it was used last
+    own: set[int] = field(default_factory=set)  # who has used it itself
 
 
 def covers(t: Tlbi, w: Owed) -> int | None:
@@ -227,6 +229,7 @@ class Naive:
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
+        self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
@@ -492,9 +495,24 @@ class Naive:
         for (c, va, level, table), used in list(self.used.items()):
             what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
+                if not table and self.still_true(c, va, level, used.desc):
+                    self.lost += len(used.own & reached)
+                used.own -= reached
                 used.cpus -= reached
                 if not used.cpus:
                     del self.used[c, va, level, table]
+
+    def still_true(self, c: Context, va: int, level: int, old: int) -> bool:
+        """Do the tables lead there as they did? The dirty state is hardware's to set."""
+        page, at = (c.root.pa, 1) if c.root else (0, 0)
+        while at:
+            desc = self.words[page].get(va >> SHIFT[at] & 511, 0)
+            if kind_of(at, desc) != "table":
+                if old & desc & DBM and not desc & AP2:
+                    old &= ~AP2
+                return bool(at == level and desc & VALID and desc & AF) and change_of(level, old, desc) == NOTHING
+            page, at = output_of(at, desc), at + 1
+        return False
 
     def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
         me = self.cpu[cpu]
@@ -572,8 +590,10 @@ class Naive:
             if used.output != output_of(level, desc):
                 if not table and cpu in used.cpus and not under_way:
                     self.find("remap", kind, va=va, asid=c.asid, level=level)
-                used.output, used.cpus = output_of(level, desc), set()
+                used.output, used.cpus, used.own = output_of(level, desc), set(), set()
             used.cpus |= who
+            used.own.add(cpu)
+            used.desc = desc
 
     def do_free(self, cpu: int, page: int) -> None:
         table = self.tables.get(page)

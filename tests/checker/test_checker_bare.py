@@ -109,8 +109,11 @@ def check_totals(line: dict[str, Any]) -> None:
     sums: Counter[str] = Counter()
     for cpu in line["cpus"]:
         sums["insns"] += cpu["insns"]
+        sums["atomics"] += cpu["atomics"]
         # every program here opens its windows on the first vCPU; the whole run is nobody's
-        sums["insns_own"] += cpu["insns"] if cpu["cpu"] == 0 and line["window"] != "whole-run" else 0
+        if cpu["cpu"] == 0 and line["window"] != "whole-run":
+            sums["insns_own"] += cpu["insns"]
+            sums["atomics_own"] += cpu["atomics"]
         sums["ipi"] += cpu["ipi"]
         for key, n in cpu["dsb"].items():
             sums[f"dsb_{key}"] += n
@@ -121,6 +124,7 @@ def check_totals(line: dict[str, Any]) -> None:
             sums[f"tlbi_{cls}"] += n
             sums[f"tlbi_{reach}_{cls}"] += n
             sums["tlbi_range"] += n * by_name(name)[4]
+            sums["tlbi_asid"] += n * (by_name(name)[1] == "asid")
     assert {k: v for k, v in total.items() if v} == {k: v for k, v in sums.items() if v}
     assert {f"dsb_{k}" for k in DSB + DSB_NXS} <= set(total)
 
@@ -202,6 +206,30 @@ def test_insns(bare: Bare, mode: str) -> None:
     assert whole["total"]["insns"] == 2 + 9 + in_windows + around + 5
 
 
+# Each kind a number of times of its own, and what is close to one and is none.
+ATOMICS = [
+    "cas x1, x2, [x28]", "caspal x2, x3, x4, x5, [x28]", "swpb w1, w2, [x28]", "ldadd x1, x2, [x28]", "stadd x1, [x28]",
+    "ldclralh w1, w2, [x28]", "steor w1, [x28]", "ldset x1, xzr, [x28]", "ldsmax x1, x2, [x28]", "ldumin w1, w2, [x28]",
+    "stxr w4, x3, [x28]", "stlxrb w4, w3, [x28]", "stxp w4, x2, x3, [x28]", "stlxp w4, w2, w3, [x28]",
+]  # fmt: skip
+NO_ATOMICS = ["ldxr x1, [x28]", "ldaxp x1, x2, [x28]", "ldar x1, [x28]", "stlr x1, [x28]", "ldapr x1, [x28]", "clrex"]
+
+
+def test_atomics(bare: Bare) -> None:
+    """Each that is executed, the exclusive stores that fail too, by the vCPU that does it; also one that faults."""
+    body = "\n".join(f".rept {n + 1}\n{text}\n.endr" for n, text in enumerate(ATOMICS))
+    body += "\n" + "\n".join(NO_ATOMICS) + "\nldadd x1, x2, [x27]"
+    want = sum(range(1, len(ATOMICS) + 1)) + 1
+    _, window, whole = bare(f"open_window 1\n{body}\nclose_window 1")
+    assert window["total"]["atomics"] == window["total"]["atomics_own"] == window["cpus"][0]["atomics"] == want
+    assert window["total"]["insns"] == want + len(NO_ATOMICS) + HANDLER + CLOSE_MOV
+    assert (whole["total"]["atomics"], whole["total"]["atomics_own"]) == (want, 0)
+    secondary = ".rept 5\nstadd x1, [x28]\n.endr"
+    _, window, _ = bare("open_window 1\nstart_cpus\nstadd x1, [x28]\nclose_window 1", secondary=secondary, cpus=3)
+    assert [cpu["atomics"] for cpu in window["cpus"]] == [1, 5, 5]
+    assert (window["total"]["atomics"], window["total"]["atomics_own"]) == (11, 1)
+
+
 def test_block_mode_is_not_exact(bare: Bare) -> None:
     """Why it is not the default: a fault makes it count what was not executed."""
     text = f"open_window 1\n{SNIPPETS['fault'][0]}\nclose_window 1"
@@ -218,6 +246,7 @@ def test_vcpus(bare: Bare) -> None:
     assert header["vcpus_max"] == 4
     one = {
         "insns": 11 + 3 + 2 + SECONDARY,
+        "atomics": 0,
         "tlbi": {"vale1/user": 11, "aside1os/user": 3},
         "dsb": {"nsh": 1},
         "ipi": 1,

@@ -328,6 +328,7 @@ def compare(checker: Checker, speculation: bool, story: list[Event]) -> set[str]
         (r["rule"], r["kind"], int((r.get("changed") or r["noticed"])["pc"], 16)): counts[r["report"]] for r in reports
     }
     assert found == Counter((f.rule, f.kind, f.pc) for f in model.found), f"{said}\n{model.found}"
+    assert verdict["seen"]["tlb_lost"] == model.lost, said
     for r in reports:
         pc = int((r.get("changed") or r["noticed"])["pc"], 16)
         words = (r["rule"], r["kind"], pc, int(r["noticed"]["pc"], 16), int(r["va"], 16), r["asid"])

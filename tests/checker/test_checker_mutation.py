@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from checker_tools import CHECKER, HERE, run
-from test_checker_trace import OPEN, TRACES, expected
+from test_checker_trace import OPEN, TRACES, expected, totals, windows
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,22 @@ MUTATIONS = [
     Mutation("remap-unchecked", "shadow.c", "if (!w.valid || (pa != NO_PA && w.pa != pa)) {", "if (!w.valid) {"),
     Mutation("used-unchecked", "shadow.c", "if (e && e->output != output && !table && e->cpus & CPU(cpu)) {",
              "if (false) {"),
-    Mutation("used-never-flushed", "used.c", "e->cpus &= ~cpus;", "(void)cpus;"),
+    Mutation("used-never-flushed", "used.c", "e->cpus &= ~f->cpus;", ";"),
+    # What TLBIs take
+    Mutation("lost-though-changed", "lost.c", "if (!cpus || !still_true(s, e))", "if (!cpus || e->table)"),
+    Mutation("lost-by-who-did-not-use-it", "lost.c", "cpus &= e->own;", ";"),
+    Mutation("lost-by-one", "lost.c", "l->entries += count_cpus(cpus);", "l->entries++;"),
+    Mutation("lost-by-itself", "lost.c", "cpus & ~CPU(issuer)", "cpus"),
+    Mutation("lost-with-more", "walk.c", "desc_change(r, level, old, new) == CHANGE_NOTHING;",
+             "desc_change(r, level, old, new) <= CHANGE_MORE;"),
+    Mutation("lost-but-for-dirty", "walk.c", "old &= ~LEAF_AP2;", ";"),
+    Mutation("lost-when-aged", "walk.c", "new & LEAF_AF && desc_change", "desc_change"),
+    Mutation("lost-before-counts", "lost.c", "l->entries_before = l->entries;", ";"),
+    Mutation("kept-for-ever", "used.c", "e->kept &= e->cpus;", ";"),
+    Mutation("kept-what-changed", "lost.c", "if (e->kept && still_true(s, e))", "if (e->kept)"),
+    Mutation("held-of-all", "lost.c", "e->kept = o == c && still_true(s, e)", "e->kept = still_true(s, e)"),
+    Mutation("own-of-all", "shadow.c", "e->own |= CPU(cpu);", "e->own |= who;"),
+    Mutation("own-of-another-page", "shadow.c", "e->cpus = e->own = e->kept = 0;", "e->cpus = 0;"),
 ]  # fmt: skip
 
 
@@ -157,13 +172,18 @@ def wrong(cli: Path) -> list[str]:
     paths = [path for path in TRACES if path.stem not in OPEN]
     texts = [path.read_text() for path in paths]
     found: list[set[str]] = [set()]
+    lost: list[list[list[int]]] = [[]]
     for line in run(cli, text="".join(f"{text}reset\n" for text in texts)).splitlines():
         said = json.loads(line)
         if "report" in said:
             found[-1].add(f"{said['rule']}/{said['kind']}")
+        elif "window" in said:
+            lost[-1].append(totals(said))
         elif "verdict" in said:
             found.append(set())
-    return [p.stem for p, text, f in zip(paths, texts, found, strict=False) if sorted(f) != expected(text)]
+            lost.append([])
+    told = zip(paths, texts, found, lost, strict=False)
+    return [p.stem for p, text, f, w in told if (sorted(f), w) != (expected(text), windows(text))]
 
 
 def test_copy_is_right(copy: Copy) -> None:

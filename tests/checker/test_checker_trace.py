@@ -33,6 +33,19 @@ def expected(text: str) -> list[str]:
     return [] if found[1] == "nothing" else sorted(found[1].split())
 
 
+WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others (\d+)")
+
+
+def windows(text: str) -> list[list[int]]:
+    """What a story says of its windows: the number, and what was held, kept, lost, lost by others."""
+    return [[int(word) for word in found] for found in WINDOW.findall(text)]
+
+
+def totals(line: dict[str, Any]) -> list[int]:
+    """The same of a line of the plugin's."""
+    return [line["window"], *(line["total"][f"tlb_{what}"] for what in ("held", "kept", "lost", "lost_others"))]
+
+
 def stories() -> list[Any]:
     """Every file; those that fail for a known reason must do so."""
     return [
@@ -54,6 +67,8 @@ def test_story(build: Callable[[str], Path], path: Path) -> None:
     found, verdict = judge(build("trace-cli"), text)
     assert found == want
     assert (verdict["verdict"] == "reports") == bool(want)
+    lines = map(json.loads, run(build("trace-cli"), text=text).splitlines())
+    assert [totals(line) for line in lines if "window" in line] == windows(text)
 
 
 def test_every_kind_has_its_story() -> None:
@@ -181,6 +196,19 @@ def test_bad_scripts(build: Callable[[str], Path], script: str, complaint: str) 
     assert done.returncode == 2
     assert any(one in done.stderr for one in complaint.split("\n")), done.stderr
     assert done.stderr.startswith("line ")
+
+
+def test_wrong_markers(build: Callable[[str], Path]) -> None:
+    """As in count mode: said, and the window that is open stays whole."""
+    text = "close 0 3; open 0 4; open 1 5; close 1 5; close 0 4; open 1 6"
+    lines = [json.loads(line) for line in run(build("trace-cli"), text=text).splitlines()]
+    assert [line.get("error", line.get("window")) for line in lines[1:-1]] == [
+        "window 3 was to close and none is open",
+        "window 5 was to open while 4 is open",
+        "window 5 was to close while 4 is open",
+        4,
+        "window 6 is still open at exit",
+    ]
 
 
 def test_reset(build: Callable[[str], Path]) -> None:

@@ -548,6 +548,12 @@ static void do_dead(char **w, int n)
 	shadow_dead(&m.s, cpu_of(w[1]), value_of(w[2]), line);
 }
 
+static void do_window(char **w, int n)
+{
+	(void)n;
+	(!strcmp(w[0], "open") ? shadow_open : shadow_close)(&m.s, cpu_of(w[1]), value_of(w[2]));
+}
+
 static void do_reset(char **w, int n)
 {
 	(void)w;
@@ -585,6 +591,8 @@ static const struct command {
 	{ "fetch", do_access, 2, 2, false },
 	{ "free", do_free, 2, 3, false },
 	{ "dead", do_dead, 2, 2, false },
+	{ "open", do_window, 2, 2, false },
+	{ "close", do_window, 2, 2, false },
 };
 
 static const struct command *command_of(char **w, int n)

@@ -264,8 +264,8 @@ static void test_count_window(void)
 	/* before the window: must not be in it, must be in the whole run */
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 1, SGI, 0);
-	count_set_insns(&c, 0, 100);
-	count_set_insns(&c, 1, 50);
+	count_set_insns(&c, 0, 100, 10);
+	count_set_insns(&c, 1, 50, 5);
 	count_open(&c, 1, 3001, f);
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 0, VALE1IS, 1ULL << 43);
@@ -278,17 +278,18 @@ static void test_count_window(void)
 	event(&c, 0, DSB_ISH_W, 0);
 	event(&c, 1, DSB_ISHST_W, 0);
 	event(&c, 1, SGI, 0);
-	count_set_insns(&c, 0, 160);
-	count_set_insns(&c, 1, 52);
+	count_set_insns(&c, 0, 160, 17);
+	count_set_insns(&c, 1, 52, 6);
 	count_close(&c, 3001, f);
 	fflush(f);
 	CHECK_STR(text,
 		"{\"window\":3001,\"seq\":1,\"cpus\":["
-		"{\"cpu\":0,\"insns\":60,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
+		"{\"cpu\":0,\"insns\":60,\"atomics\":7,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
 		"\"dsb\":{\"ish\":2},\"ipi\":0},"
-		"{\"cpu\":1,\"insns\":2,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
+		"{\"cpu\":1,\"insns\":2,\"atomics\":1,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
 		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1}],"
-		"\"total\":{\"insns\":62,\"insns_own\":2,\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,"
+		"\"total\":{\"insns\":62,\"insns_own\":2,\"atomics\":8,\"atomics_own\":1,"
+		"\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,\"tlbi_asid\":1,"
 		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
 		"\"tlbi_kernel\":3,\"tlbi_broadcast_kernel\":2,\"tlbi_local_kernel\":1,"
 		"\"tlbi_all\":1,\"tlbi_broadcast_all\":0,\"tlbi_local_all\":1,"
@@ -305,8 +306,8 @@ static void test_count_window(void)
 	count_write_run(&c, f);
 	fflush(f);
 	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
-	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
-	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"tlbi_broadcast\":5,"));
+	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"atomics\":17,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
+	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"atomics\":23,\"atomics_own\":0,\"tlbi_broadcast\":5,"));
 	CHECK(strstr(text, "\"ipi\":2}}\n"));
 	CHECK(!strstr(text, "error"));
 	forget(f);
@@ -337,7 +338,7 @@ static void test_count_errors(void)
 	f = record();
 	count_close(&c, 6, f);
 	fflush(f);
-	CHECK(strstr(text, "{\"window\":6,\"seq\":1,\"cpus\":[{\"cpu\":0,\"insns\":0,\"tlbi\":{\"vmalle1/all\":3}"));
+	CHECK(strstr(text, "{\"window\":6,\"seq\":1,\"cpus\":[{\"cpu\":0,\"insns\":0,\"atomics\":0,\"tlbi\":{\"vmalle1/all\":3}"));
 	forget(f);
 
 	f = record();
@@ -367,7 +368,7 @@ static void test_count_every_form(void)
 {
 	struct counts c;
 	unsigned int forms = 0;
-	uint64_t range = 0, local = 0;
+	uint64_t range = 0, local = 0, asid = 0;
 	char want[256];
 	FILE *f;
 
@@ -384,13 +385,14 @@ static void test_count_every_form(void)
 			forms++;
 			range += insn.tlbi.range;
 			local += insn.tlbi.scope == SCOPE_LOCAL;
+			asid += insn.tlbi.what == TLBI_ASID;
 		}
 	CHECK(forms == TLBI_FORMS - 4);		/* RME's four have no nXS form */
 	f = record();
 	count_write_run(&c, f);
 	fflush(f);
 	snprintf(want, sizeof(want), "\"tlbi_broadcast\":%" PRIu64 ",\"tlbi_local\":%" PRIu64
-		 ",\"tlbi_range\":%" PRIu64 ",", forms - local, local, range);
+		 ",\"tlbi_range\":%" PRIu64 ",\"tlbi_asid\":%" PRIu64 ",", forms - local, local, range, asid);
 	CHECK(strstr(text, want));
 	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
 		struct tlbi form;

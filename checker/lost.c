@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * lost - see lost.h.
+ */
+#include "json.h"
+#include "lost.h"
+
+static unsigned int count_cpus(cpumask cpus)
+{
+	return __builtin_popcountll(cpus);
+}
+
+/* Do the tables say what the entry says? One of a table is never the last of a walk. */
+static bool still_true(const struct spaces *s, const struct used *e)
+{
+	const struct table *root = e->context->root;
+	const struct step *last;
+	struct walk w;
+
+	if (!root)
+		return false;
+	walk(&root->r, root->pa, e->va, ram_read, (void *)&s->ram, &w);
+	if (!w.valid)
+		return false;
+	last = &w.step[w.steps - 1];
+	return last->level == e->level &&
+	       desc_same(&root->r, e->level, e->desc, last->desc);
+}
+
+void lost_take(struct lost *l, const struct spaces *s, const struct used *e,
+	       cpumask cpus, unsigned int issuer)
+{
+	cpus &= e->own;
+	if (!cpus || !still_true(s, e))
+		return;
+	l->entries += count_cpus(cpus);
+	l->others += count_cpus(cpus & ~CPU(issuer));
+}
+
+void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
+	       uint64_t id, FILE *out)
+{
+	if (!window_open(&l->window, id, out))
+		return;
+	l->entries_before = l->entries;
+	l->others_before = l->others;
+	l->held = 0;
+	list_for(node, &s->contexts) {
+		const struct context *o = container_of(node, struct context, all);
+
+		list_for(entry, &o->used) {
+			struct used *e = container_of(entry, struct used, in_context);
+
+			e->kept = o == c && still_true(s, e) ? e->own : 0;
+			l->held += count_cpus(e->kept);
+		}
+	}
+}
+
+/* Under a new ASID its old entries are of no use: another context, of which nothing was held. */
+void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
+		uint64_t id, FILE *out)
+{
+	struct json j = { .out = out };
+	uint64_t kept = 0;
+
+	if (!window_close(&l->window, id, out))
+		return;
+	if (c)
+		list_for(entry, &c->used) {
+			const struct used *e = container_of(entry, struct used, in_context);
+
+			if (e->kept && still_true(s, e))
+				kept += count_cpus(e->kept);
+		}
+	json_open(&j, '{');
+	json_field(&j, "window", id);
+	json_key(&j, "total");
+	json_open(&j, '{');
+	json_field(&j, "tlb_held", l->held);
+	json_field(&j, "tlb_kept", kept);
+	json_field(&j, "tlb_lost", l->entries - l->entries_before);
+	json_field(&j, "tlb_lost_others", l->others - l->others_before);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
