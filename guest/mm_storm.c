@@ -6,92 +6,20 @@
  * Where a case unmaps, it does not come back to the address: a kernel whose flush is broken is to be reported by the
  * checker, and need not corrupt memory.
  */
-#include "storm.h"
+#include "storm_cases.h"
 
-#include <pthread.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
-#define THREADS	2
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
 
-static long rounds = 2;
-static const char *only = "";
-
-static const struct option_spec options[] = {
-	{ "rounds", &rounds, NULL, "how often each case does what it does" },
-	{ "only", NULL, &only, "one case only; 'list' names them" },
-	{ }
-};
-
-/* A case that this kernel cannot run: the program's end when it is the only one, no matter among others. */
-static void cannot(const char *why)
-{
-	if (*only)
-		skip("%s", why);
-}
-
-/* ---- threads that use memory while it changes ---- */
-
-static struct {
-	pthread_t thread[THREADS];
-	int running;
-	char *volatile memory;	/* what to read; NULL: nothing */
-	volatile size_t size;
-	volatile bool stop;
-	volatile long passes;
-	long sum;		/* so that no read is left out */
-} users;
-
-static void *use_memory(void *argument)
-{
-	long number = (long)argument, cpu = number;
-
-	while (!users.stop) {
-		char *memory = users.memory;
-		size_t at;
-
-		for (at = 0; memory && at < users.size; at += PAGE)
-			__atomic_fetch_add(&users.sum, *(volatile long *)(memory + at), __ATOMIC_RELAXED);
-		__atomic_fetch_add(&users.passes, 1, __ATOMIC_RELAXED);
-		if (users.passes % 8 == number)
-			pin(++cpu);
-	}
-	return NULL;
-}
-
-/* Let the threads read this memory from now on, on all CPUs; each has been through it at least once on return. */
-static void begin_use(char *memory, size_t size)
-{
-	long i, passes;
-
-	users.size = size;
-	users.memory = memory;
-	users.stop = false;
-	passes = users.passes;
-	for (i = 0; i < THREADS; i++)
-		verify(!pthread_create(&users.thread[i], NULL, use_memory, (void *)i), "no thread");
-	users.running = THREADS;
-	while (users.passes < passes + 4 * THREADS)
-		sched_yield();
-}
-
-static void end_use(void)
-{
-	int i;
-
-	users.stop = true;
-	for (i = 0; i < users.running; i++)
-		pthread_join(users.thread[i], NULL);
-	users.running = 0;
-	users.memory = NULL;
-}
+static const struct option_spec options[] = { STORM_OPTIONS, { } };
 
 /* ---- the cases ---- */
 
@@ -677,10 +605,7 @@ static void case_asids(long round)
 	must(munmap(memory, size));
 }
 
-static const struct storm_case {
-	const char *name;
-	void (*run)(long round);
-} cases[] = {
+static const struct storm_case cases[] = {
 	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec },
 	{ "calm", case_calm }, { "off_on", case_off_on }, { "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
 	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
@@ -691,27 +616,8 @@ static const struct storm_case {
 	{ "migrate", case_migrate }, { "vmalloc", case_vmalloc }, { "asids", case_asids },
 };
 
-#define CASES (sizeof(cases) / sizeof(*cases))
-
-static bool selected(const struct storm_case *one)
-{
-	return !*only || !strcmp(only, one->name);
-}
-
-static void list_cases(void)
-{
-	size_t i;
-
-	for (i = 0; i < CASES; i++)
-		puts(cases[i].name);
-}
-
 int main(int argc, char **argv)
 {
-	cpu_set_t everywhere;
-	long round, done = 0;
-	size_t i;
-
 	if (argc == 3 && !strcmp(argv[1], "--answer")) {
 		char *memory = small(16 * PAGE, atol(argv[2]));
 
@@ -719,22 +625,6 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	parse_options(argc, argv, "everything that makes a kernel flush TLBs", options);
-	if (!strcmp(only, "list")) {
-		list_cases();
-		return 0;
-	}
-	must(sched_getaffinity(0, sizeof(everywhere), &everywhere));
-	open_window();
-	for (round = 0; round < rounds; round++)
-		for (i = 0; i < CASES; i++)
-			if (selected(&cases[i])) {
-				cases[i].run(round);
-				must(sched_setaffinity(0, sizeof(everywhere), &everywhere));
-				done++;
-			}
-	close_window();
-	if (rounds && !done)
-		finish(USAGE, "no case '%s'; only=list names them", only);
-	report(only, done, "case", "");
+	run_cases(cases, sizeof(cases) / sizeof(*cases));
 	return 0;
 }

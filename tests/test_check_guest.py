@@ -65,6 +65,14 @@ def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
     silent(real, "--kernel", check.LAB, *storms, "--append", f"lull_residency={policy}", *more)
 
 
+@pytest.mark.parametrize("cpu", ["max", "cortex-a76", "neoverse-n2"])
+def test_batch_storm_is_silent(real: Tool, cpu: str) -> None:
+    """Reclaim against those who change the same memory, and memory torn down in pieces; with and without TLB ranges."""
+    silent(
+        real, "--kernel", "stock", "--kernel", "lull", "--kernel", check.LAB, "--workload", "batch_storm", "--cpu", cpu
+    )
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
     """Caught by the rule that is meant for it."""

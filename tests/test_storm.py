@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""guest/residency_storm.c on the host, whose kernel is not in question: does it notice what it is to notice?"""
+"""The storms on the host, whose kernel is not in question: do they notice what they are to notice?"""
 
 from __future__ import annotations
 
@@ -14,19 +14,34 @@ from pathlib import Path
 
 import pytest
 
-from lull import guest, paths
+from lull import base as bases
+from lull import guest, paths, plan
 
 FIRST_FRESH = 0x200200000
 """Where the actor "spawn" has its memory: what fresh() of guest/storm.h gives out first."""
 
 
+ONLY_READ = 0x200680000
+"""The slice of guest/batch_storm.c's memory that is only read: 6 slices of 128 KiB behind a lone one."""
+
+
+def compiled(name: str, folder: Path) -> Path:
+    """A program, for the host."""
+    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
+    subprocess.run(["gcc", *flags, "-o", folder / name, paths.GUEST / f"{name}.c"], check=True)
+    return folder / name
+
+
 @pytest.fixture(scope="module")
 def storm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, for the host."""
-    program = tmp_path_factory.mktemp("storm") / "storm"
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", program, paths.GUEST / "residency_storm.c"], check=True)
-    return program
+    """residency_storm."""
+    return compiled("residency_storm", tmp_path_factory.mktemp("storm"))
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """batch_storm."""
+    return compiled("batch_storm", tmp_path_factory.mktemp("storm"))
 
 
 def children(pid: int) -> list[int]:
@@ -106,3 +121,41 @@ def test_unknown_actors_are_refused(storm: Path) -> None:
     for wrong in ("spawn,treads", "thread", "", "spawn,,idle"):
         done = subprocess.run([storm, f"actors={wrong}"], capture_output=True, text=True)
         assert done.returncode == 2 and "spawn, threads, outside and idle" in done.stderr
+
+
+def test_each_case_has_its_workload(batches: Path) -> None:
+    """So that a mutant can name it."""
+    done = subprocess.run([batches, "only=list"], capture_output=True, text=True, check=True)
+    known = plan.load_workloads(bases.load().workloads).values()
+    alone = {word for w in known if w.program == "batch_storm" for word in w.args if word.startswith("only=")}
+    assert {f"only={case}" for case in done.stdout.split()} == alone
+
+
+@pytest.mark.parametrize("case", ["pieces", "file_pieces", "nested"])
+def test_pieces(batches: Path, case: str) -> None:
+    """Cases that any kernel can run."""
+    done = subprocess.run([batches, f"only={case}", "rounds=1"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_pages_that_change_under_readers_are_noticed(batches: Path) -> None:
+    """What nobody writes is overwritten behind its back."""
+    running = subprocess.Popen(
+        [batches, "only=pageout", "rounds=100000"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        until = time.monotonic() + 30
+        while running.poll() is None and time.monotonic() < until:
+            for actor in children(running.pid):
+                try:
+                    with open(f"/proc/{actor}/mem", "r+b", buffering=0) as memory:
+                        os.pwrite(memory.fileno(), b"\x55" * 8, ONLY_READ)
+                except OSError:
+                    pass  # it has ended, or not begun
+        assert running.wait(timeout=20) == 1
+    finally:
+        running.kill()
+        running.wait()
+    assert running.stderr
+    said = running.stderr.read()
+    assert "a page that is only read: page 0, at 0x200680000, holds 0x5555555555555555" in said

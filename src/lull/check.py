@@ -518,7 +518,12 @@ def cell(results: Sequence[Result]) -> str:
 
 
 def lost_grid(results: Sequence[Result]) -> list[tables.Grid]:
-    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels."""
+    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels.
+
+    Of one machine: several are too wide for a table.
+    """
+    if len({r.trial.hardware for r in plain(results)}) != 1:
+        return []
     records = [r for r in records_of(results, 0) if r.metric == LOST and r.operations]
     kernels = list(dict.fromkeys(r.kernel for r in records))
     found = {(r.workload, r.operation, r.kernel): median(r.values) / r.operations for r in records}

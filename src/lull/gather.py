@@ -38,14 +38,22 @@ def check(results: Results) -> list[Check]:
     return goals.check(FEATURE, results, _judge)
 
 
+def lost(results: Results) -> list[Check]:
+    """The goal that only a check can judge: what the other threads had in their TLBs is there still."""
+    return goals.check(FEATURE, results, _lost)
+
+
+def _lost(run: Run) -> list[Check]:
+    what = "entries that other CPUs lost"
+    return [_cases(run, what, program, LOST, kernels, _none) for kernels in KERNELS for program in SPARSE]
+
+
 def _judge(run: Run) -> list[Check]:
     judged = []
     for kernels in KERNELS:
         for program in SPARSE:
             judged.append(_cases(run, "TLBIs in proportion", program, BROADCASTS, kernels, _in_proportion))
             judged.append(_cases(run, "whole-ASID TLBIs", program, WHOLE_ASID, kernels, _none))
-            if any(record.metric == LOST for record in run.records):
-                judged.append(_cases(run, "entries that other CPUs lost", program, LOST, kernels, _none))
         for program in DENSE:
             judged.append(_cases(run, "TLBIs where all is dense", program, ALL_TLBIS, kernels, _no_more))
     return judged

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What flushes that are put off, and flushes of many pieces, have to stand: for the checker, with the contents verified.
+ * Pages are reclaimed while other CPUs change, discard, move and use the same memory; and memory is torn down of which
+ * pieces are there, of all sizes. A case each, alone with only=CASE, or all in turn.
+ */
+#include "cgroup.h"
+#include "storm_cases.h"
+
+#include <setjmp.h>
+
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+#define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
+
+static long hotplug;
+
+static const struct option_spec options[] = {
+	STORM_OPTIONS,
+	{ "hotplug", &hotplug, NULL, "1: a CPU goes offline and comes back while memory is reclaimed" },
+	{ }
+};
+
+/* To another CPU, if it is online. */
+static void hop(void)
+{
+	static __thread uint64_t state;
+	cpu_set_t set;
+
+	if (!state)
+		state = (uint64_t)gettid() * 0x9e3779b97f4a7c15UL;
+	CPU_ZERO(&set);
+	CPU_SET(next_random(&state) % sysconf(_SC_NPROCESSORS_CONF), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* ---- writes that must fault ---- */
+
+static __thread sigjmp_buf back;
+static __thread volatile bool trying;
+
+static void faulted(int number)
+{
+	(void)number;
+	if (!trying)
+		die("a fault where there must be none");
+	siglongjmp(back, 1);
+}
+
+static void expect_faults(void)
+{
+	struct sigaction action = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
+
+	must(sigaction(SIGSEGV, &action, NULL));
+}
+
+/* Does a write beside the word that check() reads go through? */
+static bool writable(char *page)
+{
+	trying = true;
+	if (sigsetjmp(back, 0)) {
+		trying = false;
+		return false;
+	}
+	((volatile long *)page)[1] = 1;
+	trying = false;
+	return true;
+}
+
+/* ---- one address space, reclaimed and changed at once ---- */
+
+#define SLICE	(32 * PAGE)
+#define PASSES	4
+
+/* A slice of one piece of memory for each that changes it, so that a batch of reclaim has pages of all of them. */
+enum { PROTECTED, DISCARDED, REMAPPED, MOVED, READ, WRITTEN, SLICES };
+
+static struct {
+	char *memory, *elsewhere;
+	volatile long sealed;	/* odd: the protected slice is read-only for everybody */
+	volatile bool stop;
+} place;
+
+static char *slice(int number)
+{
+	return place.memory + number * SLICE;
+}
+
+static void protect(long seed)
+{
+	char *memory = slice(PROTECTED);
+	size_t at;
+
+	fill(memory, SLICE, seed);
+	must(mprotect(memory, SLICE, PROT_READ));
+	__atomic_add_fetch(&place.sealed, 1, __ATOMIC_SEQ_CST);
+	for (at = 0; at < SLICE; at += 5 * PAGE)
+		verify(!writable(memory + at), "a write to a page that was made read-only");
+	check(memory, SLICE, seed, "a page made read-only");
+	hop();
+	check(memory, SLICE, seed, "a page made read-only on another CPU");
+	__atomic_add_fetch(&place.sealed, 1, __ATOMIC_SEQ_CST);
+	must(mprotect(memory, SLICE, PROT_READ | PROT_WRITE));
+}
+
+/* From other CPUs: nothing may be written while it is sealed. */
+static void push(long seed)
+{
+	size_t at;
+
+	for (at = 0; at < SLICE; at += 3 * PAGE) {
+		long before = place.sealed;
+
+		if (before % 2 && writable(slice(PROTECTED) + at))
+			verify(place.sealed != before, "another thread's write to a page that was made read-only");
+	}
+	usleep(100);
+	if (seed % 4 == 0)
+		hop();
+}
+
+static void discard(long seed)
+{
+	char *memory = slice(DISCARDED);
+
+	fill(memory, SLICE, seed);
+	check(memory, SLICE, seed, "a page written after it was discarded");
+	must(madvise(memory, SLICE, MADV_DONTNEED));
+	hop();
+	check_zero(memory, SLICE, "a page that was discarded");
+}
+
+static void remap(long seed)
+{
+	char *memory = slice(REMAPPED);
+
+	fill(memory, SLICE, seed);
+	must(munmap(memory, SLICE));
+	map_at(memory, SLICE, MAP_PRIVATE, -1);
+	hop();
+	check_zero(memory, SLICE, "a page mapped anew");
+}
+
+static void move(long seed)
+{
+	char *memory = slice(MOVED);
+
+	fill(memory, SLICE, seed);
+	must(mremap(memory, SLICE, SLICE, MREMAP_MAYMOVE | MREMAP_FIXED, place.elsewhere));
+	check(place.elsewhere, SLICE, seed, "a page that was moved");
+	fill(place.elsewhere, SLICE, seed + 1);
+	hop();
+	must(mremap(place.elsewhere, SLICE, SLICE, MREMAP_MAYMOVE | MREMAP_FIXED, memory));
+	check(memory, SLICE, seed + 1, "a page that was moved back");
+}
+
+static void only_read(long seed)
+{
+	check(slice(READ), SLICE, 1, "a page that is only read");
+	if (seed % 4 == 0)
+		hop();
+}
+
+static void only_write(long seed)
+{
+	fill(slice(WRITTEN), SLICE, seed);
+	check(slice(WRITTEN), SLICE, seed, "a page that is only written");
+	usleep(100);
+}
+
+/* What is not mapped at the moment is left out: ENOMEM. Who wants to map must get a turn. */
+static void page_out(long seed)
+{
+	(void)seed;
+	if (madvise(place.memory, SLICES * SLICE, MADV_PAGEOUT) && errno != ENOMEM)
+		die("MADV_PAGEOUT");
+	usleep(10000);
+}
+
+static struct actor {
+	void (*pass)(long seed);
+	volatile long passes;
+	pthread_t thread;
+} actors[] = {
+	{ .pass = protect }, { .pass = push }, { .pass = discard }, { .pass = remap }, { .pass = move },
+	{ .pass = only_read }, { .pass = only_write }, { .pass = page_out },
+};
+
+#define ACTORS	(sizeof(actors) / sizeof(*actors))
+
+static void *act(void *argument)
+{
+	struct actor *self = argument;
+
+	while (!place.stop) {
+		self->pass(self->passes);
+		self->passes++;
+	}
+	return NULL;
+}
+
+/* All of them, until each has made its passes. */
+static void act_all(void)
+{
+	size_t i;
+
+	expect_faults();
+	place.elsewhere = fresh(SLICE);
+	place.memory = map_at(fresh(SLICES * SLICE), SLICES * SLICE, MAP_PRIVATE, -1);
+	fill(slice(READ), SLICE, 1);
+	for (i = 0; i < ACTORS; i++)
+		verify(!pthread_create(&actors[i].thread, NULL, act, &actors[i]), "no thread");
+	for (i = 0; i < ACTORS; i++)
+		while (actors[i].passes < PASSES)
+			usleep(1000);
+	place.stop = true;
+	for (i = 0; i < ACTORS; i++)
+		pthread_join(actors[i].thread, NULL);
+}
+
+/* ---- many address spaces of one file ---- */
+
+#define SHARERS	12
+
+/* Maps what all share, and never changes what is in it. */
+static void share(int file, size_t size, long number)
+{
+	char *memory = map_at(fresh(size), size, MAP_SHARED, file);
+	int i;
+
+	expect_faults();
+	for (i = 0; i < PASSES; i++) {
+		hop();
+		check(memory, size, 1, "a page of a file that many map");
+		switch (number % 4) {
+		case 0:
+			must(mprotect(memory, size, PROT_READ));
+			verify(!writable(memory + i * PAGE), "a write to a file's page that was made read-only");
+			must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+			break;
+		case 1:
+			must(madvise(memory, size, MADV_DONTNEED));
+			break;
+		case 2:
+			must(munmap(memory, size));
+			map_at(memory, size, MAP_SHARED, file);
+			break;
+		}
+	}
+	_exit(0);
+}
+
+static void share_all(void)
+{
+	size_t size = 128 * PAGE;
+	int i, file = must(memfd_create("batch_storm", 0));
+	pid_t pid[SHARERS];
+	char *memory;
+
+	must(ftruncate(file, size));
+	memory = map_at(fresh(size), size, MAP_SHARED, file);
+	fill(memory, size, 1);
+	for (i = 0; i < SHARERS; i++) {
+		pid[i] = fork_child();
+		if (!pid[i])
+			share(file, size, i);
+	}
+	for (i = 0; i < SHARERS; i++)
+		wait_child(pid[i]);
+	check(memory, size, 1, "a page of a file that many have mapped");
+}
+
+/* ---- reclaim ---- */
+
+static bool can_reclaim(void)
+{
+	struct sysinfo memory;
+
+	must(sysinfo(&memory));
+	return memory.totalswap && !access("/sys/fs/cgroup/memory.reclaim", W_OK);
+}
+
+/* A CPU goes, or comes back: every other time. */
+static void plug(long turn)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", sysconf(_SC_NPROCESSORS_CONF) - 1);
+	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
+}
+
+/* A child works in a cgroup of its own, of which all is reclaimed again and again; with a limit it does so itself, too. */
+static void reclaim_from(void (*work)(void), const char *limit)
+{
+	long out = vmstat("pswpout"), turn;
+	char path[128];
+	int status;
+	pid_t pid;
+
+	if (!can_reclaim()) {
+		cannot("no swap, or no memory.reclaim");
+		return;
+	}
+	cgroup_make("batch-storm");
+	if (limit)
+		cgroup_write("memory.max", limit);
+	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
+	pid = fork_child();
+	if (!pid) {
+		cgroup_enter();
+		work();
+		_exit(0);
+	}
+	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
+		/* What was used meanwhile it leaves, and says so. */
+		put_file(path, "1M");
+		usleep(2000);
+		if (hotplug)
+			plug(turn);
+	}
+	if (hotplug)
+		plug(1);
+	verify(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with wait status 0x%x", status);
+	verify(vmstat("pswpout") > out, "nothing was reclaimed");
+	cgroup_remove();
+}
+
+/* By another process. */
+static void case_reclaim(long round)
+{
+	(void)round;
+	reclaim_from(act_all, NULL);
+}
+
+/* And by those who want memory. */
+static void case_reclaim_direct(long round)
+{
+	(void)round;
+	reclaim_from(act_all, "2M");
+}
+
+/* Folios of 64 KiB, by contiguous entries. */
+static void case_reclaim_mthp(long round)
+{
+	(void)round;
+	if (!put_file(THP "hugepages-64kB/enabled", "always")) {
+		cannot("this kernel has no 64 KiB folios");
+		return;
+	}
+	reclaim_from(act_all, NULL);
+	put_file(THP "hugepages-64kB/enabled", "never");
+}
+
+/* More address spaces than a batch is likely to know. */
+static void case_reclaim_shared(long round)
+{
+	(void)round;
+	reclaim_from(share_all, NULL);
+}
+
+/* By one of those who change it, with nobody else. */
+static void case_pageout(long round)
+{
+	pid_t pid = fork_child();
+
+	(void)round;
+	if (!pid) {
+		act_all();
+		_exit(0);
+	}
+	wait_child(pid);
+}
+
+/* Pages migrate while they are changed. */
+static void case_migrate(long round)
+{
+	pid_t pid = fork_child();
+	int status;
+
+	(void)round;
+	if (!pid) {
+		act_all();
+		_exit(0);
+	}
+	while (!must(waitpid(pid, &status, WNOHANG)))
+		put_file("/proc/sys/vm/compact_memory", "1");
+	verify(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with wait status 0x%x", status);
+}
+
+/* ---- many pieces at once ---- */
+
+/* Every so-many-th page of it; or the first few of each GiB. */
+struct pieces {
+	size_t size, step, run;
+};
+
+static const struct pieces patterns[] = {
+	{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
+	{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
+};
+
+#define PATTERNS	(sizeof(patterns) / sizeof(*patterns))
+
+static char *piece(char *memory, const struct pieces *p, size_t number)
+{
+	return memory + number / p->run * p->step + number % p->run * PAGE;
+}
+
+static size_t count_pieces(const struct pieces *p)
+{
+	return p->size / p->step * p->run;
+}
+
+static void fill_pieces(char *memory, const struct pieces *p, long seed)
+{
+	size_t i;
+
+	for (i = 0; i < count_pieces(p); i++)
+		fill(piece(memory, p, i), PAGE, seed + i);
+}
+
+/* On another CPU than the one that discarded them. */
+static void check_discarded(char *memory, const struct pieces *p)
+{
+	size_t i;
+
+	hop();
+	for (i = 0; i < count_pieces(p); i++)
+		check_zero(piece(memory, p, i), PAGE, "one of many pages discarded at once");
+}
+
+/* Discarded, used again and unmapped, in one call each, while threads read what is beside it. */
+static void case_pieces(long round)
+{
+	size_t hot_size = 64 * PAGE, i;
+	char *hot = small(hot_size, round);
+
+	begin_use(hot, hot_size);
+	for (i = 0; i < PATTERNS; i++) {
+		const struct pieces *p = &patterns[i];
+		char *memory = map_at(fresh(p->size), p->size, MAP_PRIVATE | MAP_NORESERVE, -1);
+
+		must(madvise(memory, p->size, MADV_NOHUGEPAGE));
+		fill_pieces(memory, p, round);
+		must(madvise(memory, p->size, MADV_DONTNEED));
+		check_discarded(memory, p);
+		fill_pieces(memory, p, round + 1);
+		must(munmap(memory, p->size));
+	}
+	check(hot, hot_size, round, "a page beside those that were discarded");
+	end_use();
+	must(munmap(hot, hot_size));
+}
+
+/* The same of a file: what is dirty must be told to it before anybody may free it. */
+static void case_file_pieces(long round)
+{
+	const struct pieces *p = &patterns[0];
+	int file = must(memfd_create("batch_storm", 0));
+	char *view, *memory;
+	size_t i;
+
+	must(ftruncate(file, p->size));
+	view = map_at(fresh(p->size), p->size, MAP_SHARED, file);
+	memory = map_at(fresh(p->size), p->size, MAP_SHARED, file);
+	begin_use(view, p->size / 4);
+	fill_pieces(memory, p, round);
+	must(madvise(memory, p->size, MADV_DONTNEED));
+	for (i = 0; i < count_pieces(p); i++)
+		check(piece(view, p, i), PAGE, round + i, "a page of a file, seen elsewhere");
+	fill_pieces(memory, p, round + 1);
+	must(munmap(memory, p->size));
+	for (i = 0; i < count_pieces(p); i++)
+		check(piece(view, p, i), PAGE, round + 1 + i, "a page of a file whose other mapping went");
+	must(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, p->size / 4, p->size / 2));
+	hop();
+	check_zero(view + p->size / 4, p->size / 2, "a page of a hole");
+	end_use();
+	must(munmap(view, p->size));
+	close(file);
+}
+
+/* Huge pages, whole and in parts, and small ones between them. */
+static void case_mixed(long round)
+{
+	const struct pieces small_pages = { 2 * HUGE, 3 * PAGE, 1 };
+	size_t size = 6 * HUGE;
+	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+	int i;
+
+	must(madvise(memory + 2 * HUGE, 2 * HUGE, MADV_NOHUGEPAGE));
+	if (madvise(memory, 2 * HUGE, MADV_HUGEPAGE) || madvise(memory + 4 * HUGE, 2 * HUGE, MADV_HUGEPAGE)) {
+		cannot("this kernel has no huge pages");
+		must(munmap(memory, size));
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		fill(memory, 2 * HUGE, round);
+		fill_pieces(memory + 2 * HUGE, &small_pages, round);
+		fill(memory + 4 * HUGE, 2 * HUGE, round);
+		begin_use(memory, 16 * PAGE);
+		must(mprotect(memory + 5 * HUGE, 8 * PAGE, PROT_READ));
+		/* It begins and ends amidst huge pages. */
+		must(madvise(memory + HUGE / 2, size - HUGE, MADV_DONTNEED));
+		hop();
+		check(memory, HUGE / 2, round, "the rest of a huge page");
+		check_zero(memory + HUGE / 2, 3 * HUGE / 2, "a page of a huge page that was discarded");
+		check_discarded(memory + 2 * HUGE, &small_pages);
+		check(memory + size - HUGE / 2, PAGE, round + (long)(3 * HUGE / 2 / PAGE * 0x9e3779b9UL),
+		      "the rest of the last huge page");
+		must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+		end_use();
+	}
+	must(munmap(memory, size));
+}
+
+static void pool(unsigned long kib, const char *pages)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), POOL, kib);
+	put_file(path, pages);
+}
+
+/* Pages of pools: 64 KiB by contiguous entries, 2 MiB by blocks; small ones behind them; all in one call. */
+static void case_pools(long round)
+{
+	static const struct { size_t at, size; int bits; } parts[] = {
+		{ 0, HUGE / 2, 16 }, { HUGE / 2, HUGE / 2, 0 }, { HUGE, 2 * HUGE, 21 }, { 3 * HUGE, HUGE, 0 },
+	};
+	size_t size = 4 * HUGE, i, hot_size = 16 * PAGE;
+	char *hot = small(hot_size, round), *memory = fresh(size);
+	bool all = true;
+
+	pool(64, "16");
+	pool(2048, "2");
+	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		int flags = parts[i].bits ? MAP_HUGETLB | parts[i].bits << 26 : 0;
+
+		all &= mmap(memory + parts[i].at, parts[i].size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | flags, -1, 0) != MAP_FAILED;
+	}
+	if (all) {
+		begin_use(hot, hot_size);
+		fill(memory, size, round);
+		check(memory, size, round, "a page of a pool");
+		must(madvise(memory, size, MADV_DONTNEED));
+		hop();
+		check_zero(memory, size, "a page of a pool that was discarded");
+		fill(memory, size, round + 1);
+		end_use();
+	}
+	must(munmap(memory, size));
+	must(munmap(hot, hot_size));
+	pool(64, "0");
+	pool(2048, "0");
+	/* Memory may be too scattered for huge pages: not what is in question here. */
+	if (!all)
+		cannot("no pages of 64 KiB and 2 MiB in the pools");
+}
+
+/* ---- the same memory discarded by several at once ---- */
+
+#define DISCARDERS	3
+#define TIMES	8
+
+static struct {
+	pthread_barrier_t together;
+	char *memory;
+	size_t size;
+} nested;
+
+static void *discard_too(void *argument)
+{
+	int i;
+
+	for (i = 0; i < TIMES; i++) {
+		pin((long)argument + i);
+		pthread_barrier_wait(&nested.together);
+		must(madvise(nested.memory, nested.size, MADV_DONTNEED));
+		/* Others may have taken the page out; whose flush it is does not matter now. */
+		check_zero(nested.memory, nested.size, "a page that several discard");
+		pthread_barrier_wait(&nested.together);
+		pthread_barrier_wait(&nested.together);
+	}
+	return NULL;
+}
+
+static void case_nested(long round)
+{
+	pthread_t thread[DISCARDERS];
+	long i;
+
+	nested.size = 96 * PAGE;
+	nested.memory = small(nested.size, round);
+	verify(!pthread_barrier_init(&nested.together, NULL, DISCARDERS + 1), "no barrier");
+	for (i = 0; i < DISCARDERS; i++)
+		verify(!pthread_create(&thread[i], NULL, discard_too, (void *)i), "no thread");
+	for (i = 0; i < TIMES; i++) {
+		pthread_barrier_wait(&nested.together);
+		pthread_barrier_wait(&nested.together);
+		fill(nested.memory, nested.size, round + i);
+		pthread_barrier_wait(&nested.together);
+	}
+	for (i = 0; i < DISCARDERS; i++)
+		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&nested.together);
+	must(munmap(nested.memory, nested.size));
+}
+
+static const struct storm_case cases[] = {
+	{ "reclaim", case_reclaim }, { "reclaim_direct", case_reclaim_direct }, { "reclaim_mthp", case_reclaim_mthp },
+	{ "reclaim_shared", case_reclaim_shared }, { "pageout", case_pageout }, { "migrate", case_migrate },
+	{ "pieces", case_pieces },
+	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
+};
+
+int main(int argc, char **argv)
+{
+	parse_options(argc, argv, "flushes that are put off, and flushes of many pieces", options);
+	run_cases(cases, sizeof(cases) / sizeof(*cases));
+	return 0;
+}

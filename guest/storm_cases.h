@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What storms that are made of cases share: the cases in turn, or one of them, and threads that hop from CPU to CPU and
+ * use memory while a case changes it.
+ */
+#ifndef STORM_CASES_H
+#define STORM_CASES_H
+
+#include "storm.h"
+
+#include <pthread.h>
+
+#define THREADS	2
+
+static long rounds = 2;
+static const char *only = "";
+
+#define STORM_OPTIONS							\
+	{ "rounds", &rounds, NULL, "how often each case does what it does" }, \
+	{ "only", NULL, &only, "one case only; 'list' names them" }
+
+/* A case that this kernel cannot run: the program's end when it is the only one, no matter among others. */
+__attribute__((unused))
+static void cannot(const char *why)
+{
+	if (*only)
+		skip("%s", why);
+}
+
+/* ---- threads that use memory while it changes ---- */
+
+static struct {
+	pthread_t thread[THREADS];
+	int running;
+	char *volatile memory;	/* what to read; NULL: nothing */
+	volatile size_t size;
+	volatile bool stop;
+	volatile long passes;
+	long sum;		/* so that no read is left out */
+} users;
+
+static void *use_memory(void *argument)
+{
+	long number = (long)argument, cpu = number;
+
+	while (!users.stop) {
+		char *memory = users.memory;
+		size_t at;
+
+		for (at = 0; memory && at < users.size; at += PAGE)
+			__atomic_fetch_add(&users.sum, *(volatile long *)(memory + at), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&users.passes, 1, __ATOMIC_RELAXED);
+		if (users.passes % 8 == number)
+			pin(++cpu);
+	}
+	return NULL;
+}
+
+/* Let the threads read this memory from now on, on all CPUs; each has been through it at least once on return. */
+__attribute__((unused))
+static void begin_use(char *memory, size_t size)
+{
+	long i, passes;
+
+	users.size = size;
+	users.memory = memory;
+	users.stop = false;
+	passes = users.passes;
+	for (i = 0; i < THREADS; i++)
+		verify(!pthread_create(&users.thread[i], NULL, use_memory, (void *)i), "no thread");
+	users.running = THREADS;
+	while (users.passes < passes + 4 * THREADS)
+		sched_yield();
+}
+
+__attribute__((unused))
+static void end_use(void)
+{
+	int i;
+
+	users.stop = true;
+	for (i = 0; i < users.running; i++)
+		pthread_join(users.thread[i], NULL);
+	users.running = 0;
+	users.memory = NULL;
+}
+
+/* ---- the cases in turn ---- */
+
+struct storm_case {
+	const char *name;
+	void (*run)(long round);
+};
+
+static bool selected(const struct storm_case *one)
+{
+	return !*only || !strcmp(only, one->name);
+}
+
+/* Run those that were asked for, each on all CPUs again, and report. */
+static void run_cases(const struct storm_case *cases, size_t n)
+{
+	cpu_set_t everywhere;
+	long round, done = 0;
+	size_t i;
+
+	if (!strcmp(only, "list")) {
+		for (i = 0; i < n; i++)
+			puts(cases[i].name);
+		return;
+	}
+	must(sched_getaffinity(0, sizeof(everywhere), &everywhere));
+	open_window();
+	for (round = 0; round < rounds; round++)
+		for (i = 0; i < n; i++)
+			if (selected(&cases[i])) {
+				cases[i].run(round);
+				must(sched_setaffinity(0, sizeof(everywhere), &everywhere));
+				done++;
+			}
+	close_window();
+	if (rounds && !done)
+		finish(USAGE, "no case '%s'; only=list names them", only);
+	report(only, done, "case", "");
+}
+
+#endif
