@@ -92,8 +92,7 @@ def test_job_script_sets_only_what_changes() -> None:
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     assert script.splitlines()[1:] == [
-        "setting residency counted",
-        "setting young auto",
+        *(f"setting {feature} {policy}" for feature, policy in BASE.default_policies().items()),
         "run 1 young",
         "setting young sync",
         "run 2 young",
