@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests for entries that are read and cleared without regard to how
+ * their pages have been used.
+ */
+#include <kunit/test.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "teardown.h"
+
+#define NR_ENTRIES	64
+
+static void set_policy(struct kunit *test, const char *name)
+{
+	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_teardown_switch, name));
+}
+
+/* Entries in memory that no CPU walks; @prot of each, dirty every fifth. */
+static pte_t *make_entries(struct kunit *test, pgprot_t prot)
+{
+	pte_t *entries = kunit_kzalloc(test, NR_ENTRIES * sizeof(pte_t),
+				       GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, entries);
+	for (i = 0; i < NR_ENTRIES; i++) {
+		entries[i] = pfn_pte(0x1000 + i, prot);
+		if (i % 5 == 2)
+			entries[i] = pte_mkdirty(entries[i]);
+	}
+	return entries;
+}
+
+static void check_clear(struct kunit *test, int first, int nr)
+{
+	pte_t *entries = make_entries(test, PAGE_KERNEL);
+	int i;
+
+	__clear_full_ptes(&init_mm, 0, entries + first, nr, 1);
+	for (i = 0; i < NR_ENTRIES; i++)
+		KUNIT_EXPECT_EQ_MSG(test, pte_none(entries[i]),
+				    i >= first && i < first + nr,
+				    "entry %d, %d cleared from %d", i, nr,
+				    first);
+}
+
+/* As many as are asked for go, whatever the policy, and no other. */
+static void contpte_test_clear(struct kunit *test)
+{
+	static const int first[] = { 0, 7, 16, 32 };
+	static const int nr[] = { 1, 3, 16, 32 };
+	int f, n;
+
+	for (f = 0; f < ARRAY_SIZE(first); f++)
+		for (n = 0; n < ARRAY_SIZE(nr); n++) {
+			set_policy(test, "off");
+			check_clear(test, first[f], nr[n]);
+			set_policy(test, "on");
+			check_clear(test, first[f], nr[n]);
+		}
+}
+
+/* A bare entry is the entry, but for how its page has been used. */
+static void contpte_test_bare(struct kunit *test)
+{
+#ifdef CONFIG_ARM64_CONTPTE
+	pgprot_t prot = __pgprot(pgprot_val(PAGE_READONLY) | PTE_CONT);
+	pte_t *block, whole, bare;
+	int i;
+
+	set_policy(test, "on");
+	block = make_entries(test, prot);
+	/* Blocks are where addresses of entries are aligned. */
+	KUNIT_ASSERT_TRUE(test, IS_ALIGNED((unsigned long)block,
+					   CONT_PTES * sizeof(pte_t)));
+	for (i = 0; i < NR_ENTRIES; i++) {
+		whole = ptep_get(block + i);
+		bare = ptep_get_bare(block + i);
+		KUNIT_EXPECT_EQ(test, pte_val(bare), pte_val(block[i]));
+		KUNIT_EXPECT_TRUE(test, pte_dirty(whole));
+		KUNIT_EXPECT_EQ(test, pte_dirty(bare), i % 5 == 2);
+		KUNIT_EXPECT_EQ(test, pte_val(pte_mkold(pte_mkclean(whole))),
+				pte_val(pte_mkold(pte_mkclean(bare))));
+	}
+	set_policy(test, "off");
+	for (i = 0; i < NR_ENTRIES; i++)
+		KUNIT_EXPECT_TRUE(test, pte_dirty(ptep_get_bare(block + i)));
+#else
+	kunit_skip(test, "needs CONFIG_ARM64_CONTPTE");
+#endif
+}
+
+static int contpte_test_init(struct kunit *test)
+{
+	test->priv = (void *)lull_teardown_switch.policies[lull_teardown_switch.policy];
+	return 0;
+}
+
+static void contpte_test_exit(struct kunit *test)
+{
+	lull_switch_set(&lull_teardown_switch, test->priv);
+}
+
+static struct kunit_case contpte_test_cases[] = {
+	KUNIT_CASE(contpte_test_clear),
+	KUNIT_CASE(contpte_test_bare),
+	{}
+};
+
+static struct kunit_suite contpte_test_suite = {
+	.name = "lull_teardown_contpte",
+	.init = contpte_test_init,
+	.exit = contpte_test_exit,
+	.test_cases = contpte_test_cases,
+};
+
+kunit_test_suite(contpte_test_suite);
