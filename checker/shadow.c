@@ -667,6 +667,15 @@ static bool published(const struct shadow *s, const struct issued *i, const stru
 	       s->cpus[w->cpu].dsb_is >= w->when;
 }
 
+/*
+ * A CPU forgets an ASID before it loads it: for what was left out while nobody
+ * had it loaded, not for what this task has cleared and is still to flush.
+ */
+static bool forgets(const struct issued *i, const struct owe *w)
+{
+	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != w->context;
+}
+
 static void tlbi_for_owe(struct issued *i, struct owe *w)
 {
 	struct shadow *s = i->s;
@@ -705,7 +714,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 	}
 	if (!published(s, i, w)) {
 		owe_saw(w, &i->seen, MISS_ORDER);
-		if (w->task == c->task && w->cpu == i->cpu)
+		if (w->task == c->task && w->cpu == i->cpu && !forgets(i, w))
 			report_owe(s, i->cpu, i->seen.pc, "order", "no-dsb", w);
 		return;
 	}

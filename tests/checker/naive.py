@@ -533,7 +533,8 @@ class Naive:
             w.misses.append(MISS_LOCAL)
         elif not w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
             w.misses.append(MISS_ORDER)
-            if mine and w.cpu == cpu:
+            forgets = t.local and t.first is None and me.context is not w.context
+            if mine and w.cpu == cpu and not forgets:
                 self.find_owed("order", "no-dsb", w, drop=False)
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
