@@ -13,6 +13,7 @@ from support import REAL_CACHE, SUMMARY, Tool, lab_under_test
 from lull import base as bases
 from lull import check, check_data
 from lull.qemu import Machine
+from lull.records import Results
 from lull.runner import launch_retrying
 
 pytestmark = pytest.mark.guest
@@ -71,6 +72,20 @@ def test_batch_storm_is_silent(real: Tool, cpu: str) -> None:
     silent(
         real, "--kernel", "stock", "--kernel", "lull", "--kernel", check.LAB, "--workload", "batch_storm", "--cpu", cpu
     )
+
+
+def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
+    """A flush of the whole ASID costs threads what they read beside it; one of the page that changed, nothing."""
+    out = tmp_path / "out"
+    silent(
+        real, "--kernel", "stock", "--workload", "storm_pieces", "--workload", "mprotect_threaded", "--out", str(out)
+    )
+    results = Results.load(out / "results.json")
+    lost = {r.workload: r.values[0] for r in results.find(metric="tlb_lost_others")}
+    assert lost["storm_pieces/pieces"] > 50
+    assert lost["mprotect_threaded"] < 50
+    (held,) = (r.values[0] for r in results.find(metric="tlb_held", workload="mprotect_threaded"))
+    assert held > 0
 
 
 @pytest.mark.parametrize("name", MUTANTS)
