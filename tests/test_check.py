@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support import FAKE, Tool
 
 from lull import base as bases
 from lull import check, check_data, plan
+from lull.lab import Lab
 from lull.records import Results
 
 pytestmark = pytest.mark.qemu
@@ -95,6 +97,27 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     assert lines[lines.index("tlb_lost") + 1 :][:2] == ["workload  per   stock", "count     page    0.5"]
     checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
     assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
+
+
+def test_what_other_cpus_lost_is_a_goal() -> None:
+    """Of gather, where the base has it: missed, or reached, or none at all."""
+
+    def lost(features: list[str], entries: float) -> Results:
+        window = {"workload": "sparse/munmap-all", "operations": 48, "unit": "page", "seconds": 1.0}
+        boots = [
+            result(kernel, "max", measurements=[{**window, "kernel": kernel, "metrics": {"tlb_lost_others": counted}}])
+            for kernel, counted in (("stock", 192.0), ("lull", entries))
+        ]
+        lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
+        return check.as_results(cast(Lab, lab), boots, check.Options(4, 1024, "", True))
+
+    name = "gather: entries that other CPUs lost: sparse on lull"
+    short = check.missed(lost(["gather"], 3))
+    assert [c.name for c in short] == [name]
+    assert short[0].detail == "munmap-all 3 (stock 192, none is due)"
+    held = lost(["gather"], 0)
+    assert not check.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
+    assert not [c for c in lost(["young"], 3).checks if c.name.startswith("gather")]
 
 
 def test_windows_that_the_plugin_did_not_see(checked: Check) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lull import __version__, cache, check_image, check_report, experiment, plan, process, symbols, tables
+from lull import __version__, cache, check_image, check_report, experiment, gather, plan, process, symbols, tables
 from lull.check_data import NARROW, Finding, Hardware, Mutant, matches
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
@@ -370,11 +370,12 @@ def conduct(
                 cache.write_atomic(folder / "check.json", to_json(lab, results, options))
                 cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
             step.update(f"{len(trials)} boots in {clock(time.monotonic() - started)}")
+    goals = missed(as_results(lab, results, options))
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
-        show(results, folder)
-    return exit_code(results)
+        show(results, folder, goals)
+    return exit_code(results) or (FELL_SHORT if goals else 0)
 
 
 def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
@@ -404,9 +405,9 @@ def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
 
 
 def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
-    """The same as a run's: a record for each metric, and a check for each boot that is of no mutant."""
+    """The same as a run's: a record for each metric, a check for each boot that is of no mutant, and gather's goals."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
-    return Results(
+    found = Results(
         __version__,
         lab.base.name,
         experiment.host(),
@@ -415,6 +416,14 @@ def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results
         list(dict.fromkeys(process.commands)),
         {**lab.describe(), "speculation": options.speculation, "memory_mib": options.memory_mib},
     )
+    if gather.concerns(found):
+        found.checks += gather.lost(found)
+    return found
+
+
+def missed(found: Results) -> list[Check]:
+    """The goals of a feature, not the boots' verdicts, that were not reached."""
+    return [c for c in found.checks if c.verdict == "failed" and c.name.startswith(f"{gather.FEATURE}: ")]
 
 
 @dataclass(frozen=True)
@@ -563,8 +572,8 @@ def grids(results: Sequence[Result]) -> list[tables.Grid]:
     return found
 
 
-def show(results: Sequence[Result], folder: Path) -> None:
-    """Print each boot, the tables, where everything is, and the verdict last."""
+def show(results: Sequence[Result], folder: Path, goals: Sequence[Check]) -> None:
+    """Print each boot, the tables, goals that were missed, where everything is, and the verdict last."""
     console = tables.make_console()
 
     def line(text: str) -> None:
@@ -579,5 +588,7 @@ def show(results: Sequence[Result], folder: Path) -> None:
     for grid in grids(results):
         tables.show_grid(console, grid)
         line("")
+    for goal in goals:
+        line(f"{goal.name}: {goal.verdict}: {goal.detail}")
     line(f"results: {folder}/check.json, results.json; logs: {folder}/boots")
     line(f"verdict: {overall(results)}")
