@@ -25,10 +25,13 @@ from lull.stats import Effect, Verdict
 WIDTH = 100
 MAIN_METRICS = (
     "tlbi_broadcast_user",
+    "tlbi_broadcast_asid",
     "tlbi_local",
     "dsb_ish",
+    "dsb_ishst",
     "insns",
     "insns_quiet",
+    "atomics_own",
     "seconds_emulated",
     "seconds",
 )
