@@ -78,6 +78,16 @@ def test_default_selection_runs_policies_only_where_they_show() -> None:
     assert not any(w == "aging" for w, _ in pairs)
 
 
+def test_a_base_may_lack_features() -> None:
+    """What a workload runs under to show them is left out; what is misspelt is another feature."""
+    features = {name: feature for name, feature in BASE.features.items() if name != "residency"}
+    young = WORKLOADS["young"]
+    names = [s.name for s in plan.specs_for(young, [], replace(BASE, features=features))]
+    assert names == ["stock", "lull", *(f"lull+{p}" for p in young.policies if "residency" not in p)]
+    assert plan.features_named("only=young+residency=off") == {"young", "residency"}
+    assert {f for w in WORKLOADS.values() for p in w.policies for f in plan.features_named(p)} <= set(BASE.features)
+
+
 def test_interleaving_and_control() -> None:
     """Every repeat boots each image once and the baseline twice; nobody is always first."""
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], [], BASE, 3)

@@ -171,12 +171,22 @@ def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[W
     return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
 
 
+def features_named(policy: str) -> set[str]:
+    """The features in a workload's policy: residency and young of ``only=residency+young=none``."""
+    words = (word.partition("=") for word in policy.split("+"))
+    return {value if f"+{name}" == ONLY else name for name, _, value in words}
+
+
 def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
-    """The kernel specs a workload runs under: those named, else stock, lull and lull under its policies."""
+    """The kernel specs a workload runs under: those named, else stock, lull and lull under its policies.
+
+    Policies for a feature that the base lacks are left out.
+    """
     if named:
         return list(named)
     specs = [Spec(name, name) for name in base.default_kernels]
-    extra = [parse_spec(f"{base.default_kernels[-1]}+{policy}", base) for policy in workload.policies]
+    policies = [policy for policy in workload.policies if features_named(policy) <= set(base.features)]
+    extra = [parse_spec(f"{base.default_kernels[-1]}+{policy}", base) for policy in policies]
     return specs + [s for s in extra if s not in specs]
 
 
