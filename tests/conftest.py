@@ -21,7 +21,7 @@ from lull import process
 settings.register_profile("lull", deadline=None, derandomize=True)
 settings.load_profile("lull")
 
-# A shell without job control has what it starts with "&" ignore SIGINT, for good: the programs that tests interrupt too.
+# A shell without job control has what it starts with "&" ignore SIGINT, for good: programs that tests interrupt, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
