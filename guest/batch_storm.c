@@ -269,6 +269,88 @@ static void share_all(void)
 	check(memory, size, 1, "a page of a file that many have mapped");
 }
 
+/* The same, by processes that are all there while it is reclaimed: three run, the others sleep. */
+static void stand(int file, size_t size, int number, int told, int say)
+{
+	char *memory = map_at(fresh(size), size, MAP_SHARED, file);
+	char byte;
+	int i;
+
+	if (number < 3)
+		must(fcntl(told, F_SETFL, O_NONBLOCK));
+	for (i = 0; i < PASSES; i++) {
+		check(memory, size, 1, "a page of a file that a crowd maps");
+		tell(say);
+		if (number >= 3)
+			hear(told);
+		else
+			while (read(told, &byte, 1) < 0)
+				;
+	}
+	check(memory, size, 1, "a page of a file that a crowd has mapped");
+	_exit(0);
+}
+
+static void crowd(void)
+{
+	size_t size = 64 * PAGE;
+	int i, pass, tries, file = must(memfd_create("crowd", 0)), down[SHARERS][2], up[2];
+	pid_t pid[SHARERS];
+	char *memory;
+	long out;
+
+	must(ftruncate(file, size));
+	memory = map_at(fresh(size), size, MAP_SHARED, file);
+	fill(memory, size, 1);
+	must(munmap(memory, size));
+	must(pipe(up));
+	for (i = 0; i < SHARERS; i++) {
+		must(pipe(down[i]));
+		pid[i] = fork_child();
+		if (!pid[i])
+			stand(file, size, i, down[i][0], up[1]);
+	}
+	for (pass = 0; pass < PASSES; pass++) {
+		out = vmstat("pswpout");
+		for (i = 0; i < SHARERS; i++)
+			hear(up[0]);
+		for (tries = 0; tries < 200 && vmstat("pswpout") < out + (long)(size / PAGE) / 2; tries++)
+			usleep(5000);
+		for (i = 0; i < SHARERS; i++)
+			tell(down[i][1]);
+	}
+	for (i = 0; i < SHARERS; i++)
+		wait_child(pid[i]);
+}
+
+/*
+ * What nobody may read any more cannot be read, whatever somebody else has cleared and not yet flushed. Not by
+ * MADV_PAGEOUT: that keeps mprotect() waiting until it has flushed. Nobody sleeps, and reads are the kernel's, because
+ * QEMU's TLB forgets everything when a CPU does something else.
+ */
+static void forbid(void)
+{
+	const size_t size = 128 * PAGE;
+	int pass, file = must(memfd_create("forbid", 0));
+	uint64_t state = 1;
+	char *memory;
+	size_t at;
+	long spin;
+
+	memory = map_at(fresh(size), size, MAP_SHARED, -1);
+	fill(memory, size, 1);
+	for (pass = 0; pass < 400; pass++) {
+		check(memory, size, 1, "a page that is reclaimed");
+		for (spin = next_random(&state) % 4000000; spin; spin--)
+			__asm__ volatile("");
+		must(mprotect(memory, size, PROT_NONE));
+		for (at = 0; at < size; at += PAGE)
+			verify(pwrite(file, memory + at, 1, 0) < 0 && errno == EFAULT,
+			       "a read of a page that nobody may read");
+		must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+	}
+}
+
 /* ---- reclaim ---- */
 
 static bool can_reclaim(void)
@@ -355,6 +437,19 @@ static void case_reclaim_shared(long round)
 {
 	(void)round;
 	reclaim_from(share_all, NULL);
+}
+
+/* And all of them at once. */
+static void case_reclaim_crowd(long round)
+{
+	(void)round;
+	reclaim_from(crowd, NULL);
+}
+
+static void case_reclaim_forbidden(long round)
+{
+	(void)round;
+	reclaim_from(forbid, NULL);
 }
 
 /* By one of those who change it, with nobody else. */
@@ -609,8 +704,8 @@ static void case_nested(long round)
 
 static const struct storm_case cases[] = {
 	{ "reclaim", case_reclaim }, { "reclaim_direct", case_reclaim_direct }, { "reclaim_mthp", case_reclaim_mthp },
-	{ "reclaim_shared", case_reclaim_shared }, { "pageout", case_pageout }, { "migrate", case_migrate },
-	{ "pieces", case_pieces },
+	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
+	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
 };
 

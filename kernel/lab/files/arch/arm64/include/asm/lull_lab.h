@@ -9,6 +9,8 @@
  *	hint #114	x0 = PFN, x1 = order: this page or folio is free now
  *	hint #115	x0 = physical address of a PGD that is given back
  *	hint #116	x0 = virtual address of a kernel entry just written
+ *	hint #117	x0 = physical address of a PGD, x1 = 0 or 1: before and
+ *			after what has been taken away there is flushed
  *
  * A mutant is a bug, chosen by lull_mutant=NAME when the kernel boots. There is
  * one or none. mm/lull/lab.c has their names, kernel/lab/NOTE.md of Lull why
@@ -143,6 +145,20 @@ static __always_inline void lull_lab_pgd_freed(unsigned long phys)
 }
 
 /**
+ * lull_lab_settle() - mark a flush that others rely on
+ * @pgd: physical address of the PGD
+ * @done: has it been flushed? Then no CPU that has it loaded holds anything that
+ *	was taken away before it was not.
+ */
+static __always_inline void lull_lab_settle(unsigned long pgd, bool done)
+{
+	register unsigned long x0 asm("x0") = pgd;
+	register unsigned long x1 asm("x1") = done;
+
+	asm volatile("hint #117" : : "r" (x0), "r" (x1) : "memory");
+}
+
+/**
  * lull_lab_kernel_entry() - mark that a valid kernel entry has been written
  * @entry: where it is
  * @kernel: is it one? Nothing happens if not.
@@ -224,6 +240,8 @@ static inline void lull_lab_page_freed(unsigned long pfn, unsigned long order)
 static inline void lull_lab_pgd_freed(unsigned long phys)
 {
 }
+
+static inline void lull_lab_settle(unsigned long pgd, bool done) {}
 
 static inline void lull_lab_kernel_entry(const void *entry, bool kernel)
 {
