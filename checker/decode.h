@@ -35,6 +35,7 @@ enum mark {
 	MARK_FREE,	/* x0 = PFN, x1 = order: these pages are free from now on */
 	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
+	MARK_SETTLE,	/* x0 = physical address of a PGD, x1 = 0, 1: around a flush that is relied on */
 	MARKS
 };
 

@@ -302,6 +302,9 @@ static void on_mark(unsigned int cpu, void *userdata)
 		if (linux_translate(&guest, cpu, x0, &pa))
 			shadow_store(&shadow, cpu, pa, 8, site->pc);
 		break;
+	case MARK_SETTLE:
+		shadow_settle(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
+		break;
 	case MARKS:
 		break;
 	}

@@ -1124,6 +1124,44 @@ void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
 	s->seen.table_frees++;
 }
 
+/* --- What others have taken away is relied on as flushed --- */
+
+/*
+ * Where it is loaded: a CPU that loads the context later forgets before. What
+ * the task has taken away itself it may flush later.
+ */
+static void check_settled(struct shadow *s, unsigned int cpu, struct context *o, uint64_t pc)
+{
+	const struct cpu *c = &s->cpus[cpu];
+
+	list_for(node, &o->owes) {
+		struct owe *w = container_of(node, struct owe, in_context);
+
+		if (w->when > c->asked || w->task == c->task || !(w->held & o->loaded))
+			continue;
+		report_owe(s, cpu, pc, "owed", "unsettled", w);
+		owe_drop(&s->owes, w);
+	}
+}
+
+void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc)
+{
+	unsigned int index;
+	struct table *t;
+
+	if (!done) {
+		s->cpus[cpu].asked = tick(s);
+		return;
+	}
+	t = table_at(&s->spaces, root, &index);
+	if (!t || t->pa != root)
+		return;
+	list_for(node, &t->contexts)
+		check_settled(s, cpu, container_of(node, struct context, in_root), pc);
+}
+
+/* --- Windows --- */
+
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id)
 {
 	lost_open(&s->lost, &s->spaces, s->cpus[cpu].context, id, s->reports.out);

@@ -44,6 +44,7 @@ struct cpu {
 	struct context *kernel;		/* in TTBR1 */
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
+	uint64_t asked;			/* when it last began to flush what others took away */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
@@ -97,6 +98,12 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 
 /* A PGD is given back. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
+
+/*
+ * It is about to flush what others have taken away under a root, because it relies
+ * on that; or has done so.
+ */
+void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc);
 
 /* A marker of a CPU: a window opens, or closes (lost.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);

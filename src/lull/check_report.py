@@ -44,6 +44,10 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "owed/no-dsb": ("the TLBI for an entry that was taken away was issued, and no DSB completed it", COMPLETION),
     "owed/asid": ("the TLBI for an entry that was taken away was for another ASID", ASIDS),
+    "owed/unsettled": (
+        "an entry that another task had taken away was relied on as flushed, and was not",
+        MAINTENANCE,
+    ),
     "free/page": ("a page was freed, and a CPU can still translate to it", CACHED),
     "free/table": ("the page of a table was freed, and a CPU can still walk through it", CACHED),
     "free/root": ("the root of an address space was freed, and a CPU can still walk from it", CACHED),

@@ -153,6 +153,7 @@ class Owed:
     due: bool
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
+    asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     misses: list[int] = field(default_factory=list)
 
     @property
@@ -373,6 +374,18 @@ class Naive:
             else:
                 w.due = True
         self.find_freed(cpu, self.cpu[cpu].context)
+
+    def do_settle(self, cpu: int, root: int) -> None:
+        """It begins to flush what others have taken away by now, wherever that was."""
+        for w in self.owed:
+            w.asked.add(cpu)
+
+    def do_settled(self, cpu: int, root: int) -> None:
+        """It relies on that: where the address space is loaded nobody holds anything of it."""
+        for w in list(self.owed):
+            there = w.context.root and w.context.root.pa == root and w.held & self.loaded(w.context)
+            if there and cpu in w.asked and w.task != self.cpu[cpu].task:
+                self.find_owed("owed", "unsettled", w)
 
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""

@@ -187,6 +187,16 @@ class Teller:
     def leave(self) -> list[Event]:
         return [("user", self.cpu())]
 
+    def settle(self) -> list[Event]:
+        """Something is taken away, and a CPU, of another task mostly, relies on it that it is flushed; often right."""
+        cpu, root = self.cpu(), self.root()
+        events = self.unmap() if self.sometimes(2) else self.clear()
+        events += [("task", cpu, self.task())] if self.sometimes(3) else []
+        events.append(("settle", cpu, root))
+        for _ in range(self.draw(st.integers(0, 2))):
+            events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
+        return [*events, ("settled", cpu, root)]
+
     def dsb(self) -> list[Event]:
         return [("dsb", self.cpu(), self.pick(DSBS))]
 
@@ -202,7 +212,7 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence] * 2,
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle] * 2,
             *[self.table, self.dsb, self.access],
         ]
 

@@ -89,6 +89,18 @@ MUTATIONS = [
     Mutation("reuse-unchecked", "shadow.c", "check_reuse(s, cpu, next, pc);", ""),
     Mutation("cnp-ignored", "shadow.c", "if (s->cpus[cpu].ttbr0 & TTBR_CNP)", "if (true)"),
     Mutation("asid-16-bits", "shadow.c", "c->tcr & TCR_AS ? 0xffff : 0xff", "0xffff"),
+    # What is relied on
+    Mutation("settled-unchecked", "shadow.c", "check_settled(s, cpu, container_of", "(void)(pc, container_of"),
+    Mutation("settled-by-the-first", "shadow.c", "s->cpus[cpu].asked = tick(s);", ";"),
+    Mutation("settled-what-comes-later", "shadow.c", "w->when > c->asked || ", ""),
+    Mutation("settled-own", "shadow.c", "w->task == c->task || !(w->held", "!(w->held"),
+    Mutation("settled-where-it-was", "shadow.c", "!(w->held & o->loaded))", "!w->held)"),
+    Mutation("settled-on-its-cpu", "shadow.c", "!(w->held & o->loaded))", "!(w->held & o->loaded & CPU(cpu)))"),
+    Mutation("settled-elsewhere", "shadow.c",
+             "list_for(node, &t->contexts)\n\t\tcheck_settled(s, cpu, container_of(node, struct context, in_root)",
+             "list_for(node, &s->spaces.contexts)\n\t\tcheck_settled(s, cpu, container_of(node, struct context, all)"),
+    Mutation("settled-one-asid", "shadow.c", "container_of(node, struct context, in_root), pc);\n}",
+             "container_of(t->contexts.next, struct context, in_root), pc);\n}"),
     # Frees
     Mutation("freed-unchecked", "shadow.c", "if (!c->n_freed)", "if (true)"),
     Mutation("freed-on-load-unchecked", "shadow.c", "if (c->user)\n\t\tcheck_freed(s, cpu, next, pc);", ""),

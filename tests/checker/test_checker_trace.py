@@ -75,7 +75,10 @@ def test_every_kind_has_its_story() -> None:
     """What docs and report readers know by name is shown once at least."""
     told = {kind for path in TRACES for kind in expected(path.read_text())}
     assert told >= {
-        *(f"owed/{kind}" for kind in ("no-tlbi", "local", "permission", "table", "level", "no-dsb", "order", "asid")),
+        *(
+            f"owed/{kind}"
+            for kind in ("no-tlbi", "local", "permission", "table", "level", "no-dsb", "order", "asid", "unsettled")
+        ),
         *(f"free/{kind}" for kind in ("page", "table", "root")),
         *(f"remap/{kind}" for kind in ("data", "fetch")),
         *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "table", "anew")),

@@ -548,6 +548,12 @@ static void do_dead(char **w, int n)
 	shadow_dead(&m.s, cpu_of(w[1]), value_of(w[2]), line);
 }
 
+static void do_settle(char **w, int n)
+{
+	(void)n;
+	shadow_settle(&m.s, cpu_of(w[1]), value_of(w[2]), !strcmp(w[0], "settled"), line);
+}
+
 static void do_window(char **w, int n)
 {
 	(void)n;
@@ -591,6 +597,8 @@ static const struct command {
 	{ "fetch", do_access, 2, 2, false },
 	{ "free", do_free, 2, 3, false },
 	{ "dead", do_dead, 2, 2, false },
+	{ "settle", do_settle, 2, 2, false },
+	{ "settled", do_settle, 2, 2, false },
 	{ "open", do_window, 2, 2, false },
 	{ "close", do_window, 2, 2, false },
 };
