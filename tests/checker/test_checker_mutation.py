@@ -37,7 +37,7 @@ MUTATIONS = [
     Mutation("order-of-storer-local", "shadow.c", "s->cpus[w->cpu].dsb_is >= w->when",
              "s->cpus[w->cpu].dsb_nsh >= w->when"),
     Mutation("order-own-cpu", "shadow.c", "(i->r->local ? c->dsb_nsh : c->dsb_is)", "c->dsb_nsh"),
-    Mutation("order-anybody", "shadow.c", "if (w->task == c->task && w->cpu == i->cpu)", "if (true)"),
+    Mutation("order-anybody", "shadow.c", "w->task == c->task && w->cpu == i->cpu && !forgets", "!forgets"),
     Mutation("local-reaches-all", "shadow.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);", "i.cpus = all_cpus(s);"),
     Mutation("all-is-local", "shadow.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);", "i.cpus = CPU(cpu);"),
     Mutation("one-cpu-is-enough", "shadow.c", "w->held &= ~p->cpus;", "w->held = 0;"),
