@@ -35,15 +35,18 @@ static __always_inline void lull_gather_add(struct mmu_gather *tlb,
 					    unsigned long size,
 					    unsigned int shift)
 {
-	if (!lull_runs_append(&tlb->runs, address, size, shift) &&
-	    tlb->runs.nr != LULL_GATHER_HULL)
+	if (tlb->runs.nr != LULL_GATHER_HULL &&
+	    !lull_runs_append(&tlb->runs, address, size, shift))
 		__lull_gather_add(tlb, address, size, shift);
 }
 
+/* One run is the hull, and costs what it costs on stock. */
 static inline bool lull_gather_flush(struct mmu_gather *tlb)
 {
-	return (tlb->runs.nr != LULL_GATHER_HULL || tlb->runs.spent) &&
-	       __lull_gather_flush(tlb);
+	struct lull_runs *runs = &tlb->runs;
+
+	return ((runs->nr > 1 && runs->nr != LULL_GATHER_HULL) ||
+		runs->spent) && __lull_gather_flush(tlb);
 }
 
 #endif /* __ASM_LULL_GATHER_H */

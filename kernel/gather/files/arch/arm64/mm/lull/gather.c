@@ -17,8 +17,8 @@
  * All that tells an mmu_gather of an entry goes through tlb_flush_pte_range()
  * and its like for PMD, PUD and P4D, or through p4d_free_tlb(). Each extends the
  * hull, and adds to the runs here: so the runs cover what was cleared, and what
- * the hull has beyond them was not cleared since the last flush. A hull with no
- * run in it is flushed as ever.
+ * the hull has beyond them was not cleared since the last flush. A hull with one
+ * run in it, or none, is flushed as ever.
  *
  *  - Leaves. A run knows the level of the leaves that it was made for, and is
  *    flushed in steps of that size with that level as a hint. Leaves of another
@@ -139,8 +139,6 @@ void __lull_gather_add(struct mmu_gather *tlb, unsigned long address,
 
 	if (runs->nr == LULL_GATHER_RUNS && !spill(tlb)) {
 		runs->nr = LULL_GATHER_HULL;
-		runs->last = 0;
-		runs->run[0].end = 1;
 		return;
 	}
 	runs->last = runs->nr;
