@@ -48,10 +48,9 @@ static inline void lull_runs_reset(struct lull_runs *runs, bool all)
 	runs->nr = static_branch_likely(&lull_gather_on) && !all ?
 			   0 : LULL_GATHER_HULL;
 	runs->last = 0;
-	runs->run[0].end = 1;	/* next to no page */
 }
 
-/* The usual case: the page behind the last one. */
+/* The usual cases: the first page, and the page behind the last one. */
 static __always_inline bool lull_runs_append(struct lull_runs *runs,
 					     unsigned long address,
 					     unsigned long size,
@@ -59,7 +58,14 @@ static __always_inline bool lull_runs_append(struct lull_runs *runs,
 {
 	struct lull_range *run = &runs->run[runs->last];
 
-	if (shift != PAGE_SHIFT || run->end != address || run->shift != shift)
+	if (shift != PAGE_SHIFT)
+		return false;
+	if (!runs->nr) {
+		*run = (struct lull_range){ address, address + size, shift };
+		runs->nr = 1;
+		return true;
+	}
+	if (run->end != address || run->shift != shift)
 		return false;
 	run->end += size;
 	return true;

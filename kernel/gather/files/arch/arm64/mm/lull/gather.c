@@ -101,6 +101,7 @@ static bool spill(struct mmu_gather *tlb)
 	issue(tlb);
 	runs->spent = spent;
 	runs->nr = 0;
+	runs->last = 0;
 	return true;
 }
 
