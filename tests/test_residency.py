@@ -183,3 +183,14 @@ def test_only_runs_about_it_are_judged_and_skipped_goals_share_a_line() -> None:
     shown = verdict.worth_showing(residency.check(results({k: v for k, v in good().items() if k[1] == "swap_bench"})))
     assert [c.name for c in shown if c.verdict == "skipped"] == ["residency: 13 goals"]
     assert "pingpong/same-cpu was not measured" in shown[-1].detail
+
+
+def test_what_other_features_make_of_a_workload_is_not_judged() -> None:
+    """Slower with all of them, and not with residency alone: held. The other way round: failed."""
+    slow, quick = [30.0, 31, 32, 33, 34], good()["stock", "pingpong/two-cpus", "seconds_emulated"]
+    alone = "lull+only=residency"
+    for together, by_itself, due in ((slow, quick, "held"), (quick, slow, "failed")):
+        values = good()
+        values[COUNTED, "pingpong/two-cpus", "seconds_emulated"] = together
+        values[alone, "pingpong/two-cpus", "seconds_emulated"] = by_itself
+        assert judged(values, 4)[SLOWER].verdict == due
