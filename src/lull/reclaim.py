@@ -47,7 +47,7 @@ def check(results: Results) -> list[Check]:
 
 
 def _judge(run: Run) -> list[Check]:
-    judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, True)]
+    judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, run.ranges)]
     for kernels in KERNELS:
         for program in BUSY if kernels == TOGETHER else BUSY[:1]:
             judged.append(_share(run, "broadcasts", BROADCASTS, program, kernels, run.ranges))
