@@ -3,8 +3,6 @@
  * Giving memory back with fewer instructions: the switch, and the tail pages
  * of what is freed.
  */
-#include <kunit/visibility.h>
-#include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/lull_teardown.h>
 #include <linux/mm.h>
@@ -14,21 +12,6 @@
 #include "teardown.h"
 
 DEFINE_STATIC_KEY_FALSE(lull_teardown_key);
-
-static const char * const teardown_policies[] = {
-	[LULL_TEARDOWN_OFF]	= "off",
-	[LULL_TEARDOWN_ON]	= "on",
-	NULL
-};
-
-static void teardown_apply(int policy)
-{
-	lull_set_key(&lull_teardown_key, policy == LULL_TEARDOWN_ON);
-}
-
-VISIBLE_IF_KUNIT struct lull_switch lull_teardown_switch =
-	LULL_SWITCH(teardown, teardown_policies, LULL_TEARDOWN_ON,
-		    teardown_apply);
 
 /**
  * lull_free_tails() - make the tail pages of a compound page plain pages
@@ -53,14 +36,4 @@ void lull_free_tails(struct page *head, unsigned int nr)
 	count_vm_event(TEARDOWN_TAILS);
 }
 
-static int __init teardown_boot(char *name)
-{
-	return lull_switch_boot(&lull_teardown_switch, name);
-}
-early_param("lull_teardown", teardown_boot);
-
-static int __init teardown_init(void)
-{
-	return lull_switch_register(&lull_teardown_switch);
-}
-subsys_initcall(teardown_init);
+LULL_KEY_SWITCH(teardown, "on", lull_teardown_key);

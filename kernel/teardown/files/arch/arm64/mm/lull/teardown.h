@@ -7,16 +7,6 @@
 
 #include "lull.h"
 
-/**
- * enum lull_teardown_policy - how memory is given back
- * @LULL_TEARDOWN_OFF: page by page, as ever
- * @LULL_TEARDOWN_ON: what can be done for many at once is
- */
-enum lull_teardown_policy {
-	LULL_TEARDOWN_OFF,
-	LULL_TEARDOWN_ON,
-};
-
 #if IS_ENABLED(CONFIG_KUNIT)
 extern struct lull_switch lull_teardown_switch;
 #endif
