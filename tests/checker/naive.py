@@ -143,7 +143,6 @@ class Owed:
     table: bool
     old: int
     new: int
-    slot: int
     life: int
     change: int
     task: int
@@ -426,7 +425,7 @@ class Naive:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
                     for c, va in places:
-                        self.owe(cpu, c, va + offset, at, desc, 0, slot, change)
+                        self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
         self.words[page][index] = new
         self.dead.discard(pa)
         if kind_of(level, new) == "invalid":
@@ -458,36 +457,36 @@ class Naive:
             else:
                 kind = "global" if (old ^ new) & NG else "attributes"
             self.find("bbm", kind, va=va, asid=c.asid, level=level, table=a == "table")
-        self.owe(cpu, c, va, level, old, new, slot, change)
+        self.owe(cpu, c, va, level, old, new, self.life[slot], change)
 
-    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
+    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, life: int, change: int) -> None:
         table = kind_of(level, old) == "table"
-        held = self.holders(c, va, level, table, self.life[slot])
+        held = self.holders(c, va, level, table, life)
         if not held:
             return
         for w in self.owed:  # Due for all of them: one reason not to load it is enough.
             if (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held:
                 return
         me = self.cpu[cpu]
-        self.owed.append(
-            Owed(
-                c, va, level, table, old, new, slot, self.life[slot], change, me.task, cpu, self.line, held, c.kernel
-            )
-        )  # fmt: skip
+        self.owed.append(Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, c.kernel))
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
         for w in list(self.owed):
-            if (w.context, w.va, w.level, w.slot) != (c, va, level, slot) or w.pc == self.line:
+            inside = va <= w.va < va + (1 << SHIFT[level])
+            if w.context is not c or not inside or w.level < level:
                 continue
-            change = change_of(level, w.old, new)
-            if change <= MORE:
+            if w.level == level:
+                change = change_of(level, w.old, new)
+            else:  # An entry of a table, under what is a block now; or still a table.
+                change = BBM if kind_of(level, new) == "leaf" else NOTHING
+            if change <= MORE and w.level == level:
                 self.life[slot] = min(self.life[slot], w.life)
                 self.owed.remove(w)
             elif anew and change == BBM and w.held & self.loaded(c):
                 mine = w.task == self.cpu[cpu].task and not w.due
                 if c.kernel or mine:
-                    self.find("bbm", "anew", pc=w.pc, va=va, asid=c.asid, level=level, table=w.table)
+                    self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
 
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
@@ -506,7 +505,7 @@ class Naive:
         if t.upper:
             return
         for (c, va, level, table), used in list(self.used.items()):
-            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, 0, set(), False)
+            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
                 if not table and self.still_true(c, va, level, used.desc):
                     self.lost += len(used.own & reached)
