@@ -114,6 +114,17 @@ static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
 	report(&s->reports, &f);
 }
 
+/* CPUs run, and may use what is broken. */
+static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
+			 uint64_t pc)
+{
+	struct finding f = finding_here(s, cpu, pc, "pause", kind);
+
+	f.kernel = true;
+	f.holders = who;
+	report(&s->reports, &f);
+}
+
 /* What was missing: the nearest that was tried says it, else what it was about. */
 static const char *owed_kind(const struct owe *w)
 {
@@ -350,6 +361,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->upper_ok = regime_of(value, true, &c->upper);
 		break;
 	case REG_SCTLR:
+		if (s->broken && value & SCTLR_M && !c->mmu)
+			report_pause(s, cpu, "running", CPU(cpu), pc);
 		c->mmu = value & SCTLR_M;
 		break;
 	case REG_MAIR: case SYSREGS:
@@ -1178,6 +1191,45 @@ void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done,
 		return;
 	list_for(node, &t->contexts)
 		check_settled(s, cpu, container_of(node, struct context, in_root), pc);
+}
+
+/* --- Entries that all CPUs use are broken --- */
+
+/* A CPU that is off has its translation off too. */
+static cpumask running(const struct shadow *s)
+{
+	cpumask found = 0;
+
+	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
+		if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)
+			found |= CPU(cpu);
+	return found;
+}
+
+void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc)
+{
+	cpumask others = running(s) & ~CPU(cpu);
+
+	switch (what) {
+	case PAUSE_WHOLE:
+		s->broken = false;
+		break;
+	case PAUSE_BROKEN:
+		s->seen.pauses++;
+		s->broken = true;
+		s->pauser = cpu;
+		if (others)
+			report_pause(s, cpu, "running", others, pc);
+		break;
+	case PAUSE_WAITS:
+		s->cpus[cpu].waits = true;
+		break;
+	case PAUSE_GOES_ON:
+		s->cpus[cpu].waits = false;
+		if (s->broken && cpu != s->pauser)
+			report_pause(s, cpu, "left", CPU(cpu), pc);
+		break;
+	}
 }
 
 /* --- Windows --- */

@@ -182,6 +182,7 @@ class Pending:
 class Cpu:
     task: int = 0
     user: bool = False
+    waits: bool = False
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
@@ -229,6 +230,7 @@ class Naive:
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
+        self.pauser: int | None = None  # who has broken entries that all use
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
@@ -385,6 +387,22 @@ class Naive:
             there = w.context.root and w.context.root.pa == root and w.held & self.loaded(w.context)
             if there and cpu in w.asked and w.task != self.cpu[cpu].task:
                 self.find_owed("owed", "unsettled", w)
+
+    def do_waits(self, cpu: int) -> None:
+        self.cpu[cpu].waits = True
+
+    def do_goes_on(self, cpu: int) -> None:
+        self.cpu[cpu].waits = False
+        if self.pauser not in (None, cpu):
+            self.find("pause", "left")
+
+    def do_broken(self, cpu: int) -> None:
+        self.pauser = cpu
+        if not all(c.waits for n, c in enumerate(self.cpu) if n != cpu):
+            self.find("pause", "running")
+
+    def do_whole(self, cpu: int) -> None:
+        self.pauser = None
 
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""

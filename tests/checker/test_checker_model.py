@@ -205,6 +205,14 @@ class Teller:
             events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
         return [*events, ("settled", cpu, root)]
 
+    def pause(self) -> list[Event]:
+        """Of both CPUs, in order mostly."""
+        cpu = self.cpu()
+        events: list[Event] = [("waits", 1 - cpu), ("broken", cpu), *self.swap(), ("whole", cpu), ("goes-on", 1 - cpu)]
+        if self.sometimes(2):
+            events.insert(self.draw(st.integers(0, 4)), events.pop(self.draw(st.integers(0, len(events) - 1))))
+        return events
+
     def dsb(self) -> list[Event]:
         return [("dsb", self.cpu(), self.pick(DSBS))]
 
@@ -221,7 +229,7 @@ class Teller:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
-            *[self.table, self.dsb, self.access],
+            *[self.table, self.dsb, self.access, self.pause],
         ]
 
 
@@ -305,7 +313,7 @@ def told(speculation: bool, story: list[Event], first: int) -> Naive:
             case ("access", cpu, va, pa, fetch):
                 n.do_access(cpu, va, None if pa is None or fetch else pa | va & 0xFFF, fetch)
             case (name, *words):
-                getattr(n, f"do_{name}")(*words)
+                getattr(n, f"do_{name}".replace("-", "_"))(*words)
         n.settle()
     return n
 

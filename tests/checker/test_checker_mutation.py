@@ -100,6 +100,18 @@ MUTATIONS = [
              "list_for(node, &s->spaces.contexts)\n\t\tcheck_settled(s, cpu, container_of(node, struct context, all)"),
     Mutation("settled-one-asid", "shadow.c", "container_of(node, struct context, in_root), pc);\n}",
              "container_of(t->contexts.next, struct context, in_root), pc);\n}"),
+    # Pauses
+    Mutation("pause-unchecked", "shadow.c", "if (others)\n", "if (false)\n"),
+    Mutation("pause-of-one", "shadow.c", "if (others)\n", "if (others & 1)\n"),
+    Mutation("pause-left-unseen", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (false)"),
+    Mutation("pause-left-of-pauser", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (s->broken)"),
+    Mutation("pause-never-whole", "shadow.c", "s->broken = false;", ";"),
+    Mutation("pause-still-waits", "shadow.c", "s->cpus[cpu].waits = false;", ";"),
+    Mutation("pause-of-those-off", "shadow.c", "if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)",
+             "if (!s->cpus[cpu].waits)"),
+    Mutation("pause-came-unseen", "shadow.c", "if (s->broken && value & SCTLR_M && !c->mmu)", "if (false)"),
+    Mutation("pause-came-again", "shadow.c", "if (s->broken && value & SCTLR_M && !c->mmu)",
+             "if (s->broken && value & SCTLR_M)"),
     # Frees
     Mutation("freed-unchecked", "shadow.c", "if (!c->n_freed)", "if (true)"),
     Mutation("freed-on-load-unchecked", "shadow.c", "if (c->user)\n\t\tcheck_freed(s, cpu, next, pc);", ""),
