@@ -40,6 +40,7 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     assert found["stock", "dsb_ish"] == [3, 3]
     assert found["stock", "dsb_ishst"] == [2, 2]
     assert found["stock", "faults"] == [7, 7]
+    assert found["stock", "insns_spin"] == found["lull", "insns_spin_own"] == [2002, 2002]
     assert "tlbi_broadcast_user" in done.stdout
     for name in (
         "results.json",
