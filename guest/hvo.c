@@ -201,8 +201,8 @@ static void allocate(const char *name)
 {
 	order(GIGA "nr_hugepages", pages, name);
 	if (number_in(GIGA "nr_hugepages") < pages)
-		skip("there is memory for %ld pages of 1 GiB only: %ld GiB are enough for %ld, where the kernel can allocate them",
-		     number_in(GIGA "nr_hugepages"), pages + 4, pages);
+		skip("only %ld of %ld pages of 1 GiB: it takes %ld GiB of memory, and a kernel with CONFIG_CONTIG_ALLOC",
+		     number_in(GIGA "nr_hugepages"), pages, pages + 6);
 	verify_pools(pages, 0);
 }
 

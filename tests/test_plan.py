@@ -116,7 +116,7 @@ def test_a_workload_may_name_its_kernels() -> None:
 def test_a_boot_has_the_memory_its_workloads_need() -> None:
     """The most that any needs; none says so where the usual is enough."""
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["hvo"]], [], WITH_HVO, 1)
-    assert {b.image: b.memory for b in boots} == {"stock": 0, "lull": 0, "lab": 6144}
+    assert {b.image: b.memory for b in boots} == {"stock": 0, "lull": 0, "lab": 8192}
 
 
 def test_interleaving_and_control() -> None:
