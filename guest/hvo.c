@@ -18,7 +18,7 @@
 #define GIGA		"/sys/kernel/mm/hugepages/hugepages-1048576kB/"
 #define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
 #define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
-#define LONGEST		"/sys/kernel/mm/lull/vmemmap_pause_max_ns"
+#define LONGEST		"/sys/module/lull/parameters/vmemmap_pause_max_ns"
 
 #define GIB	(1UL << 30)
 #define TWO_MIB	(2UL << 20)

@@ -33,7 +33,7 @@ static const char *opened[1024];
 
 static int is(const char *what) { return getenv("KERNEL") && strstr(getenv("KERNEL"), what); }
 static int ends(const char *path, const char *with) { return strstr(path, with) != NULL; }
-static int ours(const char *path) { return ends(path, "/sys/kernel/mm/") || ends(path, "/proc/sys/vm/"); }
+static int ours(const char *path) { return ends(path, "/sys/") || ends(path, "/proc/sys/vm/"); }
 
 static long given(void)
 {
@@ -56,7 +56,7 @@ static const char *content(const char *path)
 		sprintf(text, "%ld", mega);
 	else if (ends(path, "optimize_vmemmap") && is("hvo"))
 		sprintf(text, "%ld", optimize);
-	else if (ends(path, "lull/vmemmap_pause_max_ns") && is("lull"))
+	else if (ends(path, "parameters/vmemmap_pause_max_ns") && is("lull"))
 		sprintf(text, "70000");
 	else if (ends(path, "lull/vmemmap") && is("lull"))
 		sprintf(text, is("off") ? "[off] pause" : "off [pause]");

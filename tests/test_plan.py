@@ -108,6 +108,7 @@ def test_a_workload_may_name_its_kernels() -> None:
     names = [s.name for s in plan.specs_for(hvo, [], WITH_HVO)]
     assert names == ["lab", "lab+only=vmemmap", "lab+only=vmemmap+vmemmap=unsafe"]
     assert [s.name for s in plan.specs_for(hvo, [], WITHOUT_HVO)] == ["lab"]
+    assert all(plan.is_known(kernel, WITH_HVO) for workload in WORKLOADS.values() for kernel in workload.kernels)
     assert [s.name for s in plan.specs_for(replace(hvo, kernels=("lul", "lull-young")), [], BASE)] == ["lull-young"]
     stock = plan.Spec("stock", "stock")
     assert plan.specs_for(hvo, [stock], WITH_HVO) == [stock]

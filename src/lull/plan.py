@@ -187,20 +187,23 @@ def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[W
 
 def features_named(policy: str) -> set[str]:
     """The features in a workload's policy: residency and young of ``only=residency+young=none``."""
-    words = (word.partition("=") for word in policy.split("+") if word)
+    words = (word.partition("=") for word in policy.split("+"))
     return {value if f"+{name}" == ONLY else name for name, _, value in words}
 
 
 def is_known(kernel: str, base: Base) -> bool:
-    """Whether the base has the image, and the features, that a kernel's name has."""
-    image, *rest = re.split("[+-]", kernel)
-    return image in base.kernels and features_named("+".join(rest)) <= set(base.features)
+    """Whether the base has the image, the features and the policies of a kernel's name."""
+    try:
+        parse_spec(kernel, base)
+    except UsageError:
+        return False
+    return True
 
 
 def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
     """The kernel specs a workload runs under: those named, else its own, else stock, lull and lull under its policies.
 
-    Kernels and policies for a feature that the base lacks are left out.
+    Kernels that the base lacks, and policies for a feature that it lacks, are left out.
     """
     if named:
         return list(named)
