@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from support import FAKE, Tool
 
 from lull import base as bases
 from lull import check, check_data, plan
+from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.records import Results
 
@@ -284,3 +287,21 @@ def test_the_default_plan() -> None:
     trials = check.plan_kernels(pairs, hardware, 2)
     assert len(trials) == 3 * 2 * len(hardware)
     assert len({t.boot.name for t in trials}) == len(trials)
+
+
+def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() -> None:
+    """The unsafe way would be reported, as it must: not by a check that nobody asked it of."""
+    known = bases.load()
+    switch = bases.Feature("vmemmap", Path("vmemmap"), None, ("off", "pause"), "off", "pause", ("unsafe",))
+    lab = Lab()
+    lab.__dict__["base"] = replace(known, features={**known.features, "vmemmap": switch})
+    parser = argparse.ArgumentParser()
+    check_command.add_arguments(parser)
+
+    def kernels(*words: str) -> set[str]:
+        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]))
+        return {job.spec.name for trial in trials for job in trial.boot.jobs}
+
+    assert kernels() == {"lab", "lab+only=vmemmap"}
+    unsafe = "lab+only=vmemmap+vmemmap=unsafe"
+    assert kernels("--kernel", unsafe, "--kernel", "lab") == {"lab", unsafe}

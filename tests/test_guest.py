@@ -139,6 +139,9 @@ def test_hvo(lab: Lab, tmp_path: Path, kernel: str) -> None:
     assert set(outcome.status.values()) == {0}
     given = [w["metrics"]["memmap_given_back"] for w in outcome.windows]
     assert given == ([0] * 4 if kernel == "stock" else [8190, 7168, 0, 0, 0, 0, 0, 0])
+    # What the lab knows by their names is where CPUs really wait.
+    spun = [outcome.counts[w["window"]]["insns_spin"] > 0 for w in outcome.windows]
+    assert spun == [w["metrics"].get("vmemmap_pause", 0) > 0 for w in outcome.windows]
 
 
 def test_production_images_carry_no_marker(lab: Lab) -> None:
