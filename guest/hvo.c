@@ -6,8 +6,8 @@
  * After each step the pools have the sizes they must have, the vmemmap lacks exactly the pages that are given back, and
  * memory of the pools is mapped, written and read back. A kernel without HVO runs it too, and must give nothing back.
  *
- * A 2 MiB page is there all the time. The first optimised page turns a static key on, the last one turns it off: some 380
- * jumps in the kernel are patched, each with a TLBI and a barrier, and that is not what the operations are about.
+ * A 2 MiB page is there all the time. The first optimised page turns a static key on, the last one turns it off: some
+ * 380 jumps in the kernel are patched, each with a TLBI and a barrier, and that is not what the operations are about.
  */
 #include "lull.h"
 

@@ -33,7 +33,8 @@ class Operation:
         case: of the program.
         name: for people.
         before, after: published seconds, without pausing and with it.
-        limit: instructions against the unsafe way's, at most.
+        limit: instructions against the unsafe way's, at most, with all features.
+        alone: the same with this one by itself.
         given: vmemmap pages that are given back when it is done, of each of its operations.
     """
 
@@ -42,6 +43,7 @@ class Operation:
     before: float
     after: float
     limit: float
+    alone: float
     given: int
 
     @property
@@ -51,12 +53,15 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation("allocate-1g", "allocate 1 GiB pages", 3.526, 3.649, 1.02, 4095),
-    Operation("free-1g", "free 1 GiB pages", 0.880, 0.917, 1.02, 0),
-    Operation("demote", "demote 1 GiB pages to 2 MiB", 1.575, 3.640, 0.25, 512 * 7),
-    Operation("free-2m", "free 2 MiB pages", 0.946, 2.921, 0.6, 0),
+    Operation("allocate-1g", "allocate 1 GiB pages", 3.526, 3.649, 1.02, 1.02, 4095),
+    Operation("free-1g", "free 1 GiB pages", 0.880, 0.917, 1.02, 1.02, 0),
+    Operation("demote", "demote 1 GiB pages to 2 MiB", 1.575, 3.640, 0.25, 0.25, 512 * 7),
+    Operation("free-2m", "free 2 MiB pages", 0.946, 2.921, 0.6, 1.02, 0),
 )
-"""Published for 600 pages of 1 GiB, and 307 200 of 2 MiB. Of a demoted page 512 are made, that give back 7 of 8."""
+"""Freeing 2 MiB pages is for the most part giving their tails to the allocator: what is won there is teardown's.
+
+Published for 600 pages of 1 GiB, and 307 200 of 2 MiB. Of a demoted page 512 are made, that give back 7 of 8.
+"""
 PAUSES, MOST_PAUSES = "vmemmap_pause", 2
 BARRIERS, MOST_BARRIERS = "dsb_ish", 250
 LONGEST, GIVEN = "vmemmap_pause_max_ns", "memmap_given_back"
@@ -99,10 +104,10 @@ def _instructions(run: Run, operation: Operation, kernels: Sequence[str]) -> Che
     unsafe, found = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
     if not unsafe or found is None:
         return lacking(name, {UNSAFE[0]: unsafe or None, kernels[0]: found}, operation.workload)
-    ratio = found / unsafe
+    ratio, limit = found / unsafe, operation.limit if kernels == KERNELS[0] else operation.alone
     published = f"published {operation.after / operation.before:.2f}"
-    detail = f"{ratio:.3f} of the unsafe way's, at most {operation.limit:g} is allowed ({published})"
-    return Check(name, verdict(ratio <= operation.limit), detail)
+    detail = f"{ratio:.3f} of the unsafe way's, at most {limit:g} is allowed ({published})"
+    return Check(name, verdict(ratio <= limit), detail)
 
 
 def _each(
