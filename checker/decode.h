@@ -36,6 +36,7 @@ enum mark {
 	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
 	MARK_SETTLE,	/* x0 = physical address of a PGD, x1 = 0, 1: around a flush that is relied on */
+	MARK_PAUSE,	/* x0 = enum pause (shadow.h): a CPU waits, or breaks what all CPUs use */
 	MARKS
 };
 

@@ -75,7 +75,6 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	w->n_tlbis = 0;
 	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
 	hash_add(&o->by_page, &w->by_page, w->page >> 12);
-	hash_add(&o->by_slot, &w->by_slot, w->slot);
 	list_add(&w->context->owes, &w->in_context);
 	w->context->n_owes++;
 	list_init(&w->in_task);
@@ -133,7 +132,6 @@ void owe_drop(struct owes *o, struct owe *w)
 		list_del(&w->in_context);
 		hash_del(&o->by_va, &w->by_va);
 		hash_del(&o->by_page, &w->by_page);
-		hash_del(&o->by_slot, &w->by_slot);
 		o->n--;
 	}
 	if (!w->refs)
@@ -178,7 +176,6 @@ void owes_free(struct owes *o, struct spaces *s)
 	free_all(o, &s->kernels);
 	free(o->by_va.bucket);
 	free(o->by_page.bucket);
-	free(o->by_slot.bucket);
 	free(o->tasks.bucket);
 }
 
@@ -205,20 +202,6 @@ struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, i
 struct owe *owe_at_next(const struct owe *w)
 {
 	return same_va(hash_next(&w->by_va), w->context, w->what.va, w->what.level);
-}
-
-struct owe *owe_of_slot(const struct owes *o, uint64_t slot)
-{
-	struct hash_node *n = hash_first(&o->by_slot, slot);
-
-	return LOOKUP(by_slot, n);
-}
-
-struct owe *owe_of_slot_next(const struct owe *w)
-{
-	struct hash_node *n = hash_next(&w->by_slot);
-
-	return LOOKUP(by_slot, n);
 }
 
 struct owe *owe_of_page(const struct owes *o, uint64_t page)

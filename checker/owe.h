@@ -51,14 +51,12 @@ struct tlbi_seen {
 struct owe {
 	struct hash_node by_va;		/* owes.by_va */
 	struct hash_node by_page;	/* owes.by_page */
-	struct hash_node by_slot;	/* owes.by_slot: physical address of the descriptor */
 	struct list in_context, in_task;
 	struct context *context;
 	struct cached what;		/* the old entry */
 	enum desc_change change;
 	uint64_t old, new;		/* descriptors */
 	uint64_t page;			/* what the old one leads to */
-	uint64_t slot;
 	uint64_t since;			/* old was valid since */
 	uint64_t when;			/* the store */
 	uint64_t task;			/* who made it; 0: nobody knows */
@@ -76,7 +74,7 @@ struct owe {
 };
 
 struct owes {
-	struct hash by_va, by_page, by_slot;
+	struct hash by_va, by_page;
 	struct hash tasks;
 	uint64_t open;			/* not due yet */
 	uint64_t n, made, most;
@@ -104,11 +102,9 @@ void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m);
 /* Those of a task; empty list or NULL when there are none. */
 struct list *owes_of_task(struct owes *o, uint64_t task);
 
-/* Those of one entry of a context, of a descriptor, of a 4 KiB page of memory. */
+/* Those of one entry of a context, wherever its descriptor was; of a 4 KiB page of memory. */
 struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level);
 struct owe *owe_at_next(const struct owe *w);
-struct owe *owe_of_slot(const struct owes *o, uint64_t slot);
-struct owe *owe_of_slot_next(const struct owe *w);
 struct owe *owe_of_page(const struct owes *o, uint64_t page);
 struct owe *owe_of_page_next(const struct owe *w);
 

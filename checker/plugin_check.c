@@ -305,6 +305,9 @@ static void on_mark(unsigned int cpu, void *userdata)
 	case MARK_SETTLE:
 		shadow_settle(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
 		break;
+	case MARK_PAUSE:
+		shadow_pause(&shadow, cpu, x0, site->pc);
+		break;
 	case MARKS:
 		break;
 	}

@@ -214,6 +214,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "misses", seen->misses, false },
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },
+		{ "pauses", seen->pauses, false },
 		{ "tlb_lost", seen->tlb_lost, false },
 		{ "memory", seen->memory, false },
 	};

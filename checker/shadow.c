@@ -114,6 +114,17 @@ static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
 	report(&s->reports, &f);
 }
 
+/* CPUs run, and may use what is broken. */
+static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
+			 uint64_t pc)
+{
+	struct finding f = finding_here(s, cpu, pc, "pause", kind);
+
+	f.kernel = true;
+	f.holders = who;
+	report(&s->reports, &f);
+}
+
 /* What was missing: the nearest that was tried says it, else what it was about. */
 static const char *owed_kind(const struct owe *w)
 {
@@ -350,6 +361,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->upper_ok = regime_of(value, true, &c->upper);
 		break;
 	case REG_SCTLR:
+		if (s->broken && value & SCTLR_M && !c->mmu)
+			report_pause(s, cpu, "running", CPU(cpu), pc);
 		c->mmu = value & SCTLR_M;
 		break;
 	case REG_MAIR: case SYSREGS:
@@ -390,7 +403,7 @@ static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va
 
 /* One more of what is owed: the old entry at va, in a context. */
 static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
-		      int level, uint64_t old, uint64_t new, uint64_t slot, uint64_t since)
+		      int level, uint64_t old, uint64_t new, uint64_t since)
 {
 	struct shadow *s = ch->s;
 	bool table = desc_kind(r, level, old) == DESC_TABLE;
@@ -408,7 +421,6 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		.old = old,
 		.new = new,
 		.page = desc_output(r, level, old),
-		.slot = slot,
 		.since = since,
 		.when = ch->when,
 		.task = s->cpus[ch->cpu].task,
@@ -462,6 +474,10 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	f.new_page = desc_output(r, t->level, new);
 	f.holders = held;
 	if (w) {
+		f.va = w->what.va;
+		f.level = w->what.level;
+		f.table = w->what.table;
+		f.old_page = w->page;
 		f.changed = true;
 		f.changed_cpu = w->cpu;
 		f.changed_pc = w->pc;
@@ -486,7 +502,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
 				   t, ch->old, ch->new, held, NULL);
 	}
-	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->slot, ch->since);
+	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->since);
 }
 
 /* The same for what is below a table that is no longer reached. */
@@ -496,43 +512,60 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 	struct table *t = ch->low;
 
 	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->desc[ch->low_index], 0,
-		  t->pa + 8ull * ch->low_index, t->since[ch->low_index]);
+		  t->since[ch->low_index]);
+}
+
+/*
+ * The new descriptor contradicts an entry that was taken away. It is a
+ * violation of break-before-make when the old entry is live. In the kernel's
+ * half that is always wrong. In a process two threads may do it legitimately,
+ * one about to flush what it has cleared, the other faulting the page in; it is
+ * wrong when one task does both.
+ */
+static void contradicts(struct change *ch, struct context *c, const struct table *t,
+			unsigned int index, const struct owe *w)
+{
+	if (!ch->was_valid && w->held & c->loaded &&
+	    (c->kernel || (w->task == ch->s->cpus[ch->cpu].task && !w->due)))
+		report_bbm(ch, c, w->what.va, "anew", t, w->old, t->desc[index],
+			   w->held & c->loaded, w);
 }
 
 /*
  * A descriptor is valid now: at one place. Is there still something owed for
- * what was there before?
+ * what was there before? In whatever table that was: another table with the
+ * same leaf in it says the same.
  *
  * It is withdrawn when the new one allows what the old one did, at the same
- * output: old entries are true again. It is a violation of break-before-make
- * when the output is another and the old entry is live. In the kernel's half
- * that is always wrong. In a process two threads may do it legitimately, one
- * about to flush what it has cleared, the other faulting the page in; it is
- * wrong when one task does both.
+ * output: old entries are true again. What is smaller than a block that is new
+ * contradicts it.
  */
 static void made_anew(struct change *ch, struct context *c, uint64_t va, struct table *t,
 		      unsigned int index)
 {
+	uint64_t desc = t->desc[index], end = va + (1ull << level_shift(&t->r, t->level));
 	struct shadow *s = ch->s;
 	struct owe *next;
 
-	for (struct owe *w = owe_of_slot(&s->owes, t->pa + 8ull * index); w; w = next) {
-		enum desc_change kind;
+	for (struct owe *w = owe_at(&s->owes, c, va, t->level); w; w = next) {
+		enum desc_change kind = desc_change(&t->r, t->level, w->old, desc);
 
-		next = owe_of_slot_next(w);
-		if (w->context != c || w->what.va != va || w->what.level != t->level ||
-		    w->when == ch->when)
-			continue;
-		kind = desc_change(&t->r, t->level, w->old, t->desc[index]);
+		next = owe_at_next(w);
 		if (kind <= CHANGE_MORE) {
 			if (w->since < t->since[index])
 				t->since[index] = w->since;
 			owe_drop(&s->owes, w);
-		} else if (kind == CHANGE_BBM && !ch->was_valid && w->held & c->loaded &&
-			   (c->kernel || (w->task == s->cpus[ch->cpu].task && !w->due))) {
-			report_bbm(ch, c, va, "anew", t, w->old, t->desc[index],
-				   w->held & c->loaded, w);
+		} else if (kind == CHANGE_BBM) {
+			contradicts(ch, c, t, index, w);
 		}
+	}
+	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
+		return;
+	list_for(node, &c->owes) {
+		const struct owe *w = container_of(node, struct owe, in_context);
+
+		if (w->what.level > t->level && w->what.va >= va && w->what.va < end)
+			contradicts(ch, c, t, index, w);
 	}
 }
 
@@ -1158,6 +1191,45 @@ void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done,
 		return;
 	list_for(node, &t->contexts)
 		check_settled(s, cpu, container_of(node, struct context, in_root), pc);
+}
+
+/* --- Entries that all CPUs use are broken --- */
+
+/* A CPU that is off has its translation off too. */
+static cpumask running(const struct shadow *s)
+{
+	cpumask found = 0;
+
+	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
+		if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)
+			found |= CPU(cpu);
+	return found;
+}
+
+void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc)
+{
+	cpumask others = running(s) & ~CPU(cpu);
+
+	switch (what) {
+	case PAUSE_WHOLE:
+		s->broken = false;
+		break;
+	case PAUSE_BROKEN:
+		s->seen.pauses++;
+		s->broken = true;
+		s->pauser = cpu;
+		if (others)
+			report_pause(s, cpu, "running", others, pc);
+		break;
+	case PAUSE_WAITS:
+		s->cpus[cpu].waits = true;
+		break;
+	case PAUSE_GOES_ON:
+		s->cpus[cpu].waits = false;
+		if (s->broken && cpu != s->pauser)
+			report_pause(s, cpu, "left", CPU(cpu), pc);
+		break;
+	}
 }
 
 /* --- Windows --- */

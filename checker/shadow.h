@@ -44,6 +44,7 @@ struct cpu {
 	struct context *kernel;		/* in TTBR1 */
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
+	bool waits;			/* in a pause, for who has broken entries */
 	uint64_t asked;			/* when it last began to flush what others took away */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
@@ -60,6 +61,8 @@ struct shadow {
 	struct cpu *cpus;
 	unsigned int ncpus;
 	bool speculation;
+	bool broken;			/* entries that all CPUs use, by the pauser */
+	unsigned int pauser;
 	uint64_t now;			/* events so far */
 	/* The stack of the code a CPU is executing, interned; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
@@ -104,6 +107,20 @@ void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
  * on that; or has done so.
  */
 void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc);
+
+/*
+ * Entries that every CPU uses at any time, those of the vmemmap, are broken and
+ * made anew by one CPU while all others wait. What a CPU says of itself, as
+ * markers give it in x0:
+ */
+enum pause {
+	PAUSE_WHOLE,		/* all entries that I broke are made */
+	PAUSE_BROKEN,		/* I am about to break some */
+	PAUSE_WAITS,		/* I wait, and use none; said before others are told */
+	PAUSE_GOES_ON,		/* I do not wait any more */
+};
+
+void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc);
 
 /* A marker of a CPU: a window opens, or closes (lost.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);

@@ -237,6 +237,21 @@ def test_known_findings_do_not_fail() -> None:
     assert result("lab", "max", mutant, reports=[KNOWN]).new
 
 
+def test_a_mutant_that_the_kernel_dies_of() -> None:
+    """Caught by what the console says, if it says that; a panic of another kind is none."""
+    read_only = "console/write to read-only memory"
+    mutant = check_data.Mutant("m", "", (read_only, "pause"), "w")
+    trouble = {"kind": "crashed", "code": 4, "text": ""}
+    died = "the guest kernel panicked: Unable to handle kernel write to read-only memory at virtual address ff"
+    (score,) = check.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])
+    assert (score.held, score.seen, score.meant) == (True, {read_only: 1}, read_only)
+    other = result(
+        "lab", "max", mutant, trouble={**trouble, "what": "the guest kernel panicked: Attempted to kill init!"}
+    )
+    assert not other.caught(mutant.rules) and check.exit_code([other]) == 1
+    assert not result("lab", "max", mutant).caught(mutant.rules)
+
+
 def test_the_table() -> None:
     """A row for a machine, a column for a kernel; repeats in one cell."""
     results = [

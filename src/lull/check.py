@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from lull import __version__, cache, check_image, check_report, experiment, gather, plan, process, symbols, tables
-from lull.check_data import NARROW, Finding, Hardware, Mutant, matches
+from lull.check_data import NARROW, Finding, Hardware, Mutant, died_of, matches
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -243,8 +243,8 @@ class Result:
         return found
 
     def caught(self, rules: Sequence[str]) -> bool:
-        """Is there a report of one of the rules?"""
-        return any(matches(report, rules) for report in self.reports)
+        """Is there a report of one of the rules, or did the kernel die as one says?"""
+        return any(matches(report, rules) for report in self.reports) or bool(died_of(self.raw["trouble"], rules))
 
     def to_json(self, options: Options) -> dict[str, Any]:
         """For check.json."""
@@ -432,9 +432,9 @@ class Score:
 
     Args:
         meant: the rule it is meant to be caught by.
-        seen: rule -> boots that had a report of it.
-        caught: boots with a report of one of its rules.
-        as_meant: boots with a report of the one that is meant.
+        seen: rule -> boots that had a report of it, or died of it.
+        caught: boots in which it was one of its rules.
+        as_meant: boots in which it was the one that is meant.
         boots: all.
         ends: how its guests ended, where not well.
     """
@@ -467,7 +467,7 @@ def mutant_scores(results: Sequence[Result]) -> list[Score]:
             groups.setdefault(result.trial.mutant, []).append(result)
     scores = []
     for mutant, group in groups.items():
-        rules = [{rule(report) for report in r.reports} for r in group]
+        rules = [{*map(rule, r.reports), *died_of(r.raw["trouble"], mutant.rules)} for r in group]
         scores.append(
             Score(
                 mutant.name,

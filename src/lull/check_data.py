@@ -16,6 +16,7 @@ from lull.plan import unknown
 
 MACHINES = paths.CHECKER / "machines.toml"
 FINDINGS = paths.CHECKER / "findings.toml"
+CONSOLE = "console/"
 WIDE, NARROW = 16, 8
 """The two widths an ASID can have."""
 
@@ -67,7 +68,8 @@ class Mutant:
     Args:
         name: value of the kernel parameter ``lull_mutant``.
         about: what is broken.
-        rules: ``rule`` or ``rule/kind`` it may be caught by; the first is the one that is meant.
+        rules: ``rule`` or ``rule/kind`` it may be caught by; the first is the one that is meant. ``console/TEXT``: the
+            kernel dies, and says so.
         workload: shows it.
         append: more kernel parameters it needs.
         settings: features and their policies that it needs, set before its workload runs.
@@ -201,6 +203,12 @@ def load_findings(path: Path = FINDINGS) -> list[Finding]:
         except (KeyError, TypeError, ValueError) as error:
             raise broken("findings", name, path, error) from error
     return found
+
+
+def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str]:
+    """Those of ``rules`` that are of the console, and what the kernel died of."""
+    what = trouble["what"] if trouble else ""
+    return [rule for rule in rules if rule.startswith(CONSOLE) and rule.removeprefix(CONSOLE) in what]
 
 
 def matches(report: Mapping[str, Any], rules: Sequence[str]) -> bool:

@@ -73,6 +73,8 @@ RULES: dict[str, tuple[str, str]] = {
         "a TLBI was issued with no DSB behind the store it is for, so that a walk may bring the old entry back",
         f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",
     ),
+    "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
+    "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
     "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
 }
 WHY = {
@@ -203,6 +205,8 @@ def render(report: Mapping[str, Any]) -> list[str]:
         f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",
         f"  rule     {MANUAL} {section}" if section.startswith(("C", "D")) else f"  rule     {section}",
     ]
+    if report["rule"] == "pause":  # It is about CPUs, whatever is broken.
+        return [*lines, f"  running  {cpus(report['holders'])}", *stack("noticed", report.get("noticed"))]
     space = "every ASID" if report.get("asid") in (None, -1) else f"ASID {report['asid']}"
     level = report.get("level", 3)
     kind = "table" if report.get("table") else "page" if level == 3 else "block"

@@ -52,7 +52,7 @@ def judge(text: str) -> Verdict:
         elif STALL.search(line):
             found.setdefault("stall", (number, line))
     kind = next((k for k in ("panic", "oom", "stall") if k in found), "fine")
-    if kind == "panic" and "memory" in found["panic"][1]:
+    if kind == "panic" and "memory" in found["panic"][1].replace("read-only memory", ""):
         kind = "oom"
         found.setdefault("oom", found["panic"])
     if kind == "fine":

@@ -14,7 +14,7 @@ int main(void)
 	static const char * const whats[] = {
 		"all", "asid", "va", "vaa", "ipa", "pa",
 	};
-	static const char * const marks[] = { "free", "dead", "kernel-pte", "settle" };
+	static const char * const marks[] = { "free", "dead", "kernel-pte", "settle", "pause" };
 	static const char * const registers[] = {
 		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0",
 	};

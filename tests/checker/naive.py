@@ -143,7 +143,6 @@ class Owed:
     table: bool
     old: int
     new: int
-    slot: int
     life: int
     change: int
     task: int
@@ -183,6 +182,7 @@ class Pending:
 class Cpu:
     task: int = 0
     user: bool = False
+    waits: bool = False
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
@@ -230,6 +230,7 @@ class Naive:
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
+        self.pauser: int | None = None  # who has broken entries that all use
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
@@ -387,6 +388,22 @@ class Naive:
             if there and cpu in w.asked and w.task != self.cpu[cpu].task:
                 self.find_owed("owed", "unsettled", w)
 
+    def do_waits(self, cpu: int) -> None:
+        self.cpu[cpu].waits = True
+
+    def do_goes_on(self, cpu: int) -> None:
+        self.cpu[cpu].waits = False
+        if self.pauser not in (None, cpu):
+            self.find("pause", "left")
+
+    def do_broken(self, cpu: int) -> None:
+        self.pauser = cpu
+        if not all(c.waits for n, c in enumerate(self.cpu) if n != cpu):
+            self.find("pause", "running")
+
+    def do_whole(self, cpu: int) -> None:
+        self.pauser = None
+
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""
         me, c = self.cpu[cpu], self.context(asid, root)
@@ -426,7 +443,7 @@ class Naive:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
                     for c, va in places:
-                        self.owe(cpu, c, va + offset, at, desc, 0, slot, change)
+                        self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
         self.words[page][index] = new
         self.dead.discard(pa)
         if kind_of(level, new) == "invalid":
@@ -458,36 +475,36 @@ class Naive:
             else:
                 kind = "global" if (old ^ new) & NG else "attributes"
             self.find("bbm", kind, va=va, asid=c.asid, level=level, table=a == "table")
-        self.owe(cpu, c, va, level, old, new, slot, change)
+        self.owe(cpu, c, va, level, old, new, self.life[slot], change)
 
-    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
+    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, life: int, change: int) -> None:
         table = kind_of(level, old) == "table"
-        held = self.holders(c, va, level, table, self.life[slot])
+        held = self.holders(c, va, level, table, life)
         if not held:
             return
         for w in self.owed:  # Due for all of them: one reason not to load it is enough.
             if (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held:
                 return
         me = self.cpu[cpu]
-        self.owed.append(
-            Owed(
-                c, va, level, table, old, new, slot, self.life[slot], change, me.task, cpu, self.line, held, c.kernel
-            )
-        )  # fmt: skip
+        self.owed.append(Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, c.kernel))
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
         for w in list(self.owed):
-            if (w.context, w.va, w.level, w.slot) != (c, va, level, slot) or w.pc == self.line:
+            inside = va <= w.va < va + (1 << SHIFT[level])
+            if w.context is not c or not inside or w.level < level:
                 continue
-            change = change_of(level, w.old, new)
-            if change <= MORE:
+            if w.level == level:
+                change = change_of(level, w.old, new)
+            else:  # An entry of a table, under what is a block now; or still a table.
+                change = BBM if kind_of(level, new) == "leaf" else NOTHING
+            if change <= MORE and w.level == level:
                 self.life[slot] = min(self.life[slot], w.life)
                 self.owed.remove(w)
             elif anew and change == BBM and w.held & self.loaded(c):
                 mine = w.task == self.cpu[cpu].task and not w.due
                 if c.kernel or mine:
-                    self.find("bbm", "anew", pc=w.pc, va=va, asid=c.asid, level=level, table=w.table)
+                    self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
 
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
@@ -506,7 +523,7 @@ class Naive:
         if t.upper:
             return
         for (c, va, level, table), used in list(self.used.items()):
-            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, 0, set(), False)
+            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
                 if not table and self.still_true(c, va, level, used.desc):
                     self.lost += len(used.own & reached)

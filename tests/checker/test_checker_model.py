@@ -22,7 +22,7 @@ MORE = os.environ.get("LULL_MODEL_EXAMPLES")
 EXAMPLES = int(MORE or "800")
 
 BASE = 0x40000000
-RESERVED, SWAPPER, ROOT_A, ROOT_B, A2, B2, A3, A4, B3, K2, K3, X, Y, Z = (BASE + 0x1000 * n for n in range(14))
+RESERVED, SWAPPER, ROOT_A, ROOT_B, A2, B2, A3, A4, B3, K2, K3, K4, X, Y, Z = (BASE + 0x1000 * n for n in range(15))
 BIG = BASE + 0x200000
 TABLE = 3
 PAGE = 3 | 1 << 6 | 3 << 8 | 1 << 10 | 1 << 11 | 1 << 51 | 3 << 53  # of a user, writable
@@ -55,7 +55,8 @@ class Focus:
 
 LEAVES = [PAGE, PAGE, PAGE, READ_ONLY, READ_ONLY, PAGE | 1 << 7, PAGE & ~(1 << 10), PAGE | 8, PAGE | 1 << 52]
 KERNEL_LEAVES = [KERNEL, KERNEL, KERNEL | 1 << 7, KERNEL | 1 << 11]
-LINKS = [(A2, A3), (A2, A3), (A2 + 8, A4), (B2, B3), (ROOT_A, A2), (ROOT_B, B2), (K2, K3)]
+LINKS = [(A2, A3), (A2, A3), (A2, A4), (A2 + 8, A4), (B2, B3), (ROOT_A, A2), (ROOT_B, B2), (K2, K3), (K2, K4)]
+BLOCKS = {A2: BIG | PAGE & ~2, A2 + 8: BIG | PAGE & ~2, K2: BIG | KERNEL & ~2}
 DSBS = ["ish", "ishst", "ishld", "nsh", "nshst", "osh", "sy", "synxs", "ld"]
 
 
@@ -100,9 +101,16 @@ class Teller:
     def table(self) -> list[Event]:
         """Linked or unlinked; or a block in its place."""
         at, to = self.pick(LINKS)
-        return [
-            ("store", self.cpu(), at, self.pick([0, to | TABLE, to | TABLE, BIG | PAGE & ~2 if at & ~8 == A2 else 0]))
-        ]
+        return [("store", self.cpu(), at, self.pick([0, to | TABLE, to | TABLE, BLOCKS.get(at, 0)]))]
+
+    def swap(self) -> list[Event]:
+        """Another table, the same, or a block takes the place of one; flushed before it, or not; often right."""
+        at, to = self.pick([*[(K2, K3), (K2, K4)] * 2, (A2, A3), (A2, A4)])
+        cpu, flush = self.cpu(), []
+        for _ in range(self.draw(st.integers(0, 2))):
+            flush += self.flush(cpu)
+        anew = ("store", cpu, at, self.pick([to | TABLE, to | TABLE, BLOCKS[at]]))
+        return [anew, *flush] if self.sometimes(6) else [("store", cpu, at, 0), *flush, anew]
 
     def flush(self, cpu: int | None = None) -> list[Event]:
         """As it should be, mostly; or with something missing."""
@@ -197,6 +205,14 @@ class Teller:
             events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
         return [*events, ("settled", cpu, root)]
 
+    def pause(self) -> list[Event]:
+        """Of both CPUs, in order mostly."""
+        cpu = self.cpu()
+        events: list[Event] = [("waits", 1 - cpu), ("broken", cpu), *self.swap(), ("whole", cpu), ("goes-on", 1 - cpu)]
+        if self.sometimes(2):
+            events.insert(self.draw(st.integers(0, 4)), events.pop(self.draw(st.integers(0, len(events) - 1))))
+        return events
+
     def dsb(self) -> list[Event]:
         return [("dsb", self.cpu(), self.pick(DSBS))]
 
@@ -212,8 +228,8 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle] * 2,
-            *[self.table, self.dsb, self.access],
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
+            *[self.table, self.dsb, self.access, self.pause],
         ]
 
 
@@ -233,10 +249,14 @@ def stories(draw: st.DrawFn) -> tuple[bool, list[Event]]:
     return not teller.sometimes(5), story
 
 
-# Tables as they are before the story.
+# Memory as it is before the story: tables; and one aside for the kernel, which has one page as the first will have it.
 POKED = [
-    (ROOT_A, A2), (A2, A3), (A2 + 8, A4), (ROOT_B, B2), (B2, B3), (SWAPPER, K2), (K2, K3),
-]  # fmt: skip
+    *[
+        (at, to | TABLE)
+        for at, to in [(ROOT_A, A2), (A2, A3), (A2 + 8, A4), (ROOT_B, B2), (B2, B3), (SWAPPER, K2), (K2, K3)]
+    ],
+    *[(K4 + 8, X | KERNEL), (K4 + 16, Y | KERNEL)],
+]
 
 
 def tlbi_words(t: Tlbi) -> str:
@@ -264,7 +284,7 @@ def line_of(e: Event) -> str:
 def script(speculation: bool, story: list[Event]) -> tuple[list[str], int]:
     """Its lines, and how many stand before the first event."""
     head = ["ram 6<<20", f"speculation {'on' if speculation else 'off'}"]
-    head += [f"poke {at:#x} {to | TABLE:#x}" for at, to in POKED]
+    head += [f"poke {at:#x} {value:#x}" for at, value in POKED]
     head += ["on 0 4k39", "on 1 4k39"]
     return [*head, *(line_of(e) for e in story)], len(head)
 
@@ -272,8 +292,8 @@ def script(speculation: bool, story: list[Event]) -> tuple[list[str], int]:
 def told(speculation: bool, story: list[Event], first: int) -> Naive:
     """What the model makes of it."""
     n = Naive(2, speculation, SWAPPER)
-    for at, to in POKED:
-        n.words[at & ~0xFFF][at % 4096 // 8] = to | TABLE
+    for at, value in POKED:
+        n.words[at & ~0xFFF][at % 4096 // 8] = value
     n.settle()
 
     def registers(cpu: int, root: int, asid: int) -> None:
@@ -293,7 +313,7 @@ def told(speculation: bool, story: list[Event], first: int) -> Naive:
             case ("access", cpu, va, pa, fetch):
                 n.do_access(cpu, va, None if pa is None or fetch else pa | va & 0xFFF, fetch)
             case (name, *words):
-                getattr(n, f"do_{name}")(*words)
+                getattr(n, f"do_{name}".replace("-", "_"))(*words)
         n.settle()
     return n
 

@@ -85,6 +85,8 @@ def test_every_kind_has_its_story() -> None:
         "order/no-dsb",
         "asid/reused",
         "asid/shared",
+        "pause/running",
+        "pause/left",
     }
 
 

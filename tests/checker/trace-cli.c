@@ -554,6 +554,19 @@ static void do_settle(char **w, int n)
 	shadow_settle(&m.s, cpu_of(w[1]), value_of(w[2]), !strcmp(w[0], "settled"), line);
 }
 
+static void do_pause(char **w, int n)
+{
+	static const char * const names[] = {
+		[PAUSE_WHOLE] = "whole", [PAUSE_BROKEN] = "broken",
+		[PAUSE_WAITS] = "waits", [PAUSE_GOES_ON] = "goes-on",
+	};
+
+	(void)n;
+	for (unsigned int what = PAUSE_WHOLE; what <= PAUSE_GOES_ON; what++)
+		if (!strcmp(w[0], names[what]))
+			shadow_pause(&m.s, cpu_of(w[1]), what, line);
+}
+
 static void do_window(char **w, int n)
 {
 	(void)n;
@@ -599,6 +612,10 @@ static const struct command {
 	{ "dead", do_dead, 2, 2, false },
 	{ "settle", do_settle, 2, 2, false },
 	{ "settled", do_settle, 2, 2, false },
+	{ "whole", do_pause, 1, 1, false },
+	{ "broken", do_pause, 1, 1, false },
+	{ "waits", do_pause, 1, 1, false },
+	{ "goes-on", do_pause, 1, 1, false },
 	{ "open", do_window, 2, 2, false },
 	{ "close", do_window, 2, 2, false },
 };

@@ -11,6 +11,8 @@
  *	hint #116	x0 = virtual address of a kernel entry just written
  *	hint #117	x0 = physical address of a PGD, x1 = 0 or 1: before and
  *			after what has been taken away there is flushed
+ *	hint #118	x0 = enum lull_lab_pause: this CPU breaks entries that
+ *			all CPUs use, or waits for who does
  *
  * A mutant is a bug, chosen by lull_mutant=NAME when the kernel boots. There is
  * one or none. mm/lull/lab.c has their names, kernel/lab/NOTE.md of Lull why
@@ -158,6 +160,42 @@ static __always_inline void lull_lab_settle(unsigned long pgd, bool done)
 	asm volatile("hint #117" : : "r" (x0), "r" (x1) : "memory");
 }
 
+/* In the order of enum pause of the checker. */
+enum lull_lab_pause {
+	LULL_LAB_WHOLE,
+	LULL_LAB_BROKEN,
+	LULL_LAB_WAITS,
+	LULL_LAB_GOES_ON,
+};
+
+static __always_inline void lull_lab_pause(enum lull_lab_pause what)
+{
+	register unsigned long x0 asm("x0") = what;
+
+	asm volatile("hint #118" : : "r" (x0) : "memory");
+}
+
+/**
+ * lull_lab_vmemmap_broken() - mark that entries of the vmemmap are invalid
+ * @broken: before the first is cleared; false: after the last has been set
+ *
+ * In between every other CPU that is on must wait.
+ */
+static __always_inline void lull_lab_vmemmap_broken(bool broken)
+{
+	lull_lab_pause(broken ? LULL_LAB_BROKEN : LULL_LAB_WHOLE);
+}
+
+/**
+ * lull_lab_pause_waits() - mark that this CPU waits in a pause
+ * @waits: before the pauser is told; false: after it has let this CPU go, or
+ *	has given up
+ */
+static __always_inline void lull_lab_pause_waits(bool waits)
+{
+	lull_lab_pause(waits ? LULL_LAB_WAITS : LULL_LAB_GOES_ON);
+}
+
 /**
  * lull_lab_kernel_entry() - mark that a valid kernel entry has been written
  * @entry: where it is
@@ -242,6 +280,10 @@ static inline void lull_lab_pgd_freed(unsigned long phys)
 }
 
 static inline void lull_lab_settle(unsigned long pgd, bool done) {}
+
+static inline void lull_lab_vmemmap_broken(bool broken) {}
+
+static inline void lull_lab_pause_waits(bool waits) {}
 
 static inline void lull_lab_kernel_entry(const void *entry, bool kernel)
 {

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Make all other CPUs wait, for a moment, wherever they are.
+ *
+ * They are asked by an interrupt, and wait in its handler. All eight SGIs that
+ * the kernel has are taken, so that of backtraces is shared: with pseudo-NMIs it
+ * comes as an NMI, also to a CPU that has interrupts disabled, else as any other
+ * interrupt.
+ *
+ * An ordinary interrupt can be kept out for long. Even for ever: B holds a lock,
+ * and waits here; C spins for that lock with interrupts disabled, and never
+ * comes. So a pause begins only when all have come; if they do not, within a
+ * limit, those who have are let go again, and nothing has happened. Then it is
+ * tried again, with a limit twice as long.
+ *
+ * One word says where a pause stands, so that there is no state in between:
+ *
+ *	63            32 31             0
+ *	+---------------+---------------+
+ *	|    ticket     |    missing    |
+ *	+---------------+---------------+
+ *
+ * The ticket is odd while CPUs are asked to wait, and even else. A CPU comes by
+ * taking one off what is missing, while the ticket is odd; it goes when the
+ * ticket is another one. An interrupt that comes late finds an even ticket, or a
+ * later one: then it is as good as the one that was sent for that.
+ *
+ * Who waits reads that word and nothing else: no page's struct page (the reason
+ * for all this), no lock, no trace buffer, no stack but its own.
+ *
+ * CPU hotplug: a CPU that is coming or going is not among those that are asked,
+ * and runs the kernel all the same. So a pause waits until it has come or gone.
+ * To hold cpus_read_lock() would do that too, but who offlines memory, and gives
+ * HugeTLB pages back on the way, has it already, and it does not nest.
+ *
+ * stop_machine(), a second pause, kgdb: whoever waits for this CPU gets it when
+ * the limit is over, at the latest. A panic: CPUs that wait stop themselves when
+ * they see it.
+ */
+#define pr_fmt(fmt) "lull: " fmt
+
+#include <linux/atomic.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/init.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
+#include <linux/kprobes.h>
+#include <linux/lull_pause.h>
+#include <linux/mutex.h>
+#include <linux/panic.h>
+#include <linux/percpu.h>
+#include <linux/printk.h>
+#include <linux/sched/clock.h>
+#include <linux/smp.h>
+#include <linux/time64.h>
+#include <linux/wait.h>
+
+#include <asm/daifflags.h>
+#include <asm/irq_regs.h>
+#include <asm/smp.h>
+
+#include "pause.h"
+
+#define TICKET		(1ULL << 32)
+#define TICKET_OF(word)	((u32)((word) >> 32))
+#define MISSING(word)	((u32)(word))
+
+#define TRIES		6	/* 10 ms to 320 ms: more than half a second */
+
+static atomic64_t word = ATOMIC64_INIT(0);
+static int pauser = -1;				/* the CPU that does not wait */
+static DEFINE_PER_CPU(u32, came_for);		/* the ticket */
+
+static DEFINE_MUTEX(pause_lock);
+static bool moving;				/* a CPU is coming or going */
+static DECLARE_WAIT_QUEUE_HEAD(moved);
+static struct cpumask others;			/* those that are asked */
+struct cpumask lull_pause_all;			/* the same, if that is all */
+
+unsigned int lull_pause_wait_ms = 10;
+
+static bool odd(u32 ticket)
+{
+	return ticket & 1;
+}
+
+/*
+ * Wait to be let go. An acquire: what was changed meanwhile is what is read from
+ * here on; and the ISB is for translations of the instructions behind it. The
+ * event stream wakes us often enough to see a panic.
+ */
+static noinline noinstr void lull_pause_spin_wait(u32 ticket)
+{
+	smp_cond_load_acquire(&word.counter,
+			      TICKET_OF(VAL) != ticket ||
+			      raw_atomic_read(&panic_cpu) != PANIC_CPU_INVALID);
+	isb();
+}
+
+/* Wait for the others. Acquire: what they have stored is there to be copied. */
+static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
+{
+	while (MISSING(raw_atomic64_read_acquire(&word))) {
+		if (sched_clock_noinstr() > deadline)
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
+
+/**
+ * lull_pause_join() - wait, if there is a pause
+ *
+ * Context: the handler of the shared interrupt; perhaps an NMI.
+ */
+void lull_pause_join(void)
+{
+	s64 now = raw_atomic64_read(&word);
+
+	do {
+		if (!odd(TICKET_OF(now)) || !MISSING(now) ||
+		    READ_ONCE(pauser) == raw_smp_processor_id())
+			return;
+		/* Before it counts: nothing but spinning after that. */
+		this_cpu_write(came_for, TICKET_OF(now));
+	} while (!raw_atomic64_try_cmpxchg(&word, &now, now - 1));
+
+	lull_pause_spin_wait(TICKET_OF(now));
+	if (panic_in_progress())
+		nmi_panic_self_stop(get_irq_regs());
+}
+NOKPROBE_SYMBOL(lull_pause_join);
+
+/* Interrupts are disabled, and stay so if all have come. */
+static bool gather(struct lull_pause *pause, u64 limit)
+{
+	u32 ticket = TICKET_OF(raw_atomic64_read(&word)) + 1;
+	const struct cpumask *whom = &others;
+
+	cpumask_andnot(&others, cpu_online_mask,
+		       cpumask_of(smp_processor_id()));
+	pauser = smp_processor_id();
+	pause->asked = sched_clock();
+	atomic64_set_release(&word, ticket * TICKET + cpumask_weight(&others));
+
+	/* The broadcast reaches CPUs that are not online, too: none such. */
+	if (num_online_cpus() == num_present_cpus()) {
+		cpumask_copy(&lull_pause_all, &others);
+		whom = &lull_pause_all;
+	}
+	if (!cpumask_empty(&others))
+		arm64_backtrace_ipi((struct cpumask *)whom);
+
+	if (lull_pause_spin_gather(pause->asked + limit)) {
+		pause->held = sched_clock();
+		return true;
+	}
+	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	return false;
+}
+
+/* After the last try: who is to blame? */
+static void complain(void)
+{
+	u32 ticket = TICKET_OF(raw_atomic64_read(&word)) - 1;
+	int cpu;
+
+	for_each_cpu(cpu, &others)
+		if (per_cpu(came_for, cpu) == ticket)
+			cpumask_clear_cpu(cpu, &others);
+	pr_warn("CPUs %*pbl did not come to wait, tried %d times\n",
+		cpumask_pr_args(&others), TRIES);
+}
+
+/* With the lock, and no CPU on its way. */
+static int lock_still(void)
+{
+	for (;;) {
+		mutex_lock(&pause_lock);
+		if (!moving)
+			return 0;
+		mutex_unlock(&pause_lock);
+		if (!wait_event_timeout(moved, !READ_ONCE(moving), 10 * HZ)) {
+			pr_warn("a CPU has been coming or going for 10 s\n");
+			return -EBUSY;
+		}
+	}
+}
+
+/**
+ * lull_pause_begin() - make all other CPUs wait
+ * @pause: to be given to lull_pause_end()
+ *
+ * When it returns 0, no other CPU executes anything but a loop that waits, and
+ * nothing interrupts this one: all exceptions that can be masked are. Take no
+ * lock now, who has it may be waiting; print nothing; use no clock but
+ * sched_clock(): others, like ktime_get(), wait for writers.
+ *
+ * Context: process context; may sleep.
+ * Return: 0, or -EBUSY with a warning that says why: then there is no pause.
+ */
+int lull_pause_begin(struct lull_pause *pause)
+{
+	u64 limit = (u64)READ_ONCE(lull_pause_wait_ms) * NSEC_PER_MSEC;
+	int err = lock_still();
+
+	if (err)
+		return err;
+
+	for (pause->tries = 1; ; pause->tries++, limit *= 2) {
+		local_irq_save(pause->flags);
+		if (gather(pause, limit))
+			break;
+		local_irq_restore(pause->flags);
+
+		if (pause->tries == TRIES) {
+			complain();
+			mutex_unlock(&pause_lock);
+			return -EBUSY;
+		}
+		usleep_range(100, 1000);
+	}
+	pause->daif = local_daif_save();
+	return 0;
+}
+
+/**
+ * lull_pause_end() - let the others go on
+ * @pause: as lull_pause_begin() left it
+ */
+void lull_pause_end(struct lull_pause *pause)
+{
+	u32 ticket = TICKET_OF(raw_atomic64_read(&word));
+
+	/* Release: whoever goes sees what was changed. */
+	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	pause->ended = sched_clock();
+	local_daif_restore(pause->daif);
+	local_irq_restore(pause->flags);
+	mutex_unlock(&pause_lock);
+}
+
+/**
+ * lull_pause_age() - for how long others have waited
+ * @pause: as lull_pause_begin() left it
+ *
+ * Return: time since they were asked, in ns.
+ */
+u64 lull_pause_age(const struct lull_pause *pause)
+{
+	return sched_clock() - pause->asked;
+}
+
+static void set_moving(bool now)
+{
+	mutex_lock(&pause_lock);
+	WRITE_ONCE(moving, now);
+	mutex_unlock(&pause_lock);
+	wake_up_all(&moved);
+}
+
+/*
+ * Up: from before the first instruction, to when it does what others do. Down:
+ * from when it still does, to after the last instruction. When one of these
+ * transitions fails, the callbacks are called again, the other way round.
+ */
+static int cpu_departs(unsigned int cpu)
+{
+	set_moving(true);
+	return 0;
+}
+
+static int cpu_arrived(unsigned int cpu)
+{
+	set_moving(false);
+	return 0;
+}
+
+static int __init pause_init(void)
+{
+	int err;
+
+	err = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "arm64/lull:pause",
+					cpu_departs, cpu_arrived);
+	if (err < 0)
+		return err;
+	err = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "arm64/lull:paused",
+					cpu_arrived, cpu_departs);
+	return err < 0 ? err : 0;
+}
+arch_initcall(pause_init);

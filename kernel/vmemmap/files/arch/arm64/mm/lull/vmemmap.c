@@ -1,0 +1,794 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HugeTLB pages give back the memory of their struct pages.
+ *
+ * Most struct pages of a HugeTLB page say the same: tail page. So the pages of
+ * the vmemmap that hold only those can be one page, mapped again and again, and
+ * mapped read-only (Documentation/mm/vmemmap_dedup.rst). To get there, entries of
+ * the kernel's page tables that any CPU may be using at that moment must point
+ * to another page. The architecture wants break-before-make for that: an invalid
+ * entry, a TLBI and a DSB, then the new entry (DDI 0487, "Using
+ * break-before-make when updating translation table entries" in D8). Who looks at
+ * a struct page in between faults. So nobody may: all other CPUs wait (pause.c).
+ *
+ * A pause should be short, and nothing in it may fail. So it does not write
+ * entries: for each 2 MiB of the vmemmap (with 4 KiB pages) a new table is made,
+ * with all entries as they shall be, those that stay and those that change. The
+ * pause puts it where the old table is, or the block:
+ *
+ *	before			   in between		after
+ *	PMD -> old table (block)   PMD: invalid		PMD -> new table
+ *				   TLBI, DSB
+ *
+ * So splitting a block and changing what its pages are is one thing, whether one
+ * HugeTLB page is concerned or all that share the table. Up to there nothing has
+ * happened that could not be forgotten; after it, what the old tables map and
+ * the new ones do not is free.
+ *
+ * TLBIs. Entries that were changed need one each, or a range; not for the last
+ * level only, so that each removes the pointer to the old table as well. Entries
+ * that stay as they were do not: what a TLB holds of them is true before and
+ * after, and the table it was read from is not needed to use it. A block that is
+ * split is invalidated as a whole: a TLB may hold it in pieces.
+ */
+#define pr_fmt(fmt) "lull: " fmt
+
+#include <linux/bootmem_info.h>
+#include <linux/gfp.h>
+#include <linux/hugetlb.h>
+#include <linux/kprobes.h>
+#include <linux/list.h>
+#include <linux/lull_pause.h>
+#include <linux/lull_vmemmap.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/pgtable.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/vmstat.h>
+
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include "../../../../mm/hugetlb_vmemmap.h"
+#include "pause.h"
+#include "vmemmap.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace_vmemmap.h"
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "lull."
+
+/* Tables that share one TLBI and DSB; then the clock is looked at. */
+#define GROUP	16
+
+/*
+ * An entry is a table, or the first struct pages of a HugeTLB page: two stores and
+ * their share of a TLBI, or 256 bytes to copy, 50 ns at most. So 1024 of them (all
+ * of 2 GiB in 2 MiB pages) are some 50 us, which is what a long interrupt handler
+ * takes, and what the second limit allows four times where it takes longer.
+ */
+static unsigned int pause_entries = 1024;
+module_param_named(vmemmap_pause_entries, pause_entries, uint, 0644);
+MODULE_PARM_DESC(vmemmap_pause_entries, "the most that one pause writes");
+
+static unsigned int pause_us = 200;
+module_param_named(vmemmap_pause_us, pause_us, uint, 0644);
+MODULE_PARM_DESC(vmemmap_pause_us, "a pause that has lasted so long ends");
+
+module_param_named(vmemmap_wait_ms, lull_pause_wait_ms, uint, 0644);
+MODULE_PARM_DESC(vmemmap_wait_ms, "for how long to wait for CPUs, first");
+
+static unsigned long long pause_max_ns;
+module_param_named(vmemmap_pause_max_ns, pause_max_ns, ullong, 0644);
+MODULE_PARM_DESC(vmemmap_pause_max_ns, "the longest pause so far");
+
+enum { VMEMMAP_OFF, VMEMMAP_PAUSED };
+
+static const char * const policies[] = {
+	[VMEMMAP_OFF]		= "off",
+	[VMEMMAP_PAUSED]	= "pause",
+	NULL
+};
+
+/* Each HugeTLB page is asked about by itself: nothing else changes. */
+static void apply(int policy)
+{
+}
+
+/* Not by LULL_SWITCH(): vmemmap is a macro. */
+static struct lull_switch vmemmap_switch = {
+	.attr = {
+		.attr = { .name = "vmemmap", .mode = 0644 },
+		.show = lull_switch_show,
+		.store = lull_switch_store,
+	},
+	.policies = policies,
+	.policy = VMEMMAP_PAUSED,
+	.apply = apply,
+};
+
+/* Protects the batch, and with it the tables of the vmemmap. */
+static DEFINE_MUTEX(batch_lock);
+static struct lull_remap the_batch;
+
+static bool changed(const struct lull_table *table)
+{
+	return table->first < table->end;
+}
+
+/* What the table that is there says. */
+static pte_t entry_before(const struct lull_table *table, unsigned int i)
+{
+	if (pmd_leaf(table->old))
+		return pfn_pte(pmd_pfn(table->old) + i, PAGE_KERNEL);
+	return __ptep_get((pte_t *)pmd_page_vaddr(table->old) + i);
+}
+
+static struct lull_table *find_table(struct lull_remap *batch,
+				     unsigned long addr)
+{
+	int i;
+
+	for (i = batch->nr_tables; i-- > 0;)
+		if (batch->tables[i].addr == (addr & PMD_MASK))
+			return &batch->tables[i];
+	return NULL;
+}
+
+/* Enter the table that maps an address: so far as it is. */
+static int enter_table(struct lull_remap *batch, unsigned long addr)
+{
+	struct lull_table *table = &batch->tables[batch->nr_tables];
+	unsigned int i;
+
+	if (batch->nr_tables == LULL_REMAP_TABLES)
+		return -ENOSPC;
+
+	table->ptes = pte_alloc_one_kernel(&init_mm);
+	if (!table->ptes)
+		return -ENOMEM;
+	table->addr = addr & PMD_MASK;
+	table->pmdp = pmd_off_k(addr);
+	table->old = READ_ONCE(*table->pmdp);
+	table->first = PTRS_PER_PTE;
+	table->end = 0;
+	table->joined = false;
+	table->jobs = -1;
+	for (i = 0; i < PTRS_PER_PTE; i++)
+		table->ptes[i] = entry_before(table, i);
+	batch->nr_tables++;
+	return 0;
+}
+
+/**
+ * lull_remap_cover() - enter all tables for a part of the vmemmap
+ * @batch: the batch
+ * @job: whose it is
+ * @start: the first address
+ * @end: the one after the last
+ *
+ * Return: 0; -ENOMEM; -ENOSPC; -EOPNOTSUPP for memory that holds its own struct
+ * pages: they would be gone with it.
+ */
+int lull_remap_cover(struct lull_remap *batch, struct lull_job *job,
+		     unsigned long start, unsigned long end)
+{
+	unsigned long addr, next;
+	struct lull_table *table;
+	pte_t pte;
+	int err;
+
+	for (addr = start; addr < end; addr = next) {
+		next = pmd_addr_end(addr, end);
+		if (find_table(batch, addr))
+			continue;
+		err = enter_table(batch, addr);
+		if (err)
+			return err;
+	}
+
+	/*
+	 * [                  hotplugged memory                  ]
+	 * [ vmemmap ][              usable memory               ]
+	 *
+	 * HugeTLB pages are aligned, so all of one is in it, or nothing.
+	 */
+	table = find_table(batch, start);
+	pte = entry_before(table, pte_index(start));
+	if (IS_ENABLED(CONFIG_MEMORY_HOTPLUG) &&
+	    PageVmemmapSelfHosted(pte_page(pte)))
+		return -EOPNOTSUPP;
+
+	job->table = table - batch->tables;
+	/* Only what begins with a table needs more than one. */
+	for (addr = start & PMD_MASK; addr + PMD_SIZE < end; addr += PMD_SIZE)
+		(table++)->joined = true;
+	return 0;
+}
+
+/**
+ * lull_remap_map() - enter a page of the vmemmap
+ * @batch: the batch, with a table for it
+ * @addr: where
+ * @page: the page
+ * @prot: PAGE_KERNEL if it is mapped here only, or first; PAGE_KERNEL_RO else
+ */
+void lull_remap_map(struct lull_remap *batch, unsigned long addr,
+		    struct page *page, pgprot_t prot)
+{
+	struct lull_table *table = find_table(batch, addr);
+	unsigned int i = pte_index(addr);
+
+	table->ptes[i] = mk_pte(page, prot);
+	table->first = min(table->first, i);
+	table->end = max(table->end, i + 1);
+	if (pmd_leaf(table->old)) {
+		table->first = 0;
+		table->end = PTRS_PER_PTE;
+	}
+}
+
+/*
+ * Free what one side has and the other has not. Writable is what is mapped here
+ * only, or first; who maps it first is who owns it.
+ */
+static void free_unless_kept(pte_t gone, pte_t kept)
+{
+	if (!pte_write(gone) || pte_pfn(gone) == pte_pfn(kept))
+		return;
+	free_vmemmap_page(pte_page(gone));
+	count_vm_event(VMEMMAP_FREED);
+}
+
+/**
+ * lull_remap_undo() - forget what was entered
+ * @batch: the batch
+ * @start: the first address
+ * @end: the one after the last
+ */
+void lull_remap_undo(struct lull_remap *batch, unsigned long start,
+		     unsigned long end)
+{
+	unsigned long addr;
+
+	for (addr = start; addr < end; addr += PAGE_SIZE) {
+		struct lull_table *table = find_table(batch, addr);
+		unsigned int i = pte_index(addr);
+		pte_t before = entry_before(table, i);
+
+		free_unless_kept(table->ptes[i], before);
+		table->ptes[i] = before;
+	}
+}
+
+static struct page *alloc_vmemmap_page(int nid)
+{
+	struct page *page;
+
+	page = alloc_pages_node(nid, GFP_KERNEL | __GFP_RETRY_MAYFAIL, 0);
+	if (!page)
+		return NULL;
+	memmap_pages_add(1);
+	count_vm_event(VMEMMAP_ALLOCATED);
+	return page;
+}
+
+/**
+ * lull_remap_fill() - enter new pages full of tail pages
+ * @batch: the batch, with tables for them
+ * @tail: the tail page that all are copies of
+ * @start: the address of the first
+ * @end: where to stop
+ * @stride: from one to the next; what is between is mapped to the first, read-only
+ *
+ * Return: 0, or -ENOMEM when nothing has been entered.
+ */
+int lull_remap_fill(struct lull_remap *batch, const struct page *tail,
+		    unsigned long start, unsigned long end,
+		    unsigned long stride)
+{
+	unsigned long addr, alias;
+
+	for (addr = start; addr < end; addr += stride) {
+		struct page *page = alloc_vmemmap_page(page_to_nid(tail));
+		struct page *copy;
+		int i;
+
+		if (!page) {
+			lull_remap_undo(batch, start, addr);
+			return -ENOMEM;
+		}
+		copy = page_to_virt(page);
+		for (i = 0; i < HUGETLB_VMEMMAP_RESERVE_PAGES; i++)
+			copy[i] = *tail;
+		lull_remap_map(batch, addr, page, PAGE_KERNEL);
+		for (alias = addr + PAGE_SIZE; alias < addr + stride;
+		     alias += PAGE_SIZE)
+			lull_remap_map(batch, alias, page, PAGE_KERNEL_RO);
+	}
+	return 0;
+}
+
+/* Non-leaf, so that pointers to the old tables go too. Neighbours go together. */
+static void invalidate(const struct lull_table *tables, int nr)
+{
+	unsigned long start = 0, end = 0, pages = 0;
+	int i;
+
+	for (i = 0; i < nr; i++)
+		if (changed(&tables[i]))
+			pages += tables[i].end - tables[i].first;
+	if (!system_supports_tlb_range() && pages >= MAX_DVM_OPS) {
+		flush_tlb_all();
+		return;
+	}
+
+	dsb(ishst);
+	for (i = 0; i <= nr; i++) {
+		unsigned long first = ULONG_MAX, last = ULONG_MAX;
+
+		if (i < nr) {
+			if (!changed(&tables[i]))
+				continue;
+			first = tables[i].addr + tables[i].first * PAGE_SIZE;
+			last = tables[i].addr + tables[i].end * PAGE_SIZE;
+		}
+		if (first != end) {
+			__flush_tlb_range_op(vaae1is, start,
+					     (end - start) >> PAGE_SHIFT,
+					     PAGE_SIZE, 0, TLBI_TTL_UNKNOWN,
+					     false, lpa2_is_enabled());
+			start = first;
+		}
+		end = last;
+	}
+	__tlbi_sync_s1ish();
+	isb();
+}
+
+/*
+ * Put new tables where the old ones are. Nobody else runs, and this must not look
+ * at a struct page, of whatever: it may be one that is nowhere just now.
+ */
+static notrace unsigned int replace(struct lull_remap *batch, int first, int nr)
+{
+	struct lull_table *tables = &batch->tables[first];
+	unsigned int entries = 0;
+	int i, j;
+
+	for (i = 0; i < nr; i++)
+		if (changed(&tables[i]))
+			pmd_clear(tables[i].pmdp);
+
+	/* The first DSB in it is for the entries of the new tables, too. */
+	invalidate(tables, nr);
+
+	for (i = 0; i < nr; i++) {
+		if (!changed(&tables[i]))
+			continue;
+		for (j = tables[i].jobs; j >= 0; j = batch->jobs[j].next) {
+			memcpy(batch->jobs[j].to, batch->jobs[j].from,
+			       sizeof(struct folio));
+			entries++;
+		}
+		pmd_populate_kernel(&init_mm, tables[i].pmdp, tables[i].ptes);
+		entries++;
+	}
+	return entries;
+}
+NOKPROBE_SYMBOL(replace);
+
+/* As many tables as go together: not less than a HugeTLB page. */
+static int group(const struct lull_remap *batch, int first)
+{
+	int i = first;
+
+	do {
+		while (batch->tables[i++].joined)
+			;
+	} while (i < batch->nr_tables && i - first < GROUP);
+	return i - first;
+}
+
+static void account(const struct lull_pause *pause, unsigned int tables,
+		    unsigned int entries)
+{
+	u64 ns = pause->ended - pause->asked;
+
+	count_vm_event(VMEMMAP_PAUSE);
+	count_vm_events(VMEMMAP_PAUSE_NS, ns);
+	count_vm_events(VMEMMAP_PAUSE_RETRY, pause->tries - 1);
+	pause_max_ns = max(pause_max_ns, ns);
+	trace_lull_vmemmap_pause(pause, tables, entries);
+}
+
+/* Return: how many tables have been replaced: all, unless a pause failed. */
+static int replace_all(struct lull_remap *batch)
+{
+	unsigned int entries;
+	struct lull_pause pause;
+	int done = 0, first;
+
+	while (done < batch->nr_tables) {
+		if (lull_pause_begin(&pause)) {
+			count_vm_event(VMEMMAP_PAUSE_FAIL);
+			batch->failed = true;
+			break;
+		}
+		first = done;
+		entries = 0;
+		do {
+			int nr = group(batch, done);
+
+			entries += replace(batch, done, nr);
+			done += nr;
+		} while (done < batch->nr_tables &&
+			 entries < READ_ONCE(pause_entries) &&
+			 lull_pause_age(&pause) <
+				 READ_ONCE(pause_us) * NSEC_PER_USEC);
+		lull_pause_end(&pause);
+		account(&pause, done - first, entries);
+		cond_resched();
+	}
+	return done;
+}
+
+static void free_table(pte_t *table)
+{
+	struct page *page = virt_to_page(table);
+
+	if (PageReserved(page))
+		free_bootmem_page(page);
+	else
+		pte_free_kernel(&init_mm, table);
+}
+
+/* Free what is nowhere any more, or what has never got anywhere. */
+static void clean_up(struct lull_table *table, bool done)
+{
+	bool block = pmd_leaf(table->old);
+	unsigned int i;
+
+	/* The pages of a block are freed one by one from here on. */
+	if (done && block && !PageReserved(pmd_page(table->old)))
+		split_page(pmd_page(table->old), get_order(PMD_SIZE));
+
+	for (i = table->first; i < table->end; i++) {
+		pte_t before = entry_before(table, i);
+
+		if (done)
+			free_unless_kept(before, table->ptes[i]);
+		else
+			free_unless_kept(table->ptes[i], before);
+	}
+	if (!done)
+		free_table(table->ptes);
+	else if (!block)
+		free_table((pte_t *)pmd_page_vaddr(table->old));
+}
+
+static void commit(struct lull_remap *batch)
+{
+	int done, i;
+
+	/*
+	 * page_ref_add_unless() looks at a struct page before it writes to it, in
+	 * one RCU read-side section. Who did that before the page became one of
+	 * a HugeTLB page has done with it after this.
+	 */
+	if (batch->nr_jobs && !batch->waited) {
+		synchronize_rcu();
+		batch->waited = true;
+	}
+
+	done = replace_all(batch);
+	for (i = 0; i < batch->nr_jobs; i++) {
+		struct lull_job *job = &batch->jobs[i];
+
+		batch->work->finish(batch, job->folio, job->table < done);
+		batch->done += job->table < done;
+	}
+	for (i = 0; i < batch->nr_tables; i++) {
+		struct lull_table *table = &batch->tables[i];
+
+		clean_up(table, i < done && changed(table));
+	}
+	batch->nr_tables = 0;
+	batch->nr_jobs = 0;
+}
+
+/**
+ * lull_remap_add() - enter a HugeTLB page
+ * @batch: the batch; what is in it is done first if there is no room left
+ * @folio: the page
+ *
+ * Return: 0; or why this one cannot be done: -ENOMEM, -EOPNOTSUPP, or -EBUSY when
+ * other CPUs did not come to wait.
+ */
+int lull_remap_add(struct lull_remap *batch, struct folio *folio)
+{
+	bool again = true;
+	int err;
+
+	for (;;) {
+		struct lull_job *job = &batch->jobs[batch->nr_jobs];
+
+		err = -ENOSPC;
+		if (batch->nr_jobs < LULL_REMAP_JOBS) {
+			*job = (struct lull_job){ .folio = folio, .next = -1 };
+			err = batch->work->prepare(batch, job);
+		}
+		if (!err) {
+			batch->nr_jobs++;
+			return 0;
+		}
+		if (err == -EOPNOTSUPP || !again)
+			return err;
+		/* What the others give back may be what is missing here. */
+		again = false;
+		commit(batch);
+		if (batch->failed)
+			return -EBUSY;
+	}
+}
+
+/**
+ * lull_remap_begin() - begin a batch
+ * @work: what is to be done
+ * @h: the size of the HugeTLB pages
+ *
+ * There is one batch, so others wait until it is over.
+ *
+ * The key that says that there are optimized pages at all is held meanwhile, and
+ * changed when it is over: to change it takes cpus_read_lock(), which who offlines
+ * memory has when it comes here, and that lock does not nest.
+ *
+ * Context: process context; may sleep.
+ * Return: the batch, to be ended by lull_remap_end().
+ */
+struct lull_remap *lull_remap_begin(const struct lull_work *work,
+				    const struct hstate *h)
+{
+	struct lull_remap *batch = &the_batch;
+
+	if (!static_key_fast_inc_not_disabled(&hugetlb_optimize_vmemmap_key.key))
+		static_branch_inc(&hugetlb_optimize_vmemmap_key);
+	mutex_lock(&batch_lock);
+	mmap_read_lock(&init_mm);	/* who dumps tables locks it for writing */
+	batch->work = work;
+	batch->h = h;
+	batch->out = NULL;
+	batch->done = 0;
+	batch->keys = 0;
+	batch->failed = false;
+	batch->waited = false;
+	return batch;
+}
+
+/**
+ * lull_remap_end() - do what was entered, and end a batch
+ * @batch: the batch
+ *
+ * Return: how many HugeTLB pages have been done.
+ */
+unsigned long lull_remap_end(struct lull_remap *batch)
+{
+	unsigned long done;
+	long keys;
+
+	commit(batch);
+	done = batch->done;
+	keys = batch->keys - 1;
+	mmap_read_unlock(&init_mm);
+	mutex_unlock(&batch_lock);
+
+	for (; keys > 0; keys--)
+		static_key_fast_inc_not_disabled(&hugetlb_optimize_vmemmap_key.key);
+	for (; keys < 0; keys++)
+		static_branch_dec(&hugetlb_optimize_vmemmap_key);
+	return done;
+}
+
+/*
+ * What a HugeTLB page keeps of its vmemmap is the first page, in a copy: so all
+ * the old ones can be free together, and be one huge page some day.
+ */
+static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
+{
+	unsigned long start = (unsigned long)&job->folio->page;
+	unsigned long end = start + hugetlb_vmemmap_size(batch->h);
+	struct lull_table *table;
+	unsigned long addr;
+	struct page *head;
+	int err;
+
+	err = lull_remap_cover(batch, job, start, end);
+	if (err)
+		return err;
+	head = alloc_vmemmap_page(folio_nid(job->folio));
+	if (!head)
+		return -ENOMEM;
+
+	/* Now, so that the copy says so too. */
+	folio_set_hugetlb_vmemmap_optimized(job->folio);
+	copy_page(page_to_virt(head), job->folio);
+
+	/*
+	 * Up to the pause, only the struct pages that a folio is made of can
+	 * still change: nobody writes to those of other tail pages. They are
+	 * copied once more when nobody can write to them either.
+	 */
+	table = &batch->tables[job->table];
+	job->from = page_to_virt(pte_page(entry_before(table,
+						       pte_index(start))));
+	job->to = page_to_virt(head);
+	job->next = table->jobs;
+	table->jobs = job - batch->jobs;
+
+	lull_remap_map(batch, start, head, PAGE_KERNEL);
+	for (addr = start + PAGE_SIZE; addr < end; addr += PAGE_SIZE)
+		lull_remap_map(batch, addr, head, PAGE_KERNEL_RO);
+	return 0;
+}
+
+static void finish_optimize(struct lull_remap *batch, struct folio *folio,
+			    bool done)
+{
+	if (!done) {
+		folio_clear_hugetlb_vmemmap_optimized(folio);
+		return;
+	}
+	batch->keys++;
+	count_vm_event(VMEMMAP_OPTIMIZED);
+}
+
+static bool should_optimize(const struct hstate *h, struct folio *folio)
+{
+	return READ_ONCE(vmemmap_switch.policy) != VMEMMAP_OFF &&
+	       vmemmap_should_optimize_folio(h, folio);
+}
+
+static const struct lull_work optimize = { prepare_optimize, finish_optimize };
+
+static int prepare_restore(struct lull_remap *batch, struct lull_job *job)
+{
+	unsigned long start = (unsigned long)&job->folio->page;
+	unsigned long end = start + hugetlb_vmemmap_size(batch->h);
+	int err;
+
+	err = lull_remap_cover(batch, job, start, end);
+	if (err)
+		return err;
+	start += HUGETLB_VMEMMAP_RESERVE_SIZE;
+	return lull_remap_fill(batch, (struct page *)start - 1, start, end,
+			       PAGE_SIZE);
+}
+
+static void finish_restore(struct lull_remap *batch, struct folio *folio,
+			   bool done)
+{
+	if (!done)
+		return;
+	folio_clear_hugetlb_vmemmap_optimized(folio);
+	if (batch->out)
+		list_move(&folio->lru, batch->out);
+	batch->keys--;
+	count_vm_event(VMEMMAP_RESTORED);
+}
+
+static const struct lull_work restore = { prepare_restore, finish_restore };
+
+/**
+ * lull_vmemmap_optimize_folio() - take most struct pages from a HugeTLB page
+ * @h: its size
+ * @folio: the page; it stays as it is if that is not possible
+ */
+void lull_vmemmap_optimize_folio(const struct hstate *h, struct folio *folio)
+{
+	struct lull_remap *batch;
+
+	if (!should_optimize(h, folio))
+		return;
+	batch = lull_remap_begin(&optimize, h);
+	lull_remap_add(batch, folio);
+	lull_remap_end(batch);
+}
+
+/**
+ * lull_vmemmap_optimize_folios() - take most struct pages from HugeTLB pages
+ * @h: their size
+ * @folios: the list of them; those stay as they are for which it is not possible
+ */
+void lull_vmemmap_optimize_folios(const struct hstate *h,
+				  struct list_head *folios)
+{
+	struct lull_remap *batch = NULL;
+	struct folio *folio;
+
+	list_for_each_entry(folio, folios, lru) {
+		if (!should_optimize(h, folio))
+			continue;
+		if (!batch)
+			batch = lull_remap_begin(&optimize, h);
+		if (lull_remap_add(batch, folio) == -EBUSY)
+			break;
+	}
+	if (batch)
+		lull_remap_end(batch);
+}
+
+/**
+ * lull_vmemmap_restore_folio() - give a HugeTLB page all its struct pages
+ * @h: its size
+ * @folio: the page
+ *
+ * Return: 0; or -ENOMEM, -EBUSY and it is as it was.
+ */
+int lull_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
+{
+	struct lull_remap *batch;
+	int err;
+
+	if (!folio_test_hugetlb_vmemmap_optimized(folio))
+		return 0;
+	batch = lull_remap_begin(&restore, h);
+	err = lull_remap_add(batch, folio);
+	if (!lull_remap_end(batch))
+		err = err ?: -EBUSY;
+	return err;
+}
+
+/**
+ * lull_vmemmap_restore_folios() - give HugeTLB pages all their struct pages
+ * @h: their size
+ * @folios: the list of them
+ * @restored: where those go that have all
+ *
+ * Return: how many have been given some; or -ENOMEM, -EBUSY when that was not
+ * possible for those that are left on @folios.
+ */
+long lull_vmemmap_restore_folios(const struct hstate *h,
+				 struct list_head *folios,
+				 struct list_head *restored)
+{
+	struct lull_remap *batch = NULL;
+	struct folio *folio, *next;
+	unsigned long done = 0;
+	int err = 0;
+
+	list_for_each_entry_safe(folio, next, folios, lru) {
+		if (!folio_test_hugetlb_vmemmap_optimized(folio)) {
+			list_move(&folio->lru, restored);
+			continue;
+		}
+		if (!batch) {
+			batch = lull_remap_begin(&restore, h);
+			batch->out = restored;
+		}
+		err = lull_remap_add(batch, folio);
+		if (err)
+			break;
+	}
+	if (batch)
+		done = lull_remap_end(batch);
+	if (!err && !list_empty(folios))
+		err = -EBUSY;
+	return err ?: done;
+}
+
+static int __init vmemmap_boot(char *name)
+{
+	return lull_switch_boot(&vmemmap_switch, name);
+}
+early_param("lull_vmemmap", vmemmap_boot);
+
+static int __init vmemmap_init(void)
+{
+	return lull_switch_register(&vmemmap_switch);
+}
+subsys_initcall(vmemmap_init);
