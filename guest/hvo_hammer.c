@@ -806,6 +806,7 @@ int main(int argc, char **argv)
 	actors_wanted = "walk,pools,hold,churn,blocks";
 	patience = 120;
 	parse_options(argc, argv, "HugeTLB pages come and go while all who look at struct pages do", options);
+	check_wishes(&hammer);
 	if (access(pool_file(&sizes[1], "nr_hugepages"), W_OK))
 		skip("this kernel has no HugeTLB pages of 2 MiB");
 	if (sweep && access(LULL "vmemmap", W_OK))

@@ -852,6 +852,7 @@ int main(int argc, char **argv)
 		return answer(argv + 2);
 	actors_wanted = "spawn,threads,outside,idle";
 	parse_options(argc, argv, "everything at once that moves and changes address spaces", options);
+	check_wishes(&residency);
 	if (sweep && access(POLICY, W_OK))
 		skip("sweep=1: this kernel has no %s", POLICY);
 	run_storm(&residency);

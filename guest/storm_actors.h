@@ -339,11 +339,13 @@ static const char *actor_names(const struct storm *storm)
 	return names;
 }
 
+/* Before anything is done. */
 static void check_wishes(const struct storm *storm)
 {
 	const char *word;
 	int i, known = 0;
 
+	cpus = sysconf(_SC_NPROCESSORS_CONF);
 	for (i = 0; i < storm->n; i++)
 		known += !storm->actors[i].wanted && named(actors_wanted, storm->actors[i].name);
 	for (word = actors_wanted; (word = strchr(word, ',')); word++)
@@ -374,8 +376,6 @@ static void run_storm(const struct storm *storm)
 	long steps = 0;
 	int i;
 
-	cpus = sysconf(_SC_NPROCESSORS_CONF);
-	check_wishes(storm);
 	if (!seed) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		seed = (now.tv_sec ^ now.tv_nsec) & 0xffffff;
