@@ -489,13 +489,16 @@ static bool poison_page(char *at)
 	return true;
 }
 
-/* A page that hardware calls broken is nobody's any more. It is the last thing that happens to a mapping. */
+/*
+ * A page that hardware calls broken is nobody's any more. It is the last thing that happens to a mapping; and not to a
+ * file's, which would keep the whole HugeTLB page for good.
+ */
 static unsigned long break_page(const struct holding *h, size_t at)
 {
 	struct access access = { .at = h->memory + at };
 	unsigned long pfn = frame_of(h->memory + at);
 
-	if (!pfn || !may_lose())
+	if (!pfn || h->fd >= 0 || !may_lose())
 		return 0;
 	step("a page breaks");
 	if (!poison_page(h->memory + at))
@@ -759,37 +762,50 @@ static const struct storm hammer = {
 	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
 };
 
-/* Everything is given back. */
-static void empty_pools(void)
+/* The first page frame that says that it begins a HugeTLB page, and its flags; 0: there is none. */
+static unsigned long huge_frame(uint64_t *flags)
 {
-	int i, tries;
-
-	for (i = 0; i < SIZES; i++) {
-		if (access(pool_file(&sizes[i], "nr_hugepages"), W_OK))
-			continue;
-		pool_put(&sizes[i], "nr_overcommit_hugepages", 0);
-		for (tries = 0; tries < 10 && pool_get(&sizes[i], "nr_hugepages"); tries++) {
-			pool_put(&sizes[i], "nr_hugepages", 0);
-			usleep(100000);
-		}
-		verify(!pool_get(&sizes[i], "nr_hugepages"), "%ld pages of %lu KiB do not go",
-		       pool_get(&sizes[i], "nr_hugepages"), sizes[i].kib);
-	}
-}
-
-/* No page frame says that it is part of a HugeTLB page. */
-static void check_frames(void)
-{
-	static uint64_t flags[CHUNK];
+	static uint64_t words[CHUNK];
 	unsigned long pfn;
 	long i, n;
 
 	for (pfn = first_pfn; pfn < end_pfn; pfn += CHUNK) {
-		n = read_frames("/proc/kpageflags", pfn, flags, CHUNK);
+		n = read_frames("/proc/kpageflags", pfn, words, CHUNK);
 		for (i = 0; i < n; i++)
-			verify(!(flags[i] & KPF_HUGE) || flags[i] & KPF_HWPOISON,
-			       "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn + i, flags[i]);
+			if (words[i] & KPF_HUGE && !(words[i] & KPF_HWPOISON)) {
+				*flags = words[i];
+				return pfn + i;
+			}
 	}
+	return 0;
+}
+
+/*
+ * Everything is given back. What was freed while a pool was made smaller may be left as surplus, and only goes when it is
+ * the pool's own again.
+ */
+static void empty_pools(void)
+{
+	unsigned long pfn;
+	uint64_t flags;
+	int i, tries;
+	long left;
+
+	for (i = 0; i < SIZES; i++) {
+		for (tries = 0; tries < 10; tries++) {
+			pool_put(&sizes[i], "nr_overcommit_hugepages", 0);
+			pool_put(&sizes[i], "nr_hugepages", pool_get(&sizes[i], "nr_hugepages"));
+			pool_put(&sizes[i], "nr_hugepages", 0);
+			left = pool_get(&sizes[i], "nr_hugepages");
+			if (!left)
+				break;
+			usleep(100000);
+		}
+		verify(!left, "of %ld pages of %lu KiB that do not go %ld are free, %ld surplus", left, sizes[i].kib,
+		       pool_get(&sizes[i], "free_hugepages"), pool_get(&sizes[i], "surplus_hugepages"));
+	}
+	pfn = huge_frame(&flags);
+	verify(!pfn, "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn, flags);
 }
 
 /* Pages of memory that hold struct pages, those of before boot, too. */
@@ -822,7 +838,6 @@ int main(int argc, char **argv)
 	before = memmap();
 	run_storm(&hammer);
 	empty_pools();
-	check_frames();
 	verify(memmap() == before, "struct pages take %ld pages of memory, before it were %ld", memmap(), before);
 	if (can_optimize)
 		put_number(OPTIMIZE, old_optimize);
