@@ -96,11 +96,18 @@ enum lull_mutant {
 	LULL_RUNS_NO_DSB,
 	LULL_RUNS_NO_TABLE,
 	LULL_RUNS_TABLES_LAST_LEVEL,
+	/* HugeTLB's vmemmap */
+	LULL_PAUSE_EARLY,
+	LULL_PAUSE_NO_DSB,
+	LULL_PAUSE_NOT_LAST,
+	LULL_PAUSE_SPLIT,
+	LULL_TAIL_WRITE,
 };
 
 #ifdef CONFIG_LULL_LAB
 
 extern enum lull_mutant lull_mutant;
+extern bool lull_lab_vmemmap_unsafe;	/* Linux's own way to remap */
 
 bool __lull_lab_flush_page(struct mm_struct *mm, unsigned long uaddr);
 bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
@@ -110,6 +117,7 @@ bool __lull_lab_flush_mm(struct mm_struct *mm);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 void __lull_lab_loaded(struct mm_struct *mm);
+void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**

@@ -76,11 +76,17 @@ static const char * const mutants[] = {
 	[LULL_RUNS_NO_DSB]		= "runs-no-dsb",
 	[LULL_RUNS_NO_TABLE]		= "runs-no-table",
 	[LULL_RUNS_TABLES_LAST_LEVEL]	= "runs-tables-last-level",
+	[LULL_PAUSE_EARLY]		= "pause-early",
+	[LULL_PAUSE_NO_DSB]		= "pause-no-dsb",
+	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
+	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
+	[LULL_TAIL_WRITE]		= "tail-write",
 	NULL
 };
 
 enum lull_mutant lull_mutant __ro_after_init;
 EXPORT_SYMBOL_GPL(lull_mutant);
+bool lull_lab_vmemmap_unsafe;
 
 static enum lull_mutant chosen __initdata;
 static char unknown[32] __initdata;

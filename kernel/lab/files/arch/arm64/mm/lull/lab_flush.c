@@ -15,6 +15,7 @@
 #include <asm/barrier.h>
 #include <asm/lull_lab.h>
 #include <asm/mmu.h>
+#include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
 static void page_broadcast(struct mm_struct *mm, unsigned long uaddr)
@@ -220,4 +221,23 @@ void __lull_lab_loaded(struct mm_struct *mm)
 	__tlbi(aside1, asid);
 	__tlbi_user(aside1, asid);
 	dsb(nsh);
+}
+
+/**
+ * lull_lab_split_early() - a block of the vmemmap becomes a table, just so
+ * @pmdp: where it is
+ * @old: what is there then
+ */
+void lull_lab_split_early(pmd_t *pmdp, pmd_t *old)
+{
+	pte_t *table = pte_alloc_one_kernel(&init_mm);
+	unsigned int i;
+
+	if (!table)
+		return;
+	for (i = 0; i < PTRS_PER_PTE; i++)
+		table[i] = pfn_pte(pmd_pfn(*old) + i, PAGE_KERNEL);
+	smp_wmb();
+	pmd_populate_kernel(&init_mm, pmdp, table);
+	*old = READ_ONCE(*pmdp);
 }

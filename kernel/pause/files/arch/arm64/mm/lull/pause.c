@@ -110,6 +110,22 @@ static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
 	return true;
 }
 
+/* Be one less to be waited for. Return: the ticket; 0 if there is no pause. */
+static u32 come(void)
+{
+	s64 now = raw_atomic64_read(&word);
+
+	do {
+		if (!odd(TICKET_OF(now)) || !MISSING(now) ||
+		    READ_ONCE(pauser) == raw_smp_processor_id())
+			return 0;
+		/* Before it counts: nothing but spinning after that. */
+		this_cpu_write(came_for, TICKET_OF(now));
+	} while (!raw_atomic64_try_cmpxchg(&word, &now, now - 1));
+	return TICKET_OF(now);
+}
+NOKPROBE_SYMBOL(come);
+
 /**
  * lull_pause_join() - wait, if there is a pause
  *
@@ -117,21 +133,22 @@ static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
  */
 void lull_pause_join(void)
 {
-	s64 now = raw_atomic64_read(&word);
+	u32 ticket = come();
 
-	do {
-		if (!odd(TICKET_OF(now)) || !MISSING(now) ||
-		    READ_ONCE(pauser) == raw_smp_processor_id())
-			return;
-		/* Before it counts: nothing but spinning after that. */
-		this_cpu_write(came_for, TICKET_OF(now));
-	} while (!raw_atomic64_try_cmpxchg(&word, &now, now - 1));
-
-	lull_pause_spin_wait(TICKET_OF(now));
-	if (panic_in_progress())
+	if (ticket)
+		lull_pause_spin_wait(ticket);
+	if (ticket && panic_in_progress())
 		nmi_panic_self_stop(get_irq_regs());
 }
 NOKPROBE_SYMBOL(lull_pause_join);
+
+/* Release: whoever goes sees what was changed. Who has not come need not. */
+static void let_go(void)
+{
+	u32 ticket = TICKET_OF(raw_atomic64_read(&word));
+
+	atomic64_set_release(&word, (ticket + 1) * TICKET);
+}
 
 /* Interrupts are disabled, and stay so if all have come. */
 static bool gather(struct lull_pause *pause, u64 limit)
@@ -157,7 +174,7 @@ static bool gather(struct lull_pause *pause, u64 limit)
 		pause->held = sched_clock();
 		return true;
 	}
-	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	let_go();
 	return false;
 }
 
@@ -232,10 +249,7 @@ int lull_pause_begin(struct lull_pause *pause)
  */
 void lull_pause_end(struct lull_pause *pause)
 {
-	u32 ticket = TICKET_OF(raw_atomic64_read(&word));
-
-	/* Release: whoever goes sees what was changed. */
-	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	let_go();
 	pause->ended = sched_clock();
 	local_daif_restore(pause->daif);
 	local_irq_restore(pause->flags);

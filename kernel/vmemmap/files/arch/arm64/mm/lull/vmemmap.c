@@ -72,8 +72,8 @@
  * of 2 GiB in 2 MiB pages) are some 50 us, which is what a long interrupt handler
  * takes, and what the second limit allows four times where it takes longer.
  */
-static unsigned int pause_entries = 1024;
-module_param_named(vmemmap_pause_entries, pause_entries, uint, 0644);
+unsigned int lull_vmemmap_entries = 1024;
+module_param_named(vmemmap_pause_entries, lull_vmemmap_entries, uint, 0644);
 MODULE_PARM_DESC(vmemmap_pause_entries, "the most that one pause writes");
 
 static unsigned int pause_us = 200;
@@ -101,7 +101,7 @@ static void apply(int policy)
 }
 
 /* Not by LULL_SWITCH(): vmemmap is a macro. */
-static struct lull_switch vmemmap_switch = {
+VISIBLE_IF_KUNIT struct lull_switch lull_vmemmap_switch = {
 	.attr = {
 		.attr = { .name = "vmemmap", .mode = 0644 },
 		.show = lull_switch_show,
@@ -157,6 +157,7 @@ static int enter_table(struct lull_remap *batch, unsigned long addr)
 	table->old = READ_ONCE(*table->pmdp);
 	table->first = PTRS_PER_PTE;
 	table->end = 0;
+	table->entries = 1;
 	table->joined = false;
 	table->jobs = -1;
 	for (i = 0; i < PTRS_PER_PTE; i++)
@@ -355,10 +356,9 @@ static void invalidate(const struct lull_table *tables, int nr)
  * Put new tables where the old ones are. Nobody else runs, and this must not look
  * at a struct page, of whatever: it may be one that is nowhere just now.
  */
-static notrace unsigned int replace(struct lull_remap *batch, int first, int nr)
+static notrace void replace(struct lull_remap *batch, int first, int nr)
 {
 	struct lull_table *tables = &batch->tables[first];
-	unsigned int entries = 0;
 	int i, j;
 
 	for (i = 0; i < nr; i++)
@@ -371,28 +371,32 @@ static notrace unsigned int replace(struct lull_remap *batch, int first, int nr)
 	for (i = 0; i < nr; i++) {
 		if (!changed(&tables[i]))
 			continue;
-		for (j = tables[i].jobs; j >= 0; j = batch->jobs[j].next) {
+		for (j = tables[i].jobs; j >= 0; j = batch->jobs[j].next)
 			memcpy(batch->jobs[j].to, batch->jobs[j].from,
 			       sizeof(struct folio));
-			entries++;
-		}
 		pmd_populate_kernel(&init_mm, tables[i].pmdp, tables[i].ptes);
-		entries++;
 	}
-	return entries;
 }
 NOKPROBE_SYMBOL(replace);
 
-/* As many tables as go together: not less than a HugeTLB page. */
-static int group(const struct lull_remap *batch, int first)
+/*
+ * As many tables as share a TLBI and a DSB: so many entries, but never a part of a
+ * HugeTLB page.
+ */
+static int group(const struct lull_remap *batch, int first, unsigned int room,
+		 unsigned int *entries)
 {
-	int i = first;
+	const struct lull_table *table = &batch->tables[first];
+	int nr = 0;
 
+	*entries = 0;
 	do {
-		while (batch->tables[i++].joined)
-			;
-	} while (i < batch->nr_tables && i - first < GROUP);
-	return i - first;
+		do {
+			*entries += table[nr].entries;
+		} while (table[nr++].joined);
+	} while (first + nr < batch->nr_tables && nr < GROUP &&
+		 *entries + table[nr].entries <= room);
+	return nr;
 }
 
 static void account(const struct lull_pause *pause, unsigned int tables,
@@ -410,7 +414,7 @@ static void account(const struct lull_pause *pause, unsigned int tables,
 /* Return: how many tables have been replaced: all, unless a pause failed. */
 static int replace_all(struct lull_remap *batch)
 {
-	unsigned int entries;
+	unsigned int limit = READ_ONCE(lull_vmemmap_entries), entries;
 	struct lull_pause pause;
 	int done = 0, first;
 
@@ -423,12 +427,13 @@ static int replace_all(struct lull_remap *batch)
 		first = done;
 		entries = 0;
 		do {
-			int nr = group(batch, done);
+			unsigned int more;
+			int nr = group(batch, done, limit - entries, &more);
 
-			entries += replace(batch, done, nr);
+			replace(batch, done, nr);
 			done += nr;
-		} while (done < batch->nr_tables &&
-			 entries < READ_ONCE(pause_entries) &&
+			entries += more;
+		} while (done < batch->nr_tables && entries < limit &&
 			 lull_pause_age(&pause) <
 				 READ_ONCE(pause_us) * NSEC_PER_USEC);
 		lull_pause_end(&pause);
@@ -629,6 +634,7 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	job->to = page_to_virt(head);
 	job->next = table->jobs;
 	table->jobs = job - batch->jobs;
+	table->entries++;
 
 	lull_remap_map(batch, start, head, PAGE_KERNEL);
 	for (addr = start + PAGE_SIZE; addr < end; addr += PAGE_SIZE)
@@ -647,10 +653,17 @@ static void finish_optimize(struct lull_remap *batch, struct folio *folio,
 	count_vm_event(VMEMMAP_OPTIMIZED);
 }
 
+/**
+ * lull_vmemmap_on() - may HugeTLB pages be optimized now?
+ */
+bool lull_vmemmap_on(void)
+{
+	return READ_ONCE(lull_vmemmap_switch.policy) != VMEMMAP_OFF;
+}
+
 static bool should_optimize(const struct hstate *h, struct folio *folio)
 {
-	return READ_ONCE(vmemmap_switch.policy) != VMEMMAP_OFF &&
-	       vmemmap_should_optimize_folio(h, folio);
+	return lull_vmemmap_on() && vmemmap_should_optimize_folio(h, folio);
 }
 
 static const struct lull_work optimize = { prepare_optimize, finish_optimize };
@@ -783,12 +796,12 @@ long lull_vmemmap_restore_folios(const struct hstate *h,
 
 static int __init vmemmap_boot(char *name)
 {
-	return lull_switch_boot(&vmemmap_switch, name);
+	return lull_switch_boot(&lull_vmemmap_switch, name);
 }
 early_param("lull_vmemmap", vmemmap_boot);
 
 static int __init vmemmap_init(void)
 {
-	return lull_switch_register(&vmemmap_switch);
+	return lull_switch_register(&lull_vmemmap_switch);
 }
 subsys_initcall(vmemmap_init);

@@ -27,6 +27,7 @@ struct page;
  * @ptes: the new table, complete, and nowhere to be seen yet
  * @first: the entries that differ are [@first, @end)
  * @end: none, if @first is not below it
+ * @entries: how many entries it takes to replace it: itself, and heads to copy
  * @joined: the next one belongs to the same HugeTLB page
  * @jobs: the last job whose head is mapped here; -1 if none
  */
@@ -37,6 +38,7 @@ struct lull_table {
 	pte_t *ptes;
 	unsigned int first;
 	unsigned int end;
+	unsigned int entries;
 	bool joined;
 	int jobs;
 };
@@ -86,7 +88,7 @@ struct lull_work {
 struct lull_remap {
 	const struct lull_work *work;
 	const struct hstate *h;
-	const struct hstate *dst;
+	struct hstate *dst;
 	struct list_head *out;
 	unsigned long done;
 	long keys;
@@ -98,10 +100,18 @@ struct lull_remap {
 	struct lull_job jobs[LULL_REMAP_JOBS];
 };
 
+extern unsigned int lull_vmemmap_entries;	/* the most in one pause */
+
+#if IS_ENABLED(CONFIG_KUNIT)
+extern struct lull_switch lull_vmemmap_switch;
+#endif
+
 struct lull_remap *lull_remap_begin(const struct lull_work *work,
 				    const struct hstate *h);
 int lull_remap_add(struct lull_remap *batch, struct folio *folio);
 unsigned long lull_remap_end(struct lull_remap *batch);
+
+bool lull_vmemmap_on(void);
 
 /* For lull_work.prepare(). */
 int lull_remap_cover(struct lull_remap *batch, struct lull_job *job,

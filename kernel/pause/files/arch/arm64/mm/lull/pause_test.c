@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests for the pause.
+ *
+ * A thread on each other CPU counts as fast as it can. Whether it waits shows in
+ * its count; whether it goes on shows, too.
+ */
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/interrupt.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/lull_pause.h>
+#include <linux/percpu.h>
+#include <linux/stop_machine.h>
+
+#include <asm/cpufeature.h>
+
+#include "pause.h"
+
+static DEFINE_PER_CPU(unsigned long, turns);
+static bool stop;
+
+static int count_turns(void *unused)
+{
+	while (!kthread_should_stop()) {
+		this_cpu_inc(turns);
+		cond_resched();
+	}
+	return 0;
+}
+
+struct counters {
+	struct task_struct *thread[NR_CPUS];
+};
+
+static void start_counting(struct kunit *test, struct counters *counters)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		counters->thread[cpu] =
+			kthread_create_on_cpu(count_turns, NULL, cpu, "turn/%u");
+		KUNIT_ASSERT_FALSE(test, IS_ERR(counters->thread[cpu]));
+		wake_up_process(counters->thread[cpu]);
+	}
+	msleep(20);
+}
+
+static void stop_counting(struct counters *counters)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		if (counters->thread[cpu])
+			kthread_stop(counters->thread[cpu]);
+}
+
+static unsigned long all_turns(void)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += READ_ONCE(per_cpu(turns, cpu));
+	return sum;
+}
+
+static void wait_us(u64 us)
+{
+	u64 end = sched_clock() + us * NSEC_PER_USEC;
+
+	while (sched_clock() < end)
+		cpu_relax();
+}
+
+/* Nobody else counts while it lasts, and all go on after it. */
+static void test_others_wait(struct kunit *test)
+{
+	struct counters *counters = kunit_kzalloc(test, sizeof(*counters), GFP_KERNEL);
+	unsigned long before, after, later;
+	struct lull_pause pause;
+	int i, err;
+
+	KUNIT_ASSERT_NOT_NULL(test, counters);
+	start_counting(test, counters);
+	for (i = 0; i < 20; i++) {
+		err = lull_pause_begin(&pause);
+		if (err)
+			break;
+		before = all_turns();
+		wait_us(2000);
+		after = all_turns();
+		lull_pause_end(&pause);
+		msleep(20);
+		later = all_turns();
+
+		KUNIT_EXPECT_EQ(test, after, before);
+		KUNIT_EXPECT_GT(test, later, after);
+		KUNIT_EXPECT_GE(test, pause.held, pause.asked);
+		KUNIT_EXPECT_GE(test, pause.ended, pause.held + 2000 * NSEC_PER_USEC);
+	}
+	stop_counting(counters);
+	KUNIT_EXPECT_EQ(test, err, 0);
+}
+
+/* Interrupts and NMIs are off, and preemption, as they were before, after it. */
+static void test_masked(struct kunit *test)
+{
+	struct lull_pause pause;
+	unsigned long before = read_sysreg(daif), during;
+	bool irqs;
+
+	KUNIT_ASSERT_EQ(test, lull_pause_begin(&pause), 0);
+	during = read_sysreg(daif);
+	irqs = !irqs_disabled();
+	lull_pause_end(&pause);
+
+	KUNIT_EXPECT_EQ(test, during & DAIF_MASK, DAIF_MASK);
+	KUNIT_EXPECT_FALSE(test, irqs);
+	KUNIT_EXPECT_FALSE(test, irqs_disabled());
+	KUNIT_EXPECT_EQ(test, read_sysreg(daif), before);
+}
+
+static DECLARE_COMPLETION(deaf);
+
+static int not_listening(void *unused)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	complete(&deaf);
+	while (!READ_ONCE(stop))
+		cpu_relax();
+	local_irq_restore(flags);
+	return 0;
+}
+
+/*
+ * A CPU that has interrupts disabled. Without NMIs it does not come, nothing has
+ * happened, and the interrupts that come late do not make it wait.
+ */
+static void test_no_answer(struct kunit *test)
+{
+	unsigned int wait_ms = lull_pause_wait_ms;
+	struct task_struct *thread;
+	struct lull_pause pause;
+	int other, err;
+
+	migrate_disable();
+	other = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	if (other >= nr_cpu_ids) {
+		migrate_enable();
+		kunit_skip(test, "one CPU");
+	}
+
+	stop = false;
+	reinit_completion(&deaf);
+	thread = kthread_create_on_cpu(not_listening, NULL, other, "deaf/%u");
+	wake_up_process(thread);
+	wait_for_completion(&deaf);
+	lull_pause_wait_ms = 1;
+	err = lull_pause_begin(&pause);
+	if (!err)
+		lull_pause_end(&pause);
+	WRITE_ONCE(stop, true);
+	kthread_stop(thread);
+	lull_pause_wait_ms = wait_ms;
+
+	KUNIT_EXPECT_EQ(test, err, system_uses_irq_prio_masking() ? 0 : -EBUSY);
+
+	err = lull_pause_begin(&pause);
+	if (!err)
+		lull_pause_end(&pause);
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, err, 0);
+}
+
+/* Without a pause, the interrupt means nothing. */
+static void test_stray(struct kunit *test)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	lull_pause_join();
+	local_irq_restore(flags);
+	KUNIT_SUCCEED(test);
+}
+
+static int pause_often(void *failed)
+{
+	struct lull_pause pause;
+
+	while (!READ_ONCE(stop)) {
+		if (lull_pause_begin(&pause)) {
+			(*(int *)failed)++;
+			continue;
+		}
+		lull_pause_end(&pause);
+		cond_resched();
+	}
+	return 0;
+}
+
+static int nothing(void *unused)
+{
+	return 0;
+}
+
+/* Two that pause, stop_machine(), and CPUs that go and come, all at once. */
+static void test_together(struct kunit *test)
+{
+	struct task_struct *threads[2];
+	int failed[2] = {}, i, err = 0;
+
+	stop = false;
+	for (i = 0; i < ARRAY_SIZE(threads); i++) {
+		threads[i] = kthread_run(pause_often, &failed[i], "pause/%d", i);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(threads[i]));
+	}
+	for (i = 0; i < 20 && !err; i++) {
+		err = stop_machine(nothing, NULL, NULL);
+		if (IS_ENABLED(CONFIG_HOTPLUG_CPU) && num_online_cpus() > 1 &&
+		    i % 5 == 0) {
+			int cpu = cpumask_last(cpu_online_mask);
+
+			err = err ?: remove_cpu(cpu);
+			err = err ?: add_cpu(cpu);
+		}
+	}
+	WRITE_ONCE(stop, true);
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
+		kthread_stop(threads[i]);
+
+	KUNIT_EXPECT_EQ(test, err, 0);
+	KUNIT_EXPECT_EQ(test, failed[0], 0);
+	KUNIT_EXPECT_EQ(test, failed[1], 0);
+}
+
+static struct kunit_case pause_cases[] = {
+	KUNIT_CASE(test_others_wait),
+	KUNIT_CASE(test_masked),
+	KUNIT_CASE(test_no_answer),
+	KUNIT_CASE(test_stray),
+	KUNIT_CASE_SLOW(test_together),
+	{}
+};
+
+static struct kunit_suite pause_suite = {
+	.name = "lull_pause",
+	.test_cases = pause_cases,
+};
+kunit_test_suite(pause_suite);
