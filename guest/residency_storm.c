@@ -12,25 +12,19 @@
  * An actor is a process or two, with children that it waits for. What ought to fault is tried, so addresses are used
  * again, on purpose: an entry that should be gone shows as a page of another life, or as a fault that does not come.
  */
-#include "storm.h"
+#include "storm_actors.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
 #define LIMIT		"/sys/module/lull/parameters/residency_limit"
 
-static long seconds = 10, seed, hotplug, sweep, patience = 60;
-static const char *actors_wanted = "spawn,threads,outside,idle";
+static long sweep;
 
 static const struct option_spec options[] = {
-	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" },
-	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" },
-	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" },
+	STORM_OPTIONS,
 	{ "sweep", &sweep, NULL, "1: residency's policy and limit change meanwhile" },
-	{ "actors", NULL, &actors_wanted, "some of these" },
-	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" },
 	{ }
 };
 
@@ -38,145 +32,17 @@ static const char *const rows[] = {
 	"pswpin", "pswpout", "tlbi_elided", "tlbi_stale", "asid_rename", "tlb_park", NULL
 };
 
-/* ---- what all processes see ---- */
-
-enum tally {
-	FORKS, EXECS, GROUP_EXITS, KILLS,
+enum {
+	FORKS = OFFLINED + 1, EXECS, GROUP_EXITS, KILLS,
 	LIVES, PROTECTED, UNMAPPED, MOVED, DISCARDED, COPIED, FAULTS_HERE, FAULTS_THERE,
-	PAGEOUTS, WRITTEN, POKED, WOKEN, OFFLINED, SWITCHED, TALLIES
+	PAGEOUTS, WRITTEN, POKED, WOKEN, SWITCHED, TALLIES
 };
 
-static const char *const tally_names[] = {
-	"forks", "execs", "group_exits", "kills",
+static const char *const tallies[] = {
+	"offlined", "forks", "execs", "group_exits", "kills",
 	"lives", "protected", "unmapped", "moved", "discarded", "copied", "faults_here", "faults_there",
-	"pageouts", "written", "poked", "woken", "offlined", "switched"
+	"pageouts", "written", "poked", "woken", "switched"
 };
-
-#define MAX_PROCESSES	8
-
-static struct shared {
-	bool stop;
-	long tally[TALLIES];
-	struct progress {
-		long steps;
-		const char *doing;	/* what the last step began; the text has the same address in all processes */
-	} progress[MAX_PROCESSES];
-} *shared;
-
-static struct progress *mine;
-static long cpus;	/* that there are, online or not */
-
-static bool stopped(void)
-{
-	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
-}
-
-static void step(const char *doing)
-{
-	__atomic_store_n(&mine->doing, doing, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&mine->steps, 1, __ATOMIC_RELAXED);
-}
-
-static void count(enum tally what)
-{
-	__atomic_fetch_add(&shared->tally[what], 1, __ATOMIC_RELAXED);
-}
-
-/* ---- chance ---- */
-
-/* A number below @n. */
-static long any(uint64_t *random, long n)
-{
-	return (long)(next_random(random) >> 16) % n;
-}
-
-static bool one_in(uint64_t *random, long n)
-{
-	return any(random, n) == 0;
-}
-
-/* The start of a sequence of its own. */
-static uint64_t sequence(long of, long number)
-{
-	uint64_t random = (of * 1000003UL + number + 1) * 0x9e3779b97f4a7c15UL | 1;
-
-	next_random(&random);
-	return random;
-}
-
-/* What memory is filled with next: nothing that was there before. */
-static long stamp(uint64_t *random)
-{
-	return (long)(next_random(random) >> 8);
-}
-
-/* To another CPU. It may be offline just now; another one, then. */
-static void hop(uint64_t *random, pid_t who)
-{
-	cpu_set_t set;
-	int i;
-
-	for (i = 0; i < 8; i++) {
-		CPU_ZERO(&set);
-		CPU_SET(any(random, cpus), &set);
-		if (!sched_setaffinity(who, sizeof(set), &set))
-			return;
-		if (errno != EINVAL)
-			die("sched_setaffinity");
-	}
-}
-
-static void nap(uint64_t *random, long most_us)
-{
-	usleep(any(random, most_us) + 1);
-}
-
-/* ---- accesses that may fault ---- */
-
-struct access {
-	char *at;
-	bool write;
-	long value;		/* to write, or that was read */
-	bool faulted;
-};
-
-static __thread sigjmp_buf way_back;
-static __thread char *volatile dared;	/* the address that may fault just now */
-
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-	(void)context;
-	if (dared && info->si_addr == dared)
-		siglongjmp(way_back, 1);
-	dprintf(2, "%s: signal %d at %p: a fault that ought not to be\n", program_invocation_short_name, number,
-		info->si_addr);
-	_exit(FAILED);
-}
-
-static void expect_faults(void)
-{
-	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
-
-	must(sigaction(SIGSEGV, &action, NULL));
-	must(sigaction(SIGBUS, &action, NULL));
-}
-
-__attribute__((noinline))
-static void attempt(struct access *access)
-{
-	if (sigsetjmp(way_back, 0)) {
-		dared = NULL;
-		access->faulted = true;
-		return;
-	}
-	access->faulted = false;
-	dared = access->at;
-	if (access->write)
-		*(volatile long *)access->at = access->value;
-	else
-		access->value = *(volatile long *)access->at;
-	dared = NULL;
-}
 
 /* ---- spawn ---- */
 
@@ -945,35 +811,6 @@ static void idle(uint64_t random)
 
 /* ---- what changes under all of them ---- */
 
-static bool set_online(long cpu, bool online)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", cpu);
-	return put_file(path, online ? "1" : "0");
-}
-
-static void plug(uint64_t random)
-{
-	bool gone[CPU_SETSIZE] = { };
-	long cpu;
-
-	while (!stopped()) {
-		cpu = 1 + any(&random, cpus - 1);
-		step(gone[cpu] ? "a CPU comes back" : "a CPU goes");
-		if (gone[cpu]) {
-			verify(set_online(cpu, true), "CPU %ld does not come back", cpu);
-			gone[cpu] = false;
-		} else if (set_online(cpu, false)) {
-			count(OFFLINED);
-			gone[cpu] = true;
-		}
-		nap(&random, 50000);
-	}
-	for (cpu = 1; cpu < cpus; cpu++)
-		verify(!gone[cpu] || set_online(cpu, true), "CPU %ld does not come back", cpu);
-}
-
 static void sweep_policies(uint64_t random)
 {
 	static const char *const policies[] = { "off", "counted", "rename", "sticky" };
@@ -996,12 +833,7 @@ static void sweep_policies(uint64_t random)
 
 /* ---- who is who ---- */
 
-static const struct actor {
-	const char *name;
-	void (*run)(uint64_t random);
-	int processes;
-	long *wanted;		/* only when asked for */
-} actors[] = {
+static const struct actor actors[] = {
 	{ "spawn", spawn, 1, NULL },
 	{ "threads", threads, 2, NULL },
 	{ "outside", outside, 1, NULL },
@@ -1010,178 +842,19 @@ static const struct actor {
 	{ "sweep", sweep_policies, 1, &sweep },
 };
 
-#define ACTORS (sizeof(actors) / sizeof(*actors))
-
-static struct process {
-	char name[80];
-	pid_t pid;		/* 0: it has ended */
-	long steps;
-	struct timespec moved;	/* when there was a step last */
-} processes[MAX_PROCESSES];
-
-static int running;
-
-static bool named(const char *list, const char *name)
-{
-	size_t length = strlen(name);
-	const char *word;
-
-	for (word = list; (word = strstr(word, name)); word += length)
-		if ((word == list || word[-1] == ',') && (word[length] == ',' || !word[length]))
-			return true;
-	return false;
-}
-
-static long since(const struct timespec *then)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec - then->tv_sec;
-}
-
-static void start(const struct actor *actor, int number)
-{
-	struct process *p = &processes[running];
-
-	/* The prefix of whatever it has to say: what to do to see it again. */
-	snprintf(p->name, sizeof(p->name), "%s seed=%ld: %s-%d", program_invocation_short_name, seed, actor->name,
-		 number);
-	clock_gettime(CLOCK_MONOTONIC, &p->moved);
-	p->pid = fork_plain();
-	if (!p->pid) {
-		program_invocation_short_name = p->name;
-		mine = &shared->progress[running];
-		mine->doing = "starting";
-		expect_faults();
-		actor->run(sequence(seed, running));
-		exit(0);
-	}
-	running++;
-}
-
-/* The last word of its name. */
-static const char *short_name(const struct process *p)
-{
-	return strrchr(p->name, ' ') + 1;
-}
-
-static void say_progress(const struct timespec *began)
-{
-	int i;
-
-	printf("%ld s:", since(began));
-	for (i = 0; i < running; i++)
-		printf(" %s %ld", short_name(&processes[i]), processes[i].steps);
-	printf("\n");
-}
-
-/*
- * Each goes on, or has ended well: a CPU that does not get its address space back is a fault without end, and a wake-up
- * that is lost. Returns how many are left.
- */
-static int look_after(int *unable)
-{
-	int i, status, left = 0;
-
-	for (i = 0; i < running; i++) {
-		struct process *p = &processes[i];
-		long steps = __atomic_load_n(&shared->progress[i].steps, __ATOMIC_RELAXED);
-
-		if (!p->pid)
-			continue;
-		left++;
-		if (steps != p->steps)
-			clock_gettime(CLOCK_MONOTONIC, &p->moved);
-		p->steps = steps;
-		verify(since(&p->moved) < patience, "seed %ld: %s has made no step for %ld s; the last was: %s", seed,
-		       short_name(p), patience, shared->progress[i].doing);
-		if (must(waitpid(p->pid, &status, WNOHANG)) != p->pid)
-			continue;
-		p->pid = 0;
-		left--;
-		if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-			++*unable;	/* it has said why */
-		else
-			verify(status == 0, "seed %ld: %s ended with wait status 0x%x, after: %s", seed, short_name(p),
-			       status, shared->progress[i].doing);
-	}
-	return left;
-}
-
-static void storm(void)
-{
-	struct timespec began;
-	long told = 0;
-	int unable = 0;
-
-	clock_gettime(CLOCK_MONOTONIC, &began);
-	while (look_after(&unable)) {
-		usleep(50000);
-		if (since(&began) >= seconds)
-			__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
-		if (since(&began) >= told + 3) {
-			told = since(&began);
-			say_progress(&began);
-		}
-	}
-	if (unable == running)
-		skip("no actor can run here");
-}
-
-static void check_wishes(void)
-{
-	size_t i, known = 0;
-	const char *word;
-
-	for (i = 0; i < ACTORS; i++)
-		known += !actors[i].wanted && named(actors_wanted, actors[i].name);
-	for (word = actors_wanted; (word = strchr(word, ',')); word++)
-		known--;
-	if (known != 1)
-		finish(USAGE, "actors=%s: there are spawn, threads, outside and idle, with commas between", actors_wanted);
-	if (hotplug && (cpus < 2 || access("/sys/devices/system/cpu/cpu1/online", W_OK)))
-		skip("hotplug=1: no CPU can go offline here");
-	if (sweep && access(POLICY, W_OK))
-		skip("sweep=1: this kernel has no %s", POLICY);
-}
+static const struct storm residency = {
+	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
+};
 
 int main(int argc, char **argv)
 {
-	struct timespec now;
-	long steps = 0;
-	size_t i;
-	int j;
-
 	if (argc == 5 && !strcmp(argv[1], "--answer"))
 		return answer(argv + 2);
+	actors_wanted = "spawn,threads,outside,idle";
 	parse_options(argc, argv, "everything at once that moves and changes address spaces", options);
-	cpus = sysconf(_SC_NPROCESSORS_CONF);
-	check_wishes();
-	if (!seed) {
-		clock_gettime(CLOCK_REALTIME, &now);
-		seed = (now.tv_sec ^ now.tv_nsec) & 0xffffff;
-	}
-	shared = (struct shared *)map_memory(sizeof(*shared), MAP_SHARED);
-	printf("%s seed=%ld: %ld s on %ld CPUs\n", program_invocation_short_name, seed, seconds, cpus);
-
-	begin_vmstat(rows);
-	open_window();
-	for (i = 0; i < ACTORS; i++)
-		for (j = 0; j < actors[i].processes; j++)
-			if (actors[i].wanted ? *actors[i].wanted : named(actors_wanted, actors[i].name))
-				start(&actors[i], j);
-	storm();
-	close_window();
-	end_vmstat(rows);
-
-	for (j = 0; j < running; j++)
-		steps += shared->progress[j].steps;
-	for (j = 0; j < TALLIES; j++)
-		add_metric(tally_names[j], shared->tally[j]);
-	for (j = 0; j < window.metrics; j++)
-		printf("%s%s %ld", j ? ", " : "did: ", window.name[j], window.value[j]);
-	printf("\n");
-	report("", steps, "step", "");
+	check_wishes(&residency);
+	if (sweep && access(POLICY, W_OK))
+		skip("sweep=1: this kernel has no %s", POLICY);
+	run_storm(&residency);
 	return 0;
 }

@@ -1,0 +1,845 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HugeTLB pages give their struct pages back, while everybody who looks at struct pages does so: on every CPU one that
+ * walks all page frames, beside pools of all sizes that grow, shrink and are demoted, and users of their pages, who
+ * verify contents, and what the kernel says of each page frame.
+ *
+ *	walk		/proc/kpageflags, kpagecount and kpagecgroup, page_idle (which takes references), compaction
+ *	pools		pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages grow, shrink, and are demoted
+ *	hold		mappings of such pages: written, moved, discarded, pinned, forked, migrated, poisoned; verified
+ *	churn		small pages and huge ones of the page allocator, which then become HugeTLB pages, and back
+ *	blocks		memory blocks go offline and come back
+ *	hotplug, sweep	CPUs go and come, switches and tunables change, while the others run; only when asked for
+ *
+ * A reference that is taken by chance must never be written to a struct page that is read-only by now; and a struct page
+ * must be what it was when a pool gives its pages back. At the end all of them have.
+ */
+#include "storm_actors.h"
+
+#include <dirent.h>
+#include <sys/mount.h>
+#include <sys/sysinfo.h>
+#include <sys/uio.h>
+
+#define LULL		"/sys/kernel/mm/lull/"
+#define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
+#define BLOCKS		"/sys/devices/system/memory/"
+#define IDLE		"/sys/kernel/mm/page_idle/bitmap"
+#define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
+
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
+#ifndef MADV_HWPOISON
+#define MADV_HWPOISON		100
+#endif
+
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define KPF_HEAD	(1UL << 15)
+#define KPF_TAIL	(1UL << 16)
+#define KPF_HUGE	(1UL << 17)
+#define KPF_HWPOISON	(1UL << 19)
+#define PAGEMAP_PRESENT	(1UL << 63)
+#define PAGEMAP_PFN	((1UL << 55) - 1)
+
+static long sweep, optimize = 1, poison = 4;
+
+static const struct option_spec options[] = {
+	STORM_OPTIONS,
+	{ "sweep", &sweep, NULL, "1: the switches and tunables of vmemmap change meanwhile" },
+	{ "optimize", &optimize, NULL, "vm.hugetlb_optimize_vmemmap, where the kernel has it" },
+	{ "poison", &poison, NULL, "pages that may be lost for good; what debugfs can heal does not count" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"vmemmap_pause", "vmemmap_pause_retry", "vmemmap_pause_fail", "vmemmap_optimized", "vmemmap_restored",
+	"vmemmap_demoted", "vmemmap_freed", "vmemmap_allocated", NULL
+};
+
+enum {
+	WALKED = OFFLINED + 1, HUGE_SEEN, COMPACTED, GROWN, SHRUNK, DEMOTED, HELD, REFUSED, UNBACKED, LOOKED_AT, PINNED,
+	FORKED, DISCARDED, MOVED, MIGRATED, POISONED, LOST, CHURNED, BLOCKS_OFF, BLOCKS_KEPT, SWITCHED, TALLIES
+};
+
+static const char *const tallies[] = {
+	"offlined",
+	"walked", "huge_seen", "compacted", "grown", "shrunk", "demoted", "held", "refused", "unbacked", "looked_at", "pinned",
+	"forked", "discarded", "moved", "migrated", "poisoned", "lost", "churned", "blocks_off", "blocks_kept",
+	"switched"
+};
+
+static void count_many(int what, long n)
+{
+	__atomic_fetch_add(&shared->tally[what], n, __ATOMIC_RELAXED);
+}
+
+/* ---- the pools ---- */
+
+static const struct size {
+	unsigned long kib;
+	int log;		/* of its bytes, for mmap() and memfd_create() */
+	long few;		/* what one mapping has at most */
+} sizes[] = { { 64, 16, 32 }, { 2048, 21, 8 }, { 32768, 25, 2 }, { 1048576, 30, 1 } };
+
+#define SIZES	((int)(sizeof(sizes) / sizeof(*sizes)))
+
+static const char *pool_file(const struct size *size, const char *file)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/%s", size->kib, file);
+	return path;
+}
+
+static long pool_get(const struct size *size, const char *file)
+{
+	FILE *in = fopen(pool_file(size, file), "r");
+	long value = 0;
+
+	if (!in)
+		return 0;	/* a kernel with pages of other sizes */
+	verify(fscanf(in, "%ld", &value) == 1, "%s: no number", pool_file(size, file));
+	fclose(in);
+	return value;
+}
+
+static bool pool_put(const struct size *size, const char *file, long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	return put_file(pool_file(size, file), text);
+}
+
+/* Pages of a size that a pool may grow by, so that three eighths of the memory stay free, and it does not take long. */
+static long room(const struct size *size)
+{
+	struct sysinfo memory;
+	long spare, pages;
+
+	must(sysinfo(&memory));
+	spare = (long)memory.freeram - (long)memory.totalram / 8 * 3;
+	pages = spare > 0 ? (spare >> 10) / (long)size->kib : 0;
+	return pages < 32 * size->few ? pages : 32 * size->few;
+}
+
+static void resize(const struct size *size, long pages)
+{
+	long before = pool_get(size, "nr_hugepages"), after;
+
+	step(pages > before ? "a pool grows" : "a pool shrinks");
+	pool_put(size, "nr_hugepages", pages);
+	after = pool_get(size, "nr_hugepages");
+	count_many(after > before ? GROWN : SHRUNK, labs(after - before));
+}
+
+/* The largest that are free, to any smaller ones; but those of 2 MiB stay. */
+static void demote(uint64_t *random)
+{
+	const struct size *from = &sizes[SIZES - 1], *to;
+	char text[24];
+	long pages;
+
+	while (from > sizes + 1 && !pool_get(from, "free_hugepages"))
+		from--;
+	if (from == sizes + 1)
+		return;
+	step("a pool is demoted");
+	to = &sizes[1 + any(random, from - sizes - 1)];
+	snprintf(text, sizeof(text), "%lukB", to->kib);
+	if (!put_file(pool_file(from, "demote_size"), text))
+		die("pages of %lu KiB cannot become pages of %s", from->kib, text);
+	pages = pool_get(from, "nr_hugepages");
+	/* It may refuse: no memory for struct pages. */
+	pool_put(from, "demote", 1 + any(random, 2 * from->few));
+	pages -= pool_get(from, "nr_hugepages");
+	if (pages > 0)
+		count_many(DEMOTED, pages);
+}
+
+/* Pages of 1 GiB need room that no other pool has a page in. */
+static void make_room(void)
+{
+	const struct size *size;
+
+	for (size = sizes; size < sizes + SIZES; size++)
+		resize(size, 0);
+	resize(&sizes[SIZES - 1], room(&sizes[SIZES - 1]));
+}
+
+static void pools(uint64_t random)
+{
+	const struct size *size;
+	long pages, more;
+
+	make_room();
+	while (!stopped()) {
+		hop(&random, 0);
+		size = &sizes[any(&random, SIZES)];
+		pages = pool_get(size, "nr_hugepages");
+		switch (any(&random, 16)) {
+		case 0:
+			make_room();
+			break;
+		case 1:
+			step("another limit of surplus pages");
+			pool_put(size, "nr_overcommit_hugepages", any(&random, 2) ? size->few : 0);
+			break;
+		case 2: case 3: case 4: case 5: case 6:
+			demote(&random);
+			break;
+		case 7: case 8: case 9: case 10:
+			resize(size, pages ? any(&random, pages) : 0);
+			break;
+		default:
+			more = room(size);
+			resize(size, pages + (more ? 1 + any(&random, more) : 0));
+		}
+		nap(&random, 10000);
+	}
+}
+
+/* ---- page frames ---- */
+
+static unsigned long first_pfn = -1UL, end_pfn;
+
+/* Where memory is. */
+static void find_memory(void)
+{
+	FILE *in = fopen("/proc/iomem", "r");
+	unsigned long from, to;
+	char line[128];
+
+	while (in && fgets(line, sizeof(line), in))
+		if (strstr(line, "System RAM") && sscanf(line, "%lx-%lx", &from, &to) == 2 && to) {
+			first_pfn = from / PAGE < first_pfn ? from / PAGE : first_pfn;
+			end_pfn = (to + 1) / PAGE > end_pfn ? (to + 1) / PAGE : end_pfn;
+		}
+	if (in)
+		fclose(in);
+	if (!end_pfn)
+		skip("/proc/iomem names no memory");
+}
+
+#define CHUNK	8192UL		/* page frames that are looked at in one go */
+
+/* A file with a word for each page frame: so many of them; how many it has. */
+static long read_frames(const char *path, unsigned long pfn, uint64_t *words, long n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return 0;
+	got = pread(fd, words, n * 8, pfn * 8);
+	close(fd);
+	return got < 0 ? 0 : got / 8;
+}
+
+/* Those of user pages get the idle flag, and lose a reference that they had for a moment; then they are asked. */
+static void walk_idle(unsigned long pfn, uint64_t *words)
+{
+	int fd = open(IDLE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	memset(words, 0xff, CHUNK / 8);
+	if (pwrite(fd, words, CHUNK / 8, pfn / 8) < 0 && errno != ENXIO)
+		die("%s: write", IDLE);
+	must(pread(fd, words, CHUNK / 8, pfn / 8));
+	close(fd);
+}
+
+/* On a CPU, as long as it is there. */
+static void stay(long cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	verify(!sched_setaffinity(0, sizeof(set), &set) || errno == EINVAL, "CPU %ld: errno %d", cpu, errno);
+}
+
+static void walk(uint64_t random)
+{
+	static const char *const files[] = { "/proc/kpagecount", "/proc/kpagecgroup" };
+	static uint64_t words[CHUNK];
+	unsigned long pfn, pages = end_pfn - first_pfn;
+	long i, n, huge;
+
+	stay(mine - shared->progress);
+	for (pfn = any(&random, pages); !stopped(); pfn = (pfn + CHUNK) % pages) {
+		/* Not always on from here: two that follow each other closely see little that the first did not. */
+		if (one_in(&random, 16)) {
+			stay(mine - shared->progress);
+			pfn = any(&random, pages);
+		}
+		pfn -= pfn % 64;
+		step("page frames");
+		read_frames(files[any(&random, 2)], first_pfn + pfn, words, CHUNK);
+		n = read_frames("/proc/kpageflags", first_pfn + pfn, words, CHUNK);
+		for (huge = 0, i = 0; i < n; i++)
+			huge += !!(words[i] & KPF_HUGE);
+		step("idle pages");
+		walk_idle(first_pfn + pfn, words);
+		count_many(WALKED, n);
+		count_many(HUGE_SEEN, huge);
+		if (one_in(&random, 256)) {
+			step("compaction");
+			if (put_file("/proc/sys/vm/compact_memory", "1"))
+				count(COMPACTED);
+		}
+	}
+}
+
+/* The page frame of an address that was used, 0 when there is none just now. */
+static unsigned long frame_of(const char *at)
+{
+	uint64_t entry;
+
+	if (read_frames("/proc/self/pagemap", (uintptr_t)at / PAGE, &entry, 1) != 1 || !(entry & PAGEMAP_PRESENT))
+		return 0;
+	return entry & PAGEMAP_PFN;
+}
+
+/* ---- pages that are lost ---- */
+
+static bool may_lose(void)
+{
+	return !access(UNPOISON, W_OK) || __atomic_load_n(&shared->tally[LOST], __ATOMIC_RELAXED) < poison;
+}
+
+/* A poisoned page frame cannot be part of a HugeTLB page again, unless it is healed. */
+static void heal(unsigned long pfn)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lu", pfn);
+	if (!put_file(UNPOISON, text))
+		count(LOST);
+}
+
+/* The page goes elsewhere, with what it holds. */
+static void migrate(char *at)
+{
+	unsigned long pfn = frame_of(at);
+
+	if (!pfn || !may_lose())
+		return;
+	step("a page is offlined softly");
+	if (madvise(at, PAGE, MADV_SOFT_OFFLINE))
+		return;		/* no other page, or somebody has a reference */
+	count(MIGRATED);
+	heal(pfn);
+}
+
+/* ---- users of HugeTLB pages ---- */
+
+struct holding {
+	const struct size *size;
+	char *memory;
+	size_t length, page, stride;	/* a word is written each so many bytes */
+	int fd;				/* of a file, or -1 */
+	long holds;
+};
+
+static void hold_fill(struct holding *h, size_t from, size_t length)
+{
+	size_t at;
+
+	for (at = from; at < from + length; at += h->stride)
+		*(volatile long *)(h->memory + at) = expected(at, h->holds);
+}
+
+/*
+ * The first touch of each page. False: one is not there, although it was reserved. Linux breaks that promise when a pool
+ * is demoted (demote_pool_huge_page() takes as many pages as it was asked for, reserved ones, too), and when pages break.
+ */
+static bool populate(const struct holding *h)
+{
+	size_t page;
+
+	for (page = 0; page < h->length; page += h->page) {
+		struct access access = { .at = h->memory + page, .write = true };
+
+		attempt(&access);
+		if (access.faulted) {
+			count(UNBACKED);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void hold_check(const struct holding *h, const char *what)
+{
+	size_t at;
+
+	for (at = 0; at < h->length; at += h->stride) {
+		long found = *(volatile long *)(h->memory + at);
+
+		verify(found == expected(at, h->holds), "%s of %lu KiB, at %p, page frame 0x%lx, holds 0x%lx, not 0x%lx",
+		       what, h->size->kib, h->memory + at, frame_of(h->memory + at), found, expected(at, h->holds));
+	}
+}
+
+#define LOOK	512L		/* struct pages of 2 MiB */
+
+/* All of a page's struct pages say what they are, also those that share one page of memory, and are mapped once. */
+static void look_at(const struct holding *h, size_t page, uint64_t *random)
+{
+	long frames = h->page / PAGE, n = frames < LOOK ? frames : LOOK, first, i;
+	unsigned long pfn = frame_of(h->memory + page);
+	uint64_t flags[LOOK], counts[LOOK];
+
+	/* The first of them, and any others: far from it all struct pages are the same page's. */
+	first = frames > LOOK && one_in(random, 2) ? any(random, frames / LOOK) * LOOK : 0;
+	if (!pfn || read_frames("/proc/kpageflags", pfn + first, flags, n) != n ||
+	    read_frames("/proc/kpagecount", pfn + first, counts, n) != n)
+		return;
+	/* It may have gone while it was looked at. */
+	if (frame_of(h->memory + page) != pfn)
+		return;
+	for (i = 0; i < n; i++) {
+		uint64_t due = KPF_HUGE | (first + i ? KPF_TAIL : KPF_HEAD);
+
+		verify((flags[i] & (KPF_HUGE | KPF_HEAD | KPF_TAIL)) == due,
+		       "page frame 0x%lx, number %ld of a page of %lu KiB, has flags 0x%lx", pfn + first + i, first + i,
+		       h->size->kib, flags[i]);
+		verify(counts[i] == 1, "page frame 0x%lx, number %ld of a page of %lu KiB, is mapped %lu times",
+		       pfn + first + i, first + i, h->size->kib, counts[i]);
+	}
+	count(LOOKED_AT);
+}
+
+/* A reference to a page in the middle of it, that somebody else has: what he reads is what it holds. */
+static void pin_page(const struct holding *h, size_t at)
+{
+	struct iovec from = { h->memory + at, PAGE };
+	char copy[PAGE];
+	int pipes[2];
+
+	must(pipe(pipes));
+	verify(vmsplice(pipes[1], &from, 1, SPLICE_F_NONBLOCK) == (ssize_t)PAGE, "a HugeTLB page cannot be pinned");
+	usleep(200);
+	verify(read(pipes[0], copy, PAGE) == (ssize_t)PAGE && *(long *)copy == expected(at, h->holds),
+	       "a pinned page of %lu KiB holds 0x%lx, not 0x%lx", h->size->kib, *(long *)copy, expected(at, h->holds));
+	close(pipes[0]);
+	close(pipes[1]);
+	count(PINNED);
+}
+
+static void fork_page(const struct holding *h, uint64_t *random)
+{
+	pid_t pid = fork_plain();
+	int status;
+
+	if (!pid) {
+		hop(random, 0);
+		hold_check(h, "a HugeTLB page, seen by a child,");
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0));
+	verify(!status, "a child that reads HugeTLB pages ended with wait status 0x%x", status);
+	count(FORKED);
+}
+
+/* One page is given back, and comes anew, if there is one. False: there is none. */
+static bool discard(const struct holding *h, size_t page)
+{
+	struct access access = { .at = h->memory + page };
+
+	if (h->fd < 0)
+		must(madvise(h->memory + page, h->page, MADV_DONTNEED));
+	else
+		must(fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page, h->page));
+	attempt(&access);
+	if (access.faulted)
+		return false;
+	verify(!access.value, "a HugeTLB page of %lu KiB that was discarded holds 0x%lx", h->size->kib, access.value);
+	count(DISCARDED);
+	return true;
+}
+
+static void move(struct holding *h)
+{
+	char *other = (char *)(0x8000UL << 30);
+
+	other += h->memory < other ? 0 : -(8UL << 30);
+	must(mremap(h->memory, h->length, h->length, MREMAP_MAYMOVE | MREMAP_FIXED, other));
+	h->memory = other;
+	count(MOVED);
+}
+
+/* Who has the page mapped may be told by a signal. */
+__attribute__((noinline))
+static bool poison_page(char *at)
+{
+	if (sigsetjmp(way_back, 0)) {
+		dared = NULL;
+		return true;
+	}
+	dared = at;
+	if (madvise(at, PAGE, MADV_HWPOISON)) {
+		dared = NULL;
+		return false;
+	}
+	dared = NULL;
+	return true;
+}
+
+/*
+ * A page that hardware calls broken is nobody's any more. It is the last thing that happens to a mapping; and not to a
+ * file's, which would keep the whole HugeTLB page for good.
+ */
+static unsigned long break_page(const struct holding *h, size_t at)
+{
+	struct access access = { .at = h->memory + at };
+	unsigned long pfn = frame_of(h->memory + at);
+
+	if (!pfn || h->fd >= 0 || !may_lose())
+		return 0;
+	step("a page breaks");
+	if (!poison_page(h->memory + at))
+		return 0;
+	attempt(&access);
+	verify(access.faulted, "a broken page of %lu KiB can be read", h->size->kib);
+	count(POISONED);
+	return pfn;
+}
+
+/* Something that happens to it. False: it cannot be used any more. */
+static bool use(struct holding *h, uint64_t *random)
+{
+	size_t page = any(random, h->length / h->page) * h->page;
+	size_t at = page + any(random, h->page / h->stride) * h->stride;
+
+	step("a HugeTLB page is used");
+	switch (any(random, 8)) {
+	case 0:
+		h->holds = stamp(random);
+		hold_fill(h, 0, h->length);
+		break;
+	case 1:
+		pin_page(h, at);
+		break;
+	case 2:
+		/*
+		 * Not private pages of 64 KiB: copy_hugetlb_page_range() asks the page of their PTE table whether it is
+		 * a shared PMD table, by a field that a PTE table does not set. If it seems so the child gets none.
+		 */
+		if (h->fd >= 0 || h->page >= HUGE)
+			fork_page(h, random);
+		break;
+	case 3:
+		if (!discard(h, page))
+			return false;
+		hold_fill(h, page, h->page);
+		break;
+	case 4:
+		move(h);
+		break;
+	case 5:
+		if (h->size < &sizes[SIZES - 1])
+			migrate(h->memory + at);
+		break;
+	default:
+		look_at(h, page, random);
+	}
+	return true;
+}
+
+/* Pages that the pool has, or makes up. False: it has none. */
+static bool take(struct holding *h, uint64_t *random)
+{
+	static char *const place = (char *)(0x8000UL << 30) - (16UL << 30);
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | h->size->log << MAP_HUGE_SHIFT;
+
+	h->page = h->size->kib << 10;
+	h->length = h->page * (1 + any(random, h->size->few));
+	h->stride = h->page > HUGE ? h->page / 1024 : PAGE;
+	h->fd = -1;
+	if (one_in(random, 2)) {
+		h->fd = must(memfd_create("hold", MFD_HUGETLB | (unsigned int)h->size->log << MAP_HUGE_SHIFT));
+		must(ftruncate(h->fd, h->length));
+		flags = MAP_SHARED;
+	}
+	h->memory = mmap(place, h->length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, h->fd, 0);
+	if (h->memory != MAP_FAILED)
+		return true;
+	verify(errno == ENOMEM, "pages of %lu KiB cannot be mapped: errno %d", h->size->kib, errno);
+	if (h->fd >= 0)
+		close(h->fd);
+	return false;
+}
+
+static void hold(uint64_t random)
+{
+	struct holding h;
+	unsigned long broken;
+	int uses, tries;
+
+	while (!stopped()) {
+		hop(&random, 0);
+		/* Pages of 1 GiB take long to clear, and others wait for it. */
+		h.size = &sizes[one_in(&random, 64) ? SIZES - 1 : any(&random, SIZES - 1)];
+		step("HugeTLB pages are mapped");
+		for (tries = SIZES; tries && !pool_get(h.size, "free_hugepages"); tries--)
+			h.size = &sizes[any(&random, SIZES - 1)];
+		if (!take(&h, &random)) {
+			count(REFUSED);
+			nap(&random, 10000);
+			continue;
+		}
+		count(HELD);
+		h.holds = stamp(&random);
+		step("HugeTLB pages are written");
+		uses = populate(&h) ? any(&random, 8) : 0;
+		broken = uses && one_in(&random, 16);
+		if (uses)
+			hold_fill(&h, 0, h.length);
+		for (; uses && use(&h, &random); uses--) {
+			nap(&random, 2000);
+			hop(&random, 0);
+			hold_check(&h, "a HugeTLB page");
+		}
+		broken = broken && !uses ? break_page(&h, 0) : 0;
+		step("HugeTLB pages are unmapped");
+		must(munmap(h.memory, h.length));
+		if (h.fd >= 0)
+			close(h.fd);
+		if (broken)
+			heal(broken);
+	}
+}
+
+/* ---- users of other pages ---- */
+
+/* What the page allocator gives out, and lists, between two lives as a HugeTLB page. */
+static void churn(uint64_t random)
+{
+	struct sysinfo memory;
+	size_t size, at;
+	long holds;
+	char *pages;
+
+	while (!stopped()) {
+		hop(&random, 0);
+		must(sysinfo(&memory));
+		size = (memory.freeram / 16 < (64UL << 20) ? memory.freeram / 16 : 64UL << 20) & ~(HUGE - 1);
+		size = HUGE * (1 + any(&random, size / HUGE + 1));
+		holds = stamp(&random);
+		step("pages are taken");
+		pages = map_memory(size, MAP_PRIVATE);
+		/* A kernel may have no huge pages. */
+		madvise(pages, size, one_in(&random, 2) ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+		fill(pages, size, holds);
+		at = any(&random, size / PAGE) * PAGE;
+		if (one_in(&random, 4))
+			migrate(pages + at);
+		if (one_in(&random, 4)) {
+			step("pages are swapped out");
+			madvise(pages, size / 8, MADV_PAGEOUT);
+		}
+		step("pages are verified");
+		check(pages, size, holds, "a page beside HugeTLB pages");
+		must(munmap(pages, size));
+		count_many(CHURNED, size / PAGE);
+	}
+}
+
+/* ---- what changes under all of them ---- */
+
+/* The number of any memory block, of those there are; -1: there are none. */
+static long any_block(uint64_t *random)
+{
+	DIR *folder = opendir(BLOCKS);
+	struct dirent *entry;
+	long number, chosen = -1, seen = 0;
+
+	while (folder && (entry = readdir(folder)))
+		if (sscanf(entry->d_name, "memory%ld", &number) == 1 && one_in(random, ++seen))
+			chosen = number;
+	if (folder)
+		closedir(folder);
+	return chosen;
+}
+
+static bool set_block(long number, const char *state)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), BLOCKS "memory%ld/state", number);
+	return put_file(path, state);
+}
+
+/* Memory that was there at boot stays, on arm64; but the kernel finds out late. */
+static void blocks(uint64_t random)
+{
+	long number;
+
+	if (any_block(&random) < 0)
+		skip("no memory block can go offline here");
+	while (!stopped()) {
+		number = any_block(&random);
+		step("a memory block goes");
+		if (set_block(number, "offline")) {
+			count(BLOCKS_OFF);
+			nap(&random, 50000);
+			step("a memory block comes back");
+			verify(set_block(number, "online"), "memory block %ld does not come back", number);
+		} else {
+			count(BLOCKS_KEPT);
+		}
+		nap(&random, 200000);
+	}
+}
+
+static void put_number(const char *path, long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	if (!put_file(path, text))
+		die("%s refuses %ld", path, value);
+}
+
+static void put_any(const char *path, uint64_t *random, int most_log)
+{
+	put_number(path, 1 + any(random, 1L << any(random, most_log + 1)));
+}
+
+static long get_number(const char *path)
+{
+	FILE *in = fopen(path, "r");
+	long value;
+
+	verify(in && fscanf(in, "%ld", &value) == 1, "%s: no number", path);
+	fclose(in);
+	return value;
+}
+
+static void sweep_switches(uint64_t random)
+{
+	static const char *const files[] = { LULL "vmemmap_pause_entries", LULL "vmemmap_pause_us" };
+	char before[32];
+	long values[2];
+	int i;
+
+	verify(chosen_word(LULL "vmemmap", before), LULL "vmemmap: no policy");
+	for (i = 0; i < 2; i++)
+		values[i] = get_number(files[i]);
+	while (!stopped()) {
+		step("another switch");
+		if (!put_file(LULL "vmemmap", one_in(&random, 3) ? "off" : before))
+			die("a policy is refused");
+		put_number(OPTIMIZE, !one_in(&random, 3));
+		for (i = 0; i < 2; i++)
+			put_any(files[i], &random, 11);
+		count(SWITCHED);
+		nap(&random, 200000);
+	}
+	if (!put_file(LULL "vmemmap", before))
+		die("the policy of before is refused");
+	for (i = 0; i < 2; i++)
+		put_number(files[i], values[i]);
+}
+
+/* ---- who is who ---- */
+
+static const struct actor actors[] = {
+	{ "walk", walk, 0, NULL },	/* first: each has the CPU of its number */
+	{ "pools", pools, 2, NULL },
+	{ "hold", hold, 3, NULL },
+	{ "churn", churn, 1, NULL },
+	{ "blocks", blocks, 1, NULL },
+	{ "hotplug", plug, 1, &hotplug },
+	{ "sweep", sweep_switches, 1, &sweep },
+};
+
+static const struct storm hammer = {
+	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
+};
+
+/* The first page frame that says that it begins a HugeTLB page, and its flags; 0: there is none. */
+static unsigned long huge_frame(uint64_t *flags)
+{
+	static uint64_t words[CHUNK];
+	unsigned long pfn;
+	long i, n;
+
+	for (pfn = first_pfn; pfn < end_pfn; pfn += CHUNK) {
+		n = read_frames("/proc/kpageflags", pfn, words, CHUNK);
+		for (i = 0; i < n; i++)
+			if (words[i] & KPF_HUGE && !(words[i] & KPF_HWPOISON)) {
+				*flags = words[i];
+				return pfn + i;
+			}
+	}
+	return 0;
+}
+
+/*
+ * Everything is given back. What was freed while a pool was made smaller may be left as surplus, and only goes when it is
+ * the pool's own again.
+ */
+static void empty_pools(void)
+{
+	unsigned long pfn;
+	uint64_t flags;
+	int i, tries;
+	long left;
+
+	for (i = 0; i < SIZES; i++) {
+		for (tries = 0; tries < 10; tries++) {
+			pool_put(&sizes[i], "nr_overcommit_hugepages", 0);
+			pool_put(&sizes[i], "nr_hugepages", pool_get(&sizes[i], "nr_hugepages"));
+			pool_put(&sizes[i], "nr_hugepages", 0);
+			left = pool_get(&sizes[i], "nr_hugepages");
+			if (!left)
+				break;
+			usleep(100000);
+		}
+		verify(!left, "of %ld pages of %lu KiB that do not go %ld are free, %ld surplus", left, sizes[i].kib,
+		       pool_get(&sizes[i], "free_hugepages"), pool_get(&sizes[i], "surplus_hugepages"));
+	}
+	pfn = huge_frame(&flags);
+	verify(!pfn, "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn, flags);
+}
+
+/* Pages of memory that hold struct pages, those of before boot, too. */
+static long memmap(void)
+{
+	return vmstat("nr_memmap_pages") + vmstat("nr_memmap_boot_pages");
+}
+
+int main(int argc, char **argv)
+{
+	long before, old_optimize = 0;
+	bool can_optimize;
+
+	actors_wanted = "walk,pools,hold,churn,blocks";
+	patience = 120;
+	parse_options(argc, argv, "HugeTLB pages come and go while all who look at struct pages do", options);
+	check_wishes(&hammer);
+	if (access(pool_file(&sizes[1], "nr_hugepages"), W_OK))
+		skip("this kernel has no HugeTLB pages of 2 MiB");
+	if (sweep && access(LULL "vmemmap", W_OK))
+		skip("sweep=1: this kernel has no " LULL "vmemmap");
+	find_memory();
+	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
+	can_optimize = !access(OPTIMIZE, W_OK);
+	if (can_optimize) {
+		old_optimize = get_number(OPTIMIZE);
+		put_number(OPTIMIZE, optimize);
+	}
+	empty_pools();
+	before = memmap();
+	run_storm(&hammer);
+	empty_pools();
+	verify(memmap() == before, "struct pages take %ld pages of memory, before it were %ld", memmap(), before);
+	if (can_optimize)
+		put_number(OPTIMIZE, old_optimize);
+	return 0;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What storms that are made of actors share: processes that do their work all at once, for some seconds, each by a
+ * sequence of chance of its own. One that has made no step for long, or that fails, ends the storm and is named.
+ */
+#ifndef STORM_ACTORS_H
+#define STORM_ACTORS_H
+
+#include "storm.h"
+
+#include <setjmp.h>
+
+static long seconds = 10, seed, hotplug, patience = 60;
+static const char *actors_wanted;
+
+#define STORM_OPTIONS							\
+	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" }, \
+	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" }, \
+	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" }, \
+	{ "actors", NULL, &actors_wanted, "some of these" },		\
+	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" }
+
+/* ---- what all processes see ---- */
+
+enum { OFFLINED };		/* tallies; a storm's own come behind it */
+
+#define MAX_TALLIES	30
+#define MAX_PROCESSES	64
+
+static struct shared {
+	bool stop;
+	long tally[MAX_TALLIES];
+	struct progress {
+		long steps;
+		const char *doing;	/* what the last step began; the text has the same address in all processes */
+	} progress[MAX_PROCESSES];
+} *shared;
+
+static struct progress *mine;
+static long cpus;	/* that there are, online or not */
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
+}
+
+static void step(const char *doing)
+{
+	__atomic_store_n(&mine->doing, doing, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&mine->steps, 1, __ATOMIC_RELAXED);
+}
+
+static void count(int what)
+{
+	__atomic_fetch_add(&shared->tally[what], 1, __ATOMIC_RELAXED);
+}
+
+/* ---- chance ---- */
+
+/* A number below @n. */
+static long any(uint64_t *random, long n)
+{
+	return (long)(next_random(random) >> 16) % n;
+}
+
+__attribute__((unused))
+static bool one_in(uint64_t *random, long n)
+{
+	return any(random, n) == 0;
+}
+
+/* The start of a sequence of its own. */
+static uint64_t sequence(long of, long number)
+{
+	uint64_t random = (of * 1000003UL + number + 1) * 0x9e3779b97f4a7c15UL | 1;
+
+	next_random(&random);
+	return random;
+}
+
+/* What memory is filled with next: nothing that was there before. */
+__attribute__((unused))
+static long stamp(uint64_t *random)
+{
+	return (long)(next_random(random) >> 8);
+}
+
+/* To another CPU. It may be offline just now; another one, then. */
+__attribute__((unused))
+static void hop(uint64_t *random, pid_t who)
+{
+	cpu_set_t set;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		CPU_ZERO(&set);
+		CPU_SET(any(random, cpus), &set);
+		if (!sched_setaffinity(who, sizeof(set), &set))
+			return;
+		if (errno != EINVAL)
+			die("sched_setaffinity");
+	}
+}
+
+__attribute__((unused))
+static void nap(uint64_t *random, long most_us)
+{
+	usleep(any(random, most_us) + 1);
+}
+
+/* ---- accesses that may fault ---- */
+
+struct access {
+	char *at;
+	bool write;
+	long value;		/* to write, or that was read */
+	bool faulted;
+};
+
+static __thread sigjmp_buf way_back;
+static __thread char *volatile dared;	/* the address that may fault just now */
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (dared && info->si_addr == dared)
+		siglongjmp(way_back, 1);
+	dprintf(2, "%s: signal %d, code %d, at %p: a fault that ought not to be\n",
+		program_invocation_short_name, number, info->si_code, info->si_addr);
+	_exit(FAILED);
+}
+
+static void expect_faults(void)
+{
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+	must(sigaction(SIGSEGV, &action, NULL));
+	must(sigaction(SIGBUS, &action, NULL));
+}
+
+__attribute__((noinline, unused))
+static void attempt(struct access *access)
+{
+	if (sigsetjmp(way_back, 0)) {
+		dared = NULL;
+		access->faulted = true;
+		return;
+	}
+	access->faulted = false;
+	dared = access->at;
+	if (access->write)
+		*(volatile long *)access->at = access->value;
+	else
+		access->value = *(volatile long *)access->at;
+	dared = NULL;
+}
+
+/* ---- CPUs that go and come ---- */
+
+static bool set_online(long cpu, bool online)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", cpu);
+	return put_file(path, online ? "1" : "0");
+}
+
+static void plug(uint64_t random)
+{
+	bool gone[CPU_SETSIZE] = { };
+	long cpu;
+
+	while (!stopped()) {
+		cpu = 1 + any(&random, cpus - 1);
+		step(gone[cpu] ? "a CPU comes back" : "a CPU goes");
+		if (gone[cpu]) {
+			verify(set_online(cpu, true), "CPU %ld does not come back", cpu);
+			gone[cpu] = false;
+		} else if (set_online(cpu, false)) {
+			count(OFFLINED);
+			gone[cpu] = true;
+		}
+		nap(&random, 50000);
+	}
+	for (cpu = 1; cpu < cpus; cpu++)
+		verify(!gone[cpu] || set_online(cpu, true), "CPU %ld does not come back", cpu);
+}
+
+/* ---- who is who ---- */
+
+struct actor {
+	const char *name;
+	void (*run)(uint64_t random);
+	int processes;		/* 0: one for each CPU */
+	long *wanted;		/* only when asked for */
+};
+
+struct storm {
+	const struct actor *actors;
+	int n;
+	const char *const *rows;	/* of /proc/vmstat */
+	const char *const *tallies;
+	int n_tallies;
+};
+
+static struct process {
+	char name[80];
+	pid_t pid;		/* 0: it has ended */
+	long steps;
+	struct timespec moved;	/* when there was a step last */
+} processes[MAX_PROCESSES];
+
+static int running;
+
+static bool named(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+	const char *word;
+
+	for (word = list; (word = strstr(word, name)); word += length)
+		if ((word == list || word[-1] == ',') && (word[length] == ',' || !word[length]))
+			return true;
+	return false;
+}
+
+static long since(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec - then->tv_sec;
+}
+
+static void start(const struct actor *actor, int number)
+{
+	struct process *p = &processes[running];
+
+	verify(running < MAX_PROCESSES, "too many processes");
+	/* The prefix of whatever it has to say: what to do to see it again. */
+	snprintf(p->name, sizeof(p->name), "%s seed=%ld: %s-%d", program_invocation_short_name, seed, actor->name,
+		 number);
+	clock_gettime(CLOCK_MONOTONIC, &p->moved);
+	p->pid = fork_plain();
+	if (!p->pid) {
+		program_invocation_short_name = p->name;
+		mine = &shared->progress[running];
+		mine->doing = "starting";
+		expect_faults();
+		actor->run(sequence(seed, running));
+		exit(0);
+	}
+	running++;
+}
+
+/* The last word of its name. */
+static const char *short_name(const struct process *p)
+{
+	return strrchr(p->name, ' ') + 1;
+}
+
+static void say_progress(const struct timespec *began)
+{
+	int i;
+
+	printf("%ld s:", since(began));
+	for (i = 0; i < running; i++)
+		printf(" %s %ld", short_name(&processes[i]), processes[i].steps);
+	printf("\n");
+}
+
+/*
+ * Each goes on, or has ended well: a CPU that does not get its address space back is a fault without end, and a wake-up
+ * that is lost. Returns how many are left.
+ */
+static int look_after(int *unable)
+{
+	int i, status, left = 0;
+
+	for (i = 0; i < running; i++) {
+		struct process *p = &processes[i];
+		long steps = __atomic_load_n(&shared->progress[i].steps, __ATOMIC_RELAXED);
+
+		if (!p->pid)
+			continue;
+		left++;
+		if (steps != p->steps)
+			clock_gettime(CLOCK_MONOTONIC, &p->moved);
+		p->steps = steps;
+		verify(since(&p->moved) < patience, "seed %ld: %s has made no step for %ld s; the last was: %s", seed,
+		       short_name(p), patience, shared->progress[i].doing);
+		if (must(waitpid(p->pid, &status, WNOHANG)) != p->pid)
+			continue;
+		p->pid = 0;
+		left--;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+			++*unable;	/* it has said why */
+		else
+			verify(status == 0, "seed %ld: %s ended with wait status 0x%x, after: %s", seed, short_name(p),
+			       status, shared->progress[i].doing);
+	}
+	return left;
+}
+
+/* To the end of all. */
+static void await_all(void)
+{
+	struct timespec began;
+	long told = 0;
+	int unable = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	while (look_after(&unable)) {
+		usleep(50000);
+		if (since(&began) >= seconds)
+			__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
+		if (since(&began) >= told + 3) {
+			told = since(&began);
+			say_progress(&began);
+		}
+	}
+	if (unable == running)
+		skip("no actor can run here");
+}
+
+/* "a, b and c" */
+static const char *actor_names(const struct storm *storm)
+{
+	static char names[256];
+	const struct actor *last = NULL, *actor;
+	size_t length = 0;
+
+	for (actor = storm->actors; actor < storm->actors + storm->n; actor++)
+		if (!actor->wanted)
+			last = actor;
+	for (actor = storm->actors; actor <= last; actor++)
+		if (!actor->wanted)
+			length += snprintf(names + length, sizeof(names) - length, "%s%s",
+					   !length ? "" : actor == last ? " and " : ", ", actor->name);
+	return names;
+}
+
+/* Before anything is done. */
+static void check_wishes(const struct storm *storm)
+{
+	const char *word;
+	int i, known = 0;
+
+	cpus = sysconf(_SC_NPROCESSORS_CONF);
+	for (i = 0; i < storm->n; i++)
+		known += !storm->actors[i].wanted && named(actors_wanted, storm->actors[i].name);
+	for (word = actors_wanted; (word = strchr(word, ',')); word++)
+		known--;
+	if (known != 1)
+		finish(USAGE, "actors=%s: there are %s, with commas between", actors_wanted, actor_names(storm));
+	if (hotplug && (cpus < 2 || access("/sys/devices/system/cpu/cpu1/online", W_OK)))
+		skip("hotplug=1: no CPU can go offline here");
+}
+
+static void start_all(const struct storm *storm)
+{
+	const struct actor *actor;
+	int i, n;
+
+	for (actor = storm->actors; actor < storm->actors + storm->n; actor++) {
+		n = actor->processes ? actor->processes : cpus;
+		for (i = 0; i < n; i++)
+			if (actor->wanted ? *actor->wanted : named(actors_wanted, actor->name))
+				start(actor, i);
+	}
+}
+
+/* The whole of it: to its end, and the report. */
+static void run_storm(const struct storm *storm)
+{
+	struct timespec now;
+	long steps = 0;
+	int i;
+
+	if (!seed) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		seed = (now.tv_sec ^ now.tv_nsec) & 0xffffff;
+	}
+	shared = (struct shared *)map_memory(sizeof(*shared), MAP_SHARED);
+	printf("%s seed=%ld: %ld s on %ld CPUs\n", program_invocation_short_name, seed, seconds, cpus);
+
+	begin_vmstat(storm->rows);
+	open_window();
+	start_all(storm);
+	await_all();
+	close_window();
+	end_vmstat(storm->rows);
+
+	for (i = 0; i < running; i++)
+		steps += shared->progress[i].steps;
+	for (i = 0; i < storm->n_tallies; i++)
+		add_metric(storm->tallies[i], shared->tally[i]);
+	for (i = 0; i < window.metrics; i++)
+		printf("%s%s %ld", i ? ", " : "did: ", window.name[i], window.value[i]);
+	printf("\n");
+	report("", steps, "step", "");
+}
+
+#endif
