@@ -40,13 +40,13 @@
 #define pr_fmt(fmt) "lull: " fmt
 
 #include <linux/atomic.h>
+#include <linux/bits.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
-#include <linux/kprobes.h>
 #include <linux/lull_pause.h>
 #include <linux/mutex.h>
 #include <linux/panic.h>
@@ -63,7 +63,7 @@
 
 #include "pause.h"
 
-#define TICKET		(1ULL << 32)
+#define TICKET		BIT_ULL(32)
 #define TICKET_OF(word)	((u32)((word) >> 32))
 #define MISSING(word)	((u32)(word))
 
@@ -124,7 +124,6 @@ static u32 come(void)
 	} while (!raw_atomic64_try_cmpxchg(&word, &now, now - 1));
 	return TICKET_OF(now);
 }
-NOKPROBE_SYMBOL(come);
 
 /**
  * lull_pause_join() - wait, if there is a pause
@@ -140,7 +139,6 @@ void lull_pause_join(void)
 	if (ticket && panic_in_progress())
 		nmi_panic_self_stop(get_irq_regs());
 }
-NOKPROBE_SYMBOL(lull_pause_join);
 
 /* Release: whoever goes sees what was changed. Who has not come need not. */
 static void let_go(void)

@@ -256,4 +256,5 @@ static struct kunit_suite pause_suite = {
 	.name = "lull_pause",
 	.test_cases = pause_cases,
 };
+
 kunit_test_suite(pause_suite);

@@ -132,7 +132,7 @@ static bool changed(const struct lull_table *table)
 }
 
 /* What the table that is there says. */
-static pte_t entry_before(const struct lull_table *table, unsigned int i)
+static __always_inline pte_t entry_before(const struct lull_table *table, unsigned int i)
 {
 	if (pmd_leaf(table->old))
 		return pfn_pte(pmd_pfn(table->old) + i, PAGE_KERNEL);
@@ -170,8 +170,11 @@ static int enter_table(struct lull_remap *batch, unsigned long addr)
 	table->entries = 1;
 	table->joined = false;
 	table->jobs = -1;
-	for (i = 0; i < PTRS_PER_PTE; i++)
-		table->ptes[i] = entry_before(table, i);
+	if (!pmd_leaf(table->old))
+		copy_page(table->ptes, (void *)pmd_page_vaddr(table->old));
+	else
+		for (i = 0; i < PTRS_PER_PTE; i++)
+			table->ptes[i] = entry_before(table, i);
 	batch->nr_tables++;
 	return 0;
 }
@@ -224,36 +227,45 @@ int lull_remap_cover(struct lull_remap *batch, struct lull_job *job,
 
 /**
  * lull_remap_map() - enter a page of the vmemmap
- * @batch: the batch, with a table for it
- * @addr: where
+ * @batch: the batch, with tables for it
+ * @start: the first address that maps it
+ * @end: the one after the last
  * @page: the page
- * @prot: PAGE_KERNEL if it is mapped here only, or first; PAGE_KERNEL_RO else
+ * @prot: PAGE_KERNEL if it is mapped there only, or first; PAGE_KERNEL_RO else
  */
-void lull_remap_map(struct lull_remap *batch, unsigned long addr,
-		    struct page *page, pgprot_t prot)
+void lull_remap_map(struct lull_remap *batch, unsigned long start,
+		    unsigned long end, struct page *page, pgprot_t prot)
 {
-	struct lull_table *table = find_table(batch, addr);
-	unsigned int i = pte_index(addr);
+	pte_t pte = mk_pte(page, prot);
+	unsigned long next;
 
-	table->ptes[i] = mk_pte(page, prot);
-	table->first = min(table->first, i);
-	table->end = max(table->end, i + 1);
-	if (pmd_leaf(table->old)) {
-		table->first = 0;
-		table->end = PTRS_PER_PTE;
+	for (; start < end; start = next) {
+		struct lull_table *table = find_table(batch, start);
+		unsigned int i = pte_index(start), last;
+
+		next = pmd_addr_end(start, end);
+		last = i + ((next - start) >> PAGE_SHIFT);
+		table->first = min(table->first, i);
+		table->end = max(table->end, last);
+		if (pmd_leaf(table->old)) {
+			table->first = 0;
+			table->end = PTRS_PER_PTE;
+		}
+		for (; i < last; i++)
+			table->ptes[i] = pte;
 	}
 }
 
 /*
  * Free what one side has and the other has not. Writable is what is mapped here
- * only, or first; who maps it first is who owns it.
+ * only, or first; who maps it first is who owns it. Return: has it been freed?
  */
-static void free_unless_kept(pte_t gone, pte_t kept)
+static __always_inline bool free_unless_kept(pte_t gone, pte_t kept)
 {
 	if (!pte_write(gone) || pte_pfn(gone) == pte_pfn(kept))
-		return;
+		return false;
 	free_vmemmap_page(pte_page(gone));
-	count_vm_event(VMEMMAP_FREED);
+	return true;
 }
 
 /**
@@ -265,28 +277,45 @@ static void free_unless_kept(pte_t gone, pte_t kept)
 void lull_remap_undo(struct lull_remap *batch, unsigned long start,
 		     unsigned long end)
 {
-	unsigned long addr;
+	unsigned long addr, freed = 0;
 
 	for (addr = start; addr < end; addr += PAGE_SIZE) {
 		struct lull_table *table = find_table(batch, addr);
 		unsigned int i = pte_index(addr);
 		pte_t before = entry_before(table, i);
 
-		free_unless_kept(table->ptes[i], before);
+		freed += free_unless_kept(table->ptes[i], before);
 		table->ptes[i] = before;
 	}
+	count_vm_events(VMEMMAP_FREED, freed);
 }
 
-static struct page *alloc_vmemmap_page(int nid)
+/* Return: how many there are in @pages. Less than @nr: there is no memory. */
+static unsigned int alloc_vmemmap_pages(int nid, unsigned int nr,
+					struct page **pages)
 {
-	struct page *page;
+	unsigned int got;
 
-	page = alloc_pages_node(nid, GFP_KERNEL | __GFP_RETRY_MAYFAIL, 0);
-	if (!page)
-		return NULL;
-	memmap_pages_add(1);
-	count_vm_event(VMEMMAP_ALLOCATED);
-	return page;
+	memset(pages, 0, nr * sizeof(*pages));
+	got = alloc_pages_bulk_array_node(GFP_KERNEL, nid, nr, pages);
+	for (; got < nr; got++) {
+		pages[got] = alloc_pages_node(nid, GFP_KERNEL |
+					      __GFP_RETRY_MAYFAIL, 0);
+		if (!pages[got])
+			break;
+	}
+	memmap_pages_add(got);
+	count_vm_events(VMEMMAP_ALLOCATED, got);
+	return got;
+}
+
+static void fill_page(struct page *page, const struct page *tail)
+{
+	struct page *copy = page_to_virt(page);
+	int i;
+
+	for (i = 0; i < HUGETLB_VMEMMAP_RESERVE_PAGES; i++)
+		copy[i] = *tail;
 }
 
 /**
@@ -303,24 +332,29 @@ int lull_remap_fill(struct lull_remap *batch, const struct page *tail,
 		    unsigned long start, unsigned long end,
 		    unsigned long stride)
 {
-	unsigned long addr, alias;
+	struct page *first = NULL, *pages[16];
+	unsigned long addr = start;
+	unsigned int i, nr, got;
 
-	for (addr = start; addr < end; addr += stride) {
-		struct page *page = alloc_vmemmap_page(page_to_nid(tail));
-		struct page *copy;
-		int i;
-
-		if (!page) {
+	while (addr < end) {
+		nr = min((end - addr) / stride, ARRAY_SIZE(pages));
+		got = alloc_vmemmap_pages(page_to_nid(tail), nr, pages);
+		for (i = 0; i < got; i++, addr += stride) {
+			if (first)
+				copy_page(page_to_virt(pages[i]),
+					  page_to_virt(first));
+			else
+				fill_page(pages[i], tail);
+			first = first ?: pages[i];
+			lull_remap_map(batch, addr, addr + PAGE_SIZE, pages[i],
+				       PAGE_KERNEL);
+			lull_remap_map(batch, addr + PAGE_SIZE, addr + stride,
+				       pages[i], PAGE_KERNEL_RO);
+		}
+		if (got < nr) {
 			lull_remap_undo(batch, start, addr);
 			return -ENOMEM;
 		}
-		copy = page_to_virt(page);
-		for (i = 0; i < HUGETLB_VMEMMAP_RESERVE_PAGES; i++)
-			copy[i] = *tail;
-		lull_remap_map(batch, addr, page, PAGE_KERNEL);
-		for (alias = addr + PAGE_SIZE; alias < addr + stride;
-		     alias += PAGE_SIZE)
-			lull_remap_map(batch, alias, page, PAGE_KERNEL_RO);
 	}
 	return 0;
 }
@@ -366,7 +400,8 @@ static void invalidate(const struct lull_table *tables, int nr)
  * Put new tables where the old ones are. Nobody else runs, and this must not look
  * at a struct page, of whatever: it may be one that is nowhere just now.
  */
-static notrace void replace(struct lull_remap *batch, int first, int nr)
+static notrace __kprobes void replace(struct lull_remap *batch, int first,
+				      int nr)
 {
 	struct lull_table *tables = &batch->tables[first];
 	int i, j;
@@ -387,7 +422,6 @@ static notrace void replace(struct lull_remap *batch, int first, int nr)
 		pmd_populate_kernel(&init_mm, tables[i].pmdp, tables[i].ptes);
 	}
 }
-NOKPROBE_SYMBOL(replace);
 
 /*
  * As many tables as share a TLBI and a DSB: so many entries, but never a part of a
@@ -467,7 +501,7 @@ static void free_table(pte_t *table)
 static void clean_up(struct lull_table *table, bool done)
 {
 	bool block = pmd_leaf(table->old);
-	unsigned int i;
+	unsigned int i, freed = 0;
 
 	/* The pages of a block are freed one by one from here on. */
 	if (done && block && !PageReserved(pmd_page(table->old)))
@@ -477,10 +511,11 @@ static void clean_up(struct lull_table *table, bool done)
 		pte_t before = entry_before(table, i);
 
 		if (done)
-			free_unless_kept(before, table->ptes[i]);
+			freed += free_unless_kept(before, table->ptes[i]);
 		else
-			free_unless_kept(table->ptes[i], before);
+			freed += free_unless_kept(table->ptes[i], before);
 	}
+	count_vm_events(VMEMMAP_FREED, freed);
 	if (!done)
 		free_table(table->ptes);
 	else if (!block)
@@ -618,15 +653,13 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	unsigned long start = (unsigned long)&job->folio->page;
 	unsigned long end = start + hugetlb_vmemmap_size(batch->h);
 	struct lull_table *table;
-	unsigned long addr;
 	struct page *head;
 	int err;
 
 	err = lull_remap_cover(batch, job, start, end);
 	if (err)
 		return err;
-	head = alloc_vmemmap_page(folio_nid(job->folio));
-	if (!head)
+	if (!alloc_vmemmap_pages(folio_nid(job->folio), 1, &head))
 		return -ENOMEM;
 
 	/* Now, so that the copy says so too. */
@@ -646,9 +679,8 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	table->jobs = job - batch->jobs;
 	table->entries++;
 
-	lull_remap_map(batch, start, head, PAGE_KERNEL);
-	for (addr = start + PAGE_SIZE; addr < end; addr += PAGE_SIZE)
-		lull_remap_map(batch, addr, head, PAGE_KERNEL_RO);
+	lull_remap_map(batch, start, start + PAGE_SIZE, head, PAGE_KERNEL);
+	lull_remap_map(batch, start + PAGE_SIZE, end, head, PAGE_KERNEL_RO);
 	return 0;
 }
 

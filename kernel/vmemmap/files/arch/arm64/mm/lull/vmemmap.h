@@ -116,8 +116,8 @@ bool lull_vmemmap_on(void);
 /* For lull_work.prepare(). */
 int lull_remap_cover(struct lull_remap *batch, struct lull_job *job,
 		     unsigned long start, unsigned long end);
-void lull_remap_map(struct lull_remap *batch, unsigned long addr,
-		    struct page *page, pgprot_t prot);
+void lull_remap_map(struct lull_remap *batch, unsigned long start,
+		    unsigned long end, struct page *page, pgprot_t prot);
 void lull_remap_undo(struct lull_remap *batch, unsigned long start,
 		     unsigned long end);
 int lull_remap_fill(struct lull_remap *batch, const struct page *tail,

@@ -271,4 +271,5 @@ static struct kunit_suite vmemmap_suite = {
 	.exit = vmemmap_test_exit,
 	.test_cases = vmemmap_cases,
 };
+
 kunit_test_suite(vmemmap_suite);

@@ -103,4 +103,5 @@ static struct kunit_suite demote_suite = {
 	.name = "lull_vmemmap_demote",
 	.test_cases = demote_cases,
 };
+
 kunit_test_suite(demote_suite);
