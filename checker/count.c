@@ -10,7 +10,7 @@
 
 /* Sums of one vCPU, or of all. */
 struct totals {
-	uint64_t insns, insns_own, atomics, atomics_own, ipi, dsb[DSB_FORMS];
+	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
 };
 
@@ -77,9 +77,11 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 	}
 }
 
-void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t atomics)
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t insns_spin,
+		     uint64_t atomics)
 {
 	c->live[cpu].insns = insns;
+	c->live[cpu].insns_spin = insns_spin;
 	c->live[cpu].atomics = atomics;
 }
 
@@ -107,6 +109,7 @@ static void subtract(struct cpu_counts *from, const struct cpu_counts *what)
 static void add(struct totals *t, const struct cpu_counts *c)
 {
 	t->insns += c->insns;
+	t->insns_spin += c->insns_spin;
 	t->atomics += c->atomics;
 	t->ipi += c->ipi;
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
@@ -147,6 +150,7 @@ static void write_cpu(struct json *j, unsigned int cpu,
 	json_open(j, '{');
 	json_field(j, "cpu", cpu);
 	json_field(j, "insns", c->insns);
+	json_field(j, "insns_spin", c->insns_spin);
 	json_field(j, "atomics", c->atomics);
 	json_key(j, "tlbi");
 	json_open(j, '{');
@@ -184,6 +188,8 @@ static void write_total(struct json *j, const struct totals *t)
 	json_open(j, '{');
 	json_field(j, "insns", t->insns);
 	json_field(j, "insns_own", t->insns_own);
+	json_field(j, "insns_spin", t->insns_spin);
+	json_field(j, "insns_spin_own", t->insns_spin_own);
 	json_field(j, "atomics", t->atomics);
 	json_field(j, "atomics_own", t->atomics_own);
 	json_field(j, "tlbi_broadcast", sum(t->broadcast));
@@ -221,6 +227,7 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 		add(&totals, &c->shown[cpu]);
 		if (cpu == own) {
 			totals.insns_own = c->shown[cpu].insns;
+			totals.insns_spin_own = c->shown[cpu].insns_spin;
 			totals.atomics_own = c->shown[cpu].atomics;
 		}
 	}

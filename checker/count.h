@@ -22,7 +22,7 @@
 
 /* Aligned, so that no two vCPUs write into one cache line. */
 struct cpu_counts {
-	uint64_t insns, atomics;
+	uint64_t insns, insns_spin, atomics;
 	uint64_t tlbi[TLBI_FORMS][CLASSES];
 	uint64_t dsb[DSB_FORMS];
 	uint64_t ipi;
@@ -46,7 +46,8 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		 uint64_t operand);
 
 /* These counters are kept outside; set them before each call below. */
-void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t atomics);
+void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t insns_spin,
+		     uint64_t atomics);
 
 /* A marker. A wrong one is written as an error and changes nothing else. */
 void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);

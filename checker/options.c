@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_RAM, KEY_SPECULATION, KEY_HOOK, KEYS };
+enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_RAM, KEY_SPECULATION, KEY_HOOK, KEYS };
 
 /* Of which mode an option is. */
 enum { ANY_MODE = -1 };
@@ -17,16 +17,18 @@ static const struct option {
 	const char *values;	/* "a b c": one of these; NULL: not a list of words */
 	const char *wanted;	/* what it is when it is no list */
 	int mode;
-	bool repeated;
+	unsigned int most;	/* of those that may come again: how many */
 } known[KEYS] = {
 	[KEY_MODE] = { .key = "mode", .values = "count check", .mode = ANY_MODE },
 	[KEY_OUT] = { .key = "out", .wanted = "a file name", .mode = ANY_MODE },
 	[KEY_INSNS] = { .key = "insns", .values = "segment each block", .mode = MODE_COUNT },
+	[KEY_SKIP] = { .key = "skip", .wanted = "HEXSTART-HEXEND", .mode = MODE_COUNT,
+		       .most = OPTIONS_SKIPS },
 	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
 	[KEY_HOOK] = { .key = "hook", .wanted = "NAME@HEXADDRESS", .mode = MODE_CHECK,
-		       .repeated = true },
+		       .most = OPTIONS_HOOKS },
 };
 
 /* Position of value in a list of words, or -1. */
@@ -54,14 +56,14 @@ static int find_key(const char *arg, size_t len)
 	return -1;
 }
 
-/* All of text, and no more than 64 bits; strtoull() takes signs and spaces too. */
-static bool number(const char *text, unsigned int base, uint64_t *value)
+/* All from text up to end, and no more than 64 bits; strtoull() takes signs and spaces too. */
+static bool number(const char *text, const char *end, unsigned int base, uint64_t *value)
 {
 	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
 
-	if (!*text)
+	if (text == end)
 		return false;
-	for (*value = 0; *text; text++) {
+	for (*value = 0; text < end; text++) {
 		const char *at = strchr(digits, *text);
 		unsigned int digit = at ? (at - digits) % 16 : 16;
 
@@ -72,9 +74,29 @@ static bool number(const char *text, unsigned int base, uint64_t *value)
 	return true;
 }
 
+/* The same in hexadecimal, with 0x or without. */
+static bool address(const char *text, const char *end, uint64_t *value)
+{
+	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+		text += 2;
+	return number(text, end, 16, value);
+}
+
 static bool parse_ram(struct options *o, const char *value)
 {
-	return number(value, 10, &o->ram) && o->ram && !(o->ram & 0xfff);
+	return number(value, value + strlen(value), 10, &o->ram) && o->ram && !(o->ram & 0xfff);
+}
+
+static bool parse_skip(struct options *o, const char *value)
+{
+	struct range *r = &o->skips[o->nskips];
+	const char *dash = strchr(value, '-');
+
+	if (!dash || !address(value, dash, &r->start) ||
+	    !address(dash + 1, value + strlen(value), &r->end) || r->start >= r->end)
+		return false;
+	o->nskips++;
+	return true;
 }
 
 /* Names are ours to look up, so that any is taken that a symbol can have. */
@@ -87,10 +109,7 @@ static bool parse_hook(struct options *o, const char *value)
 		return false;
 	h->name = value;
 	h->len = at - value;
-	at++;
-	if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
-		at += 2;
-	if (!number(at, 16, &h->addr))
+	if (!address(at + 1, value + strlen(value), &h->addr))
 		return false;
 	o->nhooks++;
 	return true;
@@ -112,6 +131,8 @@ static bool parse_value(struct options *o, int key, const char *value)
 	case KEY_INSNS:
 		o->insns = choice;
 		return true;
+	case KEY_SKIP:
+		return parse_skip(o, value);
 	case KEY_RAM:
 		return parse_ram(o, value);
 	case KEY_SPECULATION:
@@ -135,8 +156,16 @@ bool options_hook(const struct options *o, const char *name, uint64_t *addr)
 	return false;
 }
 
+bool options_skips(const struct options *o, uint64_t pc)
+{
+	for (unsigned int i = 0; i < o->nskips; i++)
+		if (pc >= o->skips[i].start && pc < o->skips[i].end)
+			return true;
+	return false;
+}
+
 /* What cannot be said before all options are known. */
-static bool complete(const struct options *o, const bool *given, char *error, size_t size)
+static bool complete(const struct options *o, const unsigned int *given, char *error, size_t size)
 {
 	for (int k = 0; k < KEYS; k++) {
 		if (!given[k] || known[k].mode == ANY_MODE || known[k].mode == (int)o->mode)
@@ -160,7 +189,7 @@ static bool complete(const struct options *o, const bool *given, char *error, si
 bool options_parse(struct options *o, int argc, char **argv,
 		   char *error, size_t size)
 {
-	bool given[KEYS] = { false };
+	unsigned int given[KEYS] = { 0 };
 
 	*o = (struct options){ .speculation = true };
 	for (int i = 0; i < argc; i++) {
@@ -169,18 +198,18 @@ bool options_parse(struct options *o, int argc, char **argv,
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns ram speculation hook)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip ram speculation hook)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}
 		value = argv[i][len] ? argv[i] + len + 1 : "";
-		if (given[key] && !known[key].repeated) {
+		if (given[key] && !known[key].most) {
 			snprintf(error, size, "option %s is given twice", known[key].key);
 			return false;
 		}
-		if (key == KEY_HOOK && o->nhooks == OPTIONS_HOOKS) {
-			snprintf(error, size, "option hook='%.64s' is one too many: at most %d are possible",
-				 value, OPTIONS_HOOKS);
+		if (known[key].most && given[key] == known[key].most) {
+			snprintf(error, size, "option %s='%.64s' is one too many: at most %u are possible",
+				 known[key].key, value, known[key].most);
 			return false;
 		}
 		if (!parse_value(o, key, value)) {
@@ -188,7 +217,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 				 known[key].values ? "one of: " : "", known[key].values ?: known[key].wanted);
 			return false;
 		}
-		given[key] = true;
+		given[key]++;
 	}
 	return complete(o, given, error, size);
 }

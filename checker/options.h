@@ -22,6 +22,12 @@ enum insns_mode {
 };
 
 #define OPTIONS_HOOKS 16	/* at most */
+#define OPTIONS_SKIPS 16
+
+/* Addresses from start on and before end. */
+struct range {
+	uint64_t start, end;
+};
 
 /* A symbol of the guest's kernel: a function whose entry is watched, or a variable. */
 struct hook {
@@ -33,7 +39,10 @@ struct hook {
 struct options {
 	enum run_mode mode;
 	const char *out;		/* points into the arguments */
-	enum insns_mode insns;		/* count mode's; the rest is check mode's: */
+	enum insns_mode insns;		/* count mode's, and */
+	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are counted apart */
+	unsigned int nskips;
+	/* the rest is check mode's: */
 	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;
 	struct hook hooks[OPTIONS_HOOKS];
@@ -49,5 +58,8 @@ bool options_parse(struct options *o, int argc, char **argv,
 
 /* The address of a hook by its name; false: not given. */
 bool options_hook(const struct options *o, const char *name, uint64_t *addr);
+
+/* Is the instruction at this address counted apart? */
+bool options_skips(const struct options *o, uint64_t pc);
 
 #endif

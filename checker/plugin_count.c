@@ -19,11 +19,11 @@ static struct counts counts;
  * block; and a power of two, so that QEMU finds an entry by shifting.
  */
 struct score {
-	uint64_t insns, atomics;
-	char pad[112];
+	uint64_t insns, spin, atomics;
+	char pad[104];
 };
 
-static qemu_plugin_u64 insns, atomics;
+static qemu_plugin_u64 insns, spin, atomics;
 
 /* With the lock held. */
 static void sample_insns(void)
@@ -32,6 +32,7 @@ static void sample_insns(void)
 
 	for (int cpu = 0; cpu < started; cpu++)
 		count_set_insns(&counts, cpu, qemu_plugin_u64_get(insns, cpu),
+				qemu_plugin_u64_get(spin, cpu),
 				qemu_plugin_u64_get(atomics, cpu));
 }
 
@@ -107,6 +108,31 @@ static void add_to(qemu_plugin_u64 counter, struct qemu_plugin_insn *handle, uns
 			QEMU_PLUGIN_INLINE_ADD_U64, counter, n);
 }
 
+/* Instructions that are still to be added, and those of them in code that is counted apart. */
+struct owed {
+	unsigned int insns, spin;
+};
+
+static void add_owed(struct qemu_plugin_insn *handle, struct owed *owed)
+{
+	add_to(insns, handle, owed->insns);
+	add_to(spin, handle, owed->spin);
+	*owed = (struct owed){ 0 };
+}
+
+/* All of a block, where it starts. */
+static void add_block(struct qemu_plugin_tb *tb, size_t n)
+{
+	unsigned int apart = 0;
+
+	for (size_t i = 0; i < n; i++)
+		apart += options_skips(&options, qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i)));
+	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, insns, n);
+	if (apart)
+		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+								  spin, apart);
+}
+
 /*
  * Counts instructions the vCPU begins to execute. All that stand before one
  * which may leave the block (by a fault, say) have certainly executed when it
@@ -121,32 +147,32 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	bool per_block = options.insns == INSNS_BLOCK;
-	unsigned int owed = 0;
+	struct owed owed = { 0 };
 
 	(void)id;
 	if (per_block)
-		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb,
-			QEMU_PLUGIN_INLINE_ADD_U64, insns, n);
+		add_block(tb, n);
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
 		struct insn insn;
 		uint32_t word = 0;
+		bool apart;
 
 		qemu_plugin_insn_data(handle, &word, sizeof(word));
 		insn = decode(word);
+		apart = options_skips(&options, qemu_plugin_insn_vaddr(handle));
 		if (insn.kind == INSN_CLOSE && !per_block) {
-			add_to(insns, handle, owed);
-			owed = 0;
+			add_owed(handle, &owed);
 			watch(handle, word, &insn);
-			add_to(insns, handle, 1);
+			owed = (struct owed){ 1, apart };
+			add_owed(handle, &owed);
 			continue;
 		}
-		owed++;
+		owed.insns++;
+		owed.spin += apart;
 		if (!per_block && (i == n - 1 || may_leave_block(word) ||
-				   options.insns == INSNS_EACH)) {
-			add_to(insns, handle, owed);
-			owed = 0;
-		}
+				   options.insns == INSNS_EACH))
+			add_owed(handle, &owed);
 		add_to(atomics, handle, is_atomic(word));
 		watch(handle, word, &insn);
 	}
@@ -161,6 +187,8 @@ static bool install(char *error, size_t size)
 	count_write_header(&counts, api, out);
 	insns.score = qemu_plugin_scoreboard_new(sizeof(struct score));
 	insns.offset = offsetof(struct score, insns);
+	spin.score = insns.score;
+	spin.offset = offsetof(struct score, spin);
 	atomics.score = insns.score;
 	atomics.offset = offsetof(struct score, atomics);
 	return true;

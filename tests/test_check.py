@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from support import FAKE, Tool
 
 from lull import base as bases
 from lull import check, check_data, plan
+from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.records import Results
 
@@ -276,11 +278,26 @@ def test_a_crash_does_not_hide_a_report() -> None:
 
 
 def test_the_default_plan() -> None:
-    """On the real base: the workloads of a run and those to check with, lull's policies, no control."""
+    """On the real base: the workloads of a run and those to check with, lull's policies, lab, no control."""
     base = bases.load()
     workloads = list(plan.load_workloads(base.workloads).values())
     pairs = [(w, s) for w in workloads for s in plan.specs_for(w, [], base)]
     hardware = check_data.matrix(check_data.load_machines(), None, None)
     trials = check.plan_kernels(pairs, hardware, 2)
-    assert len(trials) == 2 * 2 * len(hardware)
+    assert len(trials) == 3 * 2 * len(hardware)
     assert len({t.boot.name for t in trials}) == len(trials)
+
+
+def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() -> None:
+    """The unsafe way would be reported, as it must: not by a check that nobody asked it of."""
+    lab = Lab()
+    parser = argparse.ArgumentParser()
+    check_command.add_arguments(parser)
+
+    def kernels(*words: str) -> set[str]:
+        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]))
+        return {job.spec.name for trial in trials for job in trial.boot.jobs}
+
+    assert kernels() == {"lab", "lab+only=vmemmap"}
+    unsafe = "lab+only=vmemmap+vmemmap=unsafe"
+    assert kernels("--kernel", unsafe, "--kernel", "lab") == {"lab", unsafe}

@@ -76,6 +76,31 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
     silent(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
 
 
+@pytest.mark.parametrize("cpu", ["max", "cortex-a76+kpti"])
+def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
+    """Tables of the vmemmap replaced while all wait; with TLB ranges, and without. The checker has seen pauses."""
+    out = tmp_path / "out"
+    silent(real, "--kernel", check.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
+    (boot,) = json.loads((out / "check.json").read_text())["boots"]
+    assert boot["seen"]["pauses"] >= 4
+
+
+def test_hvo_without_a_pause_is_reported(real: Tool, tmp_path: Path) -> None:
+    """What Linux does elsewhere, and upstream took back for arm64: valid entries of the vmemmap over valid ones."""
+    out = tmp_path / "out"
+    words = ["--kernel", f"{check.LAB}+vmemmap=unsafe", "--workload", "hvo_one", "--out", str(out)]
+    done = real("check", *common(), *words, timeout=1200)
+    assert done.returncode == 1, done.stdout[-6000:] + done.stderr[-2000:]
+    (boot,) = json.loads((out / "check.json").read_text())["boots"]
+    assert {(f"{r['rule']}/{r['kind']}", r["kernel"]) for r in boot["reports"]} == {
+        ("bbm/output", True),
+        ("bbm/size", True),
+    }
+    assert {"vmemmap_remap_pte", "vmemmap_restore_pte", "vmemmap_pmd_entry"} <= {
+        function for r in boot["reports"] for function in r["noticed"]["functions"]
+    }
+
+
 def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
     """A flush of the whole ASID costs threads what they read beside it; one of the page that changed, nothing."""
     out = tmp_path / "out"

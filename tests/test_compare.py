@@ -136,6 +136,14 @@ def test_what_a_policy_is_not_measured_with_is_no_problem() -> None:
     assert found.problems == ()
 
 
+def test_kernels_with_workloads_of_their_own_are_no_problem() -> None:
+    mine = [record(name, [1, 1], workload="hvo") for name in ("lab", "lab+only=vmemmap")]
+    assert run(record("stock", [1, 1]), *mine).problems == ()
+    assert run(record("stock", [1, 1]), mine[0]).problems == (
+        "lab: not measured on stock: hvo", "lab: not measured on lab: swap_bench",
+    )  # fmt: skip
+
+
 def test_nothing_to_compare_with() -> None:
     assert run(record("lull", [1])).problems == ("stock was not measured: there is nothing to compare with",)
     assert run().rows == ()

@@ -40,6 +40,7 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     assert found["stock", "dsb_ish"] == [3, 3]
     assert found["stock", "dsb_ishst"] == [2, 2]
     assert found["stock", "faults"] == [7, 7]
+    assert found["stock", "insns_spin"] == found["lull", "insns_spin_own"] == [2002, 2002]
     assert "tlbi_broadcast_user" in done.stdout
     for name in (
         "results.json",
@@ -49,6 +50,19 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
         "boots/r01-stock/command.txt",
     ):
         assert (out / name).exists()
+
+
+def test_a_workload_with_a_kernel_and_memory_of_its_own(fake: Fake, tmp_path: Path) -> None:
+    """It runs there, and what the base does not have is left out; other boots have the usual memory."""
+    out = tmp_path / "out"
+    done = fake("run", "--repeat", "1", "--workload", "large", "--workload", "count", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    sizes = {boot.name: (boot / "command.txt").read_text() for boot in (out / "boots").iterdir()}
+    assert set(sizes) == {"r01-stock", "r01-lull", "r01-lab", "r01-stock.control"}
+    assert [name for name, command in sizes.items() if "3072M" in command] == ["r01-lab"]
+    assert all("2048M" in command for name, command in sizes.items() if name != "r01-lab")
+    raw = json.loads((out / "results.json").read_text())
+    assert {r["workload"] for r in raw["records"] if r["kernel"] == "lab"} == {"large"}
 
 
 def test_results_go_to_a_new_folder_by_default(fake: Fake, tmp_path: Path) -> None:

@@ -88,6 +88,36 @@ def test_a_base_may_lack_features() -> None:
     assert {f for w in WORKLOADS.values() for p in w.policies for f in plan.features_named(p)} <= set(BASE.features)
 
 
+WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != "vmemmap"})
+
+
+def test_policies_that_are_wrong_on_purpose_are_of_the_lab_kernel() -> None:
+    """Nobody else knows them, and nothing turns them on unasked."""
+    unsafe = plan.parse_spec("lab+only=vmemmap+vmemmap=unsafe", BASE)
+    assert dict(unsafe.settings)["vmemmap"] == "unsafe" and dict(unsafe.settings)["young"] == "nosync"
+    assert dict(plan.parse_spec("lab+only=vmemmap", BASE).settings)["vmemmap"] == "pause"
+    with pytest.raises(UsageError, match="unknown policy of vmemmap"):
+        plan.parse_spec("lull+vmemmap=unsafe", BASE)
+
+
+def test_a_workload_may_name_its_kernels() -> None:
+    """They stand for stock and lull; a base that lacks the feature leaves them out; those asked for go before."""
+    hvo = WORKLOADS["hvo"]
+    names = [s.name for s in plan.specs_for(hvo, [], BASE)]
+    assert names == ["lab", "lab+only=vmemmap", "lab+only=vmemmap+vmemmap=unsafe"]
+    assert [s.name for s in plan.specs_for(hvo, [], WITHOUT_HVO)] == ["lab"]
+    assert all(plan.is_known(kernel, BASE) for workload in WORKLOADS.values() for kernel in workload.kernels)
+    assert [s.name for s in plan.specs_for(replace(hvo, kernels=("lul", "lull-young")), [], BASE)] == ["lull-young"]
+    stock = plan.Spec("stock", "stock")
+    assert plan.specs_for(hvo, [stock], BASE) == [stock]
+
+
+def test_a_boot_has_the_memory_its_workloads_need() -> None:
+    """The most that any needs; none says so where the usual is enough."""
+    boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["hvo"]], [], BASE, 1)
+    assert {b.image: b.memory for b in boots} == {"stock": 0, "lull": 0, "lab": 8192}
+
+
 def test_interleaving_and_control() -> None:
     """Every repeat boots each image once and the baseline twice; nobody is always first."""
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], [], BASE, 3)

@@ -72,6 +72,15 @@ def test_addresses_of_names(found: symbols.Symbols) -> None:
     assert found.span("missing") is None
 
 
+def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
+    """Each function once, in their order; data, and names within others, are none."""
+    plain, twice = (0xFFFF800080000100, 0xFFFF800080000200), (0xFFFF800080000300, 0xFFFF800080000400)
+    assert found.spans("plain") == [plain]
+    assert found.spans("t") == [twice]
+    assert found.spans("data") == found.spans("lain") == []
+    assert len(found.spans("")) == 4
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

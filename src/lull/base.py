@@ -26,6 +26,7 @@ class Feature:
         policies: run-time values of its switch; empty for a feature that has none.
         off: the policy that is stock's behaviour.
         default: the policy it boots with.
+        lab: more policies, that only the kernel ``lab`` has: wrong on purpose, to be compared with and to be caught.
         kunit: its KUnit suites.
         only: the kernels it is applied for, when not for all that have features. It is no part of Lull then: such a
             feature is never exported.
@@ -37,6 +38,7 @@ class Feature:
     policies: tuple[str, ...] = ()
     off: str = ""
     default: str = ""
+    lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
@@ -139,6 +141,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             tuple(switch.get("policies", ())),
             switch.get("off", ""),
             switch.get("default", ""),
+            tuple(switch.get("lab", ())),
             tuple(entry.get("kunit", ())),
             tuple(entry.get("only", ())),
         )

@@ -21,8 +21,7 @@ from lull.qemu import Machine
 from lull.records import Check, Record, Results
 from lull.runner import Guest, Outcome, Plugin, launch_retrying
 
-LAB = "lab"
-"""The kernel with markers and mutants."""
+LAB = plan.LAB
 HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
 """What the plugin watches in a kernel that has no markers."""
 APPEND = "nokaslr"
@@ -56,7 +55,7 @@ class Trial:
     def machine(self, options: Options) -> Machine:
         """The guest's hardware."""
         vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
-        return Machine(vcpus, options.memory_mib, self.hardware.cpu)
+        return Machine(vcpus, max(options.memory_mib, self.boot.memory), self.hardware.cpu)
 
     def append(self, options: Options) -> str:
         """What is added to the kernel's command line."""

@@ -203,18 +203,23 @@ def _rows(
                 stats.effect(a.values, b.values, exact=a.unit == COUNT_UNIT, confidence=confidence),
             )
         )
-    problems += _lacking(ours, theirs, baseline, kernel)
+    problems += _lacking(series, baseline, kernel)
     corrected = stats.holm([row.effect.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)], problems
 
 
-def _lacking(ours: dict[Key, Record], theirs: dict[Key, Record], baseline: str, kernel: str) -> list[str]:
+def _lacking(series: dict[str, dict[Key, Record]], baseline: str, kernel: str) -> list[str]:
     """Workloads that one of two kernels lacks.
 
     A kernel under a run-time setting is measured with the workloads that show it and no others, and a counter that
-    only one kernel has (``young_sync``) is nothing to compare: neither is a problem.
+    only one kernel has (``young_sync``) is nothing to compare: neither is a problem. Nor are kernels that are compared
+    with each other, by workloads of their own.
     """
-    measured = [{key[0] for key, record in series.items() if record.values} for series in (ours, theirs)]
+    workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in series.items()}
+    measured = [workloads[baseline], workloads[kernel]]
+    others = set().union(*(found for name, found in workloads.items() if name not in (baseline, kernel)))
+    if not measured[0] & measured[1] and measured[1] <= others:
+        return []
     missing = [(baseline, measured[1] - measured[0])]
     if "+" not in kernel and "-" not in kernel:
         missing.append((kernel, measured[0] - measured[1]))

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.qemu import Machine, machine_metrics
 from lull.records import COUNT_UNIT, Check, Record, Results
-from lull.runner import Outcome, launch_retrying
+from lull.runner import Guest, Outcome, launch_retrying
 
 SKIPPED = 77
 """Exit status of a guest program that this kernel or machine cannot run."""
@@ -211,7 +211,8 @@ def conduct(
                     step.update(f"{number}/{len(boots)} {boot.name}: {job_name(boot, text)}")
 
                 tell("booting")
-                outcome = one_boot(lab, guests[boot.image], boot, folder / "boots" / boot.name, tell, counted)
+                guest_ = with_memory(guests[boot.image], boot)
+                outcome = one_boot(lab, guest_, boot, folder / "boots" / boot.name, tell, counted)
                 measurements += outcome["measurements"]
                 ended[boot.name] = {int(k): v for k, v in outcome["status"].items()}
                 results.records = records_of(measurements, machine.vcpus, seconds_metric(machine))
@@ -230,6 +231,12 @@ def conduct(
     return 1 if any(c.verdict == "failed" for c in results.checks) else 0
 
 
+def with_memory(guest_: Guest, boot: plan.Boot) -> Guest:
+    """The guest with as much memory as the boot's workloads need."""
+    most = max(guest_.machine.memory_mib, boot.memory)
+    return replace(guest_, machine=replace(guest_.machine, memory_mib=most))
+
+
 def seconds_metric(machine: Machine) -> str:
     """Seconds under emulation are called that."""
     return "seconds_emulated" if machine.accel == "tcg" else "seconds"
@@ -243,7 +250,7 @@ def job_name(boot: plan.Boot, text: str) -> str:
     return text
 
 
-def one_boot(lab: Lab, guest_: Any, boot: plan.Boot, folder: Path, tell: Any, counted: bool) -> dict[str, Any]:
+def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Any, counted: bool) -> dict[str, Any]:
     """One boot's measurements, run now or read from what an interrupted run left."""
     done = folder / "boot.json"
     if done.exists():

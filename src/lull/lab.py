@@ -10,12 +10,15 @@ from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import build, cache, guest, paths, plan, process, toolchain, tree
+from lull import build, cache, guest, paths, plan, process, symbols, toolchain, tree
 from lull.errors import BuildError
 from lull.fetch import Store
 from lull.progress import progress
 from lull.qemu import Machine, Qemu
 from lull.runner import Guest, Plugin
+
+SPIN = "lull_pause_spin"
+"""How the names of a kernel's functions begin in which CPUs do nothing but wait for each other."""
 
 
 @dataclass
@@ -110,8 +113,14 @@ class Lab:
 
     def guest(self, kernel: str, machine: Machine, *, append: str = "", count: bool = True) -> Guest:
         """Everything to boot ``kernel`` with, counted where that is possible."""
-        plugin = Plugin(self.plugin) if count and machine.accel == "tcg" else None
+        counted = count and machine.accel == "tcg"
+        plugin = Plugin(self.plugin, options=self.skips(kernel)) if counted else None
         return self.guest_of(self.kernel(kernel).image, machine, append, plugin)
+
+    def skips(self, kernel: str) -> tuple[str, ...]:
+        """The counting plugin's options for a kernel: what it executes while CPUs wait is counted apart."""
+        found = symbols.load(self.kernel(kernel).system_map, self.toolchain.nm).spans(SPIN)
+        return tuple(f"skip={start:#x}-{end:#x}" for start, end in found)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
         """Everything to boot an image with."""

@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 CONTROL = "stock.control"
 """Name of the second, identical series of the baseline: the A/A control."""
 BASELINE = "stock"
+LAB = "lab"
+"""The kernel with markers, mutants, and policies that are wrong on purpose."""
 ONLY = "+only"
 """In a kernel's name: one feature alone."""
 
@@ -45,6 +47,8 @@ class Workload:
         default: part of the default selection.
         check: checked by default too, although it is not part of that selection.
         policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
+        kernels: what it is run under then, when that is not stock and lull.
+        memory: MiB that its guest needs, when that is more than others have.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
     """
 
@@ -55,6 +59,8 @@ class Workload:
     default: bool = True
     check: bool = False
     policies: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    memory: int = 0
     timeout: float = 120.0
 
 
@@ -84,6 +90,11 @@ class Boot:
     label: str
     jobs: tuple[Job, ...] = field(default_factory=tuple)
 
+    @property
+    def memory(self) -> int:
+        """MiB that the guest needs at least: the most that any of its workloads does."""
+        return max((job.workload.memory for job in self.jobs), default=0)
+
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that does not exist: says the known ones, and the nearest."""
@@ -106,6 +117,8 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 default=bool(entry.get("default", True)),
                 check=bool(entry.get("check", False)),
                 policies=tuple(str(p) for p in entry.get("policies", ())),
+                kernels=tuple(str(k) for k in entry.get("kernels", ())),
+                memory=int(entry.get("memory", 0)),
                 timeout=float(entry.get("timeout", 120)),
             )
             for name, entry in raw.items()
@@ -142,8 +155,9 @@ def parse_spec(text: str, base: Base) -> Spec:
             if value:
                 raise UsageError(f"'-{name}' takes no policy: it means off", where=text)
             value = feature.off
-        if value not in feature.policies:
-            raise unknown(f"policy of {name}", value, feature.policies)
+        policies = (*feature.policies, *(feature.lab if image == LAB else ()))
+        if value not in policies:
+            raise unknown(f"policy of {name}", value, policies)
         settings[name] = value
     return Spec(text, image, tuple(settings.items()))
 
@@ -177,13 +191,24 @@ def features_named(policy: str) -> set[str]:
     return {value if f"+{name}" == ONLY else name for name, _, value in words}
 
 
-def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
-    """The kernel specs a workload runs under: those named, else stock, lull and lull under its policies.
+def is_known(kernel: str, base: Base) -> bool:
+    """Whether the base has the image, the features and the policies of a kernel's name."""
+    try:
+        parse_spec(kernel, base)
+    except UsageError:
+        return False
+    return True
 
-    Policies for a feature that the base lacks are left out.
+
+def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
+    """The kernel specs a workload runs under: those named, else its own, else stock, lull and lull under its policies.
+
+    Kernels that the base lacks, and policies for a feature that it lacks, are left out.
     """
     if named:
         return list(named)
+    if workload.kernels:
+        return [parse_spec(kernel, base) for kernel in workload.kernels if is_known(kernel, base)]
     specs = [Spec(name, name) for name in base.default_kernels]
     policies = [policy for policy in workload.policies if features_named(policy) <= set(base.features)]
     extra = [parse_spec(f"{base.default_kernels[-1]}+{policy}", base) for policy in policies]

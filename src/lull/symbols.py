@@ -74,6 +74,11 @@ class Symbols:
             return None
         return start, self.starts[place] if place < len(self.starts) else self.end
 
+    def spans(self, prefix: str) -> list[tuple[int, int]]:
+        """Those of all functions whose names begin so."""
+        found = (self.span(name) for name in self.addresses if name.startswith(prefix))
+        return sorted({span for span in found if span})
+
     def function(self, address: int, *, returns: bool = False) -> tuple[str, int] | None:
         """The function an address is in, and how far; None for user space, modules, and what is no code.
 

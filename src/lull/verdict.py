@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import aging, cache, compare, gather, reclaim, residency, tables, teardown, young
+from lull import aging, cache, compare, gather, reclaim, residency, tables, teardown, vmemmap, young
 from lull.records import Check, Results
 
 KERNELS_OWN = 500
@@ -43,18 +43,24 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
-    for feature in (residency, reclaim, gather, teardown):
+    for feature in (residency, reclaim, gather, teardown, vmemmap):
         if feature.concerns(results):
             results.checks += feature.check(results)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
     text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
-    if reclaim.concerns(results):
-        text += "\n" + tables.grid_markdown(reclaim.published(results)) + "\n"
+    for grid in published(results):
+        text += "\n" + tables.grid_markdown(grid) + "\n"
     if any(r.workload.startswith("aging/") for r in results.records):
         (folder / "aging.svg").write_text(aging.picture_svg(results))
         text += "\n" + aging.results_markdown(results, "aging.svg")
     cache.write_atomic(folder / "comparison.md", text)
+
+
+def published(results: Results) -> list[tables.Grid]:
+    """What was measured beside what the systems were published with."""
+    found = [reclaim.published(results)] if reclaim.concerns(results) else []
+    return found + (vmemmap.published(results) if vmemmap.concerns(results) else [])
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
@@ -79,7 +85,7 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
     return shown
 
 
-GOALS = ("residency", "reclaim", "gather", "teardown")
+GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap")
 """Kinds of checks that are a feature's goals."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",
@@ -92,7 +98,7 @@ def show(results: Results, folder: Path) -> None:
     console = tables.make_console()
     tables.show(console, results, compare.compare(results))
     console.print()
-    tables.show_grid(console, tables.checks_grid(worth_showing(results.checks)))
-    console.print(
-        f"\nresults: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True
-    )
+    for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
+        tables.show_grid(console, grid)
+        console.print()
+    console.print(f"results: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True)

@@ -51,6 +51,8 @@ static void answer(int argc, char **argv)
 		put_hex(o.hooks[i].name, o.hooks[i].len);
 		printf("@%" PRIx64, o.hooks[i].addr);
 	}
+	for (unsigned int i = 0; i < o.nskips; i++)
+		printf(" %" PRIx64 "-%" PRIx64, o.skips[i].start, o.skips[i].end);
 	if (options_hook(&o, "pgd_free", &addr))
 		printf(" pgd_free=%" PRIx64, addr);
 	putchar('\n');

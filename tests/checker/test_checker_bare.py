@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from test_checker_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 pytestmark = pytest.mark.qemu
 
 # What bare.S executes around BODY: instructions of its macros and handler.
+APART = 0x40180000  # where a body's section .apart goes
 CLOSE_MOV = 1  # close_window: the mov; the marker itself is outside
 HANDLER = 4
 SECONDARY = 9 + 2 + 5  # set_up, the flag, PSCI CPU_OFF
@@ -46,7 +47,8 @@ def boot(
     (tmp / "body.S").write_text(body + "\n")
     (tmp / "secondary.S").write_text(secondary + "\n")
     run(
-        cross + "gcc", "-nostdlib", "-static", "-Wl,-Ttext=0x40100000", f"-DCPUS={cpus}",
+        cross + "gcc", "-nostdlib", "-static", "-Wl,-Ttext=0x40100000", f"-Wl,--section-start=.apart={APART:#x}",
+        f"-DCPUS={cpus}",
         f'-DBODY="{tmp / "body.S"}"', f'-DSECONDARY="{tmp / "secondary.S"}"',
         *(["-DEL2"] if el2 else []), HERE / "bare.S", "-o", tmp / "bare.elf",
     )  # fmt: skip
@@ -65,9 +67,9 @@ def boot(
 def bare(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> Bare:
     """Runs a body that must end well; the lines the plugin wrote."""
 
-    def go(body: str, insns: str = "segment", **more: Any) -> list[dict[str, Any]]:
+    def go(body: str, insns: str = "segment", skip: Sequence[str] = (), **more: Any) -> list[dict[str, Any]]:
         out = tmp_path / "counts"
-        plugin = f"{build('lull.so')},mode=count,out={out},insns={insns}"
+        plugin = ",".join([f"{build('lull.so')},mode=count,out={out},insns={insns}", *(f"skip={s}" for s in skip)])
         done = boot(tmp_path, cross, qemu, body, plugin, **more)
         assert (done.returncode, done.stderr) == (0, "")
         return [json.loads(line) for line in out.read_text().splitlines()]
@@ -109,10 +111,12 @@ def check_totals(line: dict[str, Any]) -> None:
     sums: Counter[str] = Counter()
     for cpu in line["cpus"]:
         sums["insns"] += cpu["insns"]
+        sums["insns_spin"] += cpu["insns_spin"]
         sums["atomics"] += cpu["atomics"]
         # every program here opens its windows on the first vCPU; the whole run is nobody's
         if cpu["cpu"] == 0 and line["window"] != "whole-run":
             sums["insns_own"] += cpu["insns"]
+            sums["insns_spin_own"] += cpu["insns_spin"]
             sums["atomics_own"] += cpu["atomics"]
         sums["ipi"] += cpu["ipi"]
         for key, n in cpu["dsb"].items():
@@ -230,6 +234,55 @@ def test_atomics(bare: Bare) -> None:
     assert (window["total"]["atomics"], window["total"]["atomics_own"]) == (11, 1)
 
 
+# Code that is counted apart from its fourth instruction up to the last but one: in the middle of blocks.
+SPUN = 1 + 2 * 100 + 3
+SPIN = """
+    .section .apart, "ax"
+apart:
+    add x1, x1, #1
+    add x1, x1, #1
+    add x1, x1, #1
+    mov x2, #100
+1:  sub x2, x2, #1
+    cbnz x2, 1b
+    ldr x1, [x27]
+    ldr x1, [x28]
+    add x1, x1, #1
+    add x1, x1, #1
+    ret
+    .text
+"""
+SKIP = f"{APART + 12:x}-{APART + 36:x}"
+
+
+@pytest.mark.parametrize("mode", ["segment", "each"])
+def test_code_that_is_counted_apart(bare: Bare, mode: str) -> None:
+    """To the instruction, faults and what stands beside it in a block; the handler is elsewhere. All has it too."""
+    body = f"{SPIN}\nopen_window 1\nbl apart\nadd x1, x1, #1\nbl apart\nclose_window 1\nbl apart"
+    _, window, whole = bare(body, insns=mode, skip=[SKIP, f"{APART + 40:#x}-{APART + 44:#x}"])
+    one = 3 + SPUN + 2 + HANDLER
+    assert window["total"]["insns"] == 2 * (1 + one) + 1 + CLOSE_MOV
+    assert window["total"]["insns_spin"] == window["total"]["insns_spin_own"] == 2 * (SPUN + 1)
+    assert (whole["total"]["insns_spin"], whole["total"]["insns_spin_own"]) == (3 * (SPUN + 1), 0)
+    check_totals(window)
+    _, without, _ = bare(body, insns=mode)
+    assert without["total"] == {**window["total"], "insns_spin": 0, "insns_spin_own": 0}
+
+
+def test_each_vcpu_spins_by_itself(bare: Bare) -> None:
+    """What others spin is theirs; a marker may stand in such code."""
+    body = f"{SPIN}\nopen_window 1\nstart_cpus\nbl apart\nclose_window 1"
+    secondary = "mov x14, #3\n1: bl apart\nsub x14, x14, #1\ncbnz x14, 1b"
+    _, window, _ = bare(body, secondary=secondary, cpus=3, skip=[SKIP])
+    assert [cpu["insns_spin"] for cpu in window["cpus"]] == [SPUN, 3 * SPUN, 3 * SPUN]
+    assert (window["total"]["insns_spin"], window["total"]["insns_spin_own"]) == (7 * SPUN, SPUN)
+    check_totals(window)
+    everything = "40100000-40200000"
+    _, window, whole = bare(f"open_window 1\n{SNIPPETS['faults'][0]}\nclose_window 1", skip=[everything])
+    assert window["total"]["insns_spin"] == window["total"]["insns"] == SNIPPETS["faults"][1] + CLOSE_MOV
+    assert whole["total"]["insns_spin"] == whole["total"]["insns"]
+
+
 def test_block_mode_is_not_exact(bare: Bare) -> None:
     """Why it is not the default: a fault makes it count what was not executed."""
     text = f"open_window 1\n{SNIPPETS['fault'][0]}\nclose_window 1"
@@ -246,6 +299,7 @@ def test_vcpus(bare: Bare) -> None:
     assert header["vcpus_max"] == 4
     one = {
         "insns": 11 + 3 + 2 + SECONDARY,
+        "insns_spin": 0,
         "atomics": 0,
         "tlbi": {"vale1/user": 11, "aside1os/user": 3},
         "dsb": {"nsh": 1},
@@ -353,7 +407,7 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: str, tm
     """QEMU ends, not zero, with what the plugin has to say."""
     done = boot(tmp_path, cross, qemu, "", f"{build('lull.so')},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
-    assert "lull: unknown option 'colour' (known: mode out insns ram speculation hook)" in done.stderr
+    assert "lull: unknown option 'colour' (known: mode out insns skip ram speculation hook)" in done.stderr
 
 
 def test_full_disk(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:

@@ -25,13 +25,14 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 
 
 INSNS = [b"segment", b"each", b"block"]
-MODE_OF = {b"insns": b"count", b"ram": b"check", b"speculation": b"check", b"hook": b"check"}
+MODE_OF = {b"insns": b"count", b"skip": b"count", b"ram": b"check", b"speculation": b"check", b"hook": b"check"}
 
 
 def meaning(arguments: list[bytes]) -> list[str] | None:
     """What options-cli is to say; None: refused."""
     values: dict[bytes, bytes] = {}
     hooks: list[tuple[bytes, int]] = []
+    skips: list[tuple[int, int]] = []
     for argument in arguments:
         key, _, value = argument.partition(b"=")
         if key == b"hook":
@@ -39,6 +40,16 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
             if not hook or re.search(rb"@(0[xX])?$", value):
                 return None
             hooks.append((hook[1], int(hook[2] or b"0", 16)))
+            values[key] = value
+            continue
+        if key == b"skip":
+            skip = re.fullmatch(rb"(0[xX])?([0-9a-fA-F]+)-(0[xX])?([0-9a-fA-F]+)", value)
+            if not skip:
+                return None
+            start, end = int(skip[2], 16), int(skip[4], 16)
+            if not start < end < 1 << 64:
+                return None
+            skips.append((start, end))
             values[key] = value
             continue
         if key in values:
@@ -54,7 +65,9 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
         if not fine.get(key):
             return None
     mode = values.get(b"mode", b"count")
-    if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values or len(hooks) > 16:
+    if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values:
+        return None
+    if max(len(hooks), len(skips)) > 16:
         return None
     if mode == b"check" and b"ram" not in values:
         return None
@@ -62,6 +75,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
     said += [values.get(b"speculation", b"on").decode(), values[b"out"].hex()]
     said += [f"{name.hex()}@{address:x}" for name, address in hooks]
+    said += [f"{start:x}-{end:x}" for start, end in skips]
     said += [f"pgd_free={address:x}" for name, address in hooks if name == b"pgd_free"][:1]
     return said
 
@@ -70,12 +84,15 @@ RIGHT = st.sampled_from(
     [b"out=f", b"mode=check", b"mode=count", b"ram=4096", b"ram=536870912", b"speculation=off", b"speculation=on"]
     + [b"insns=" + i for i in INSNS]
     + [b"hook=pgd_free@ffff800080012340", b"hook=x@0x0", b"hook=memstart_addr@0XFf"]
+    + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = b"mode out insns ram speculation hook = @ count check each on off 0x ffff 4096 0 1 % \xff , -"
+WORDS = b"mode out insns skip ram speculation hook = @ - count check each on off 0x ffff 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
 ARGUMENT = (RIGHT | PIECES | WILD).map(lambda a: a.replace(b"\0", b"0"))
 HOOK = st.tuples(st.sampled_from([b"a", b"pgd_free", b"b.c"]), st.integers(0, (1 << 65) - 1)).map(b"hook=%s@%x".__mod__)
+SKIP = st.tuples(st.integers(0, (1 << 64) + 9), st.integers(0, (1 << 64) + 9)).map(b"skip=%x-%x".__mod__)
+COUNT = st.lists(SKIP, max_size=20).map(lambda skips: [b"out=o", *skips])
 SPECULATION = st.sampled_from([[], [b"speculation=on"], [b"speculation=off"]])
 CHECK = st.builds(
     lambda hooks, speculation: [b"mode=check", b"out=o", b"ram=8192", *hooks, *speculation],
@@ -85,7 +102,7 @@ CHECK = st.builds(
 
 
 @settings(max_examples=2000, deadline=None)
-@given(st.lists(ARGUMENT, max_size=6) | CHECK)
+@given(st.lists(ARGUMENT, max_size=6) | CHECK | COUNT)
 def test_options(cli: Talk, arguments: list[bytes]) -> None:
     said, want = ask(cli, arguments), meaning(arguments)
     event("taken" if want else "refused")
@@ -101,7 +118,7 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ("out=x ram=4k mode=check", "option ram='4k' is not a number of bytes, decimal, a multiple of 4096"),
         ("out=x hook=f@here", "option hook='f@here' is not NAME@HEXADDRESS"),
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
-        ("out=x memory=1", "unknown option 'memory' (known: mode out insns ram speculation hook)"),
+        ("out=x memory=1", "unknown option 'memory' (known: mode out insns skip ram speculation hook)"),
     ],
 )
 def test_messages(cli: Talk, arguments: str, message: str) -> None:

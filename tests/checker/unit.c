@@ -157,6 +157,31 @@ static void test_options_check_bad(void)
 	}
 }
 
+static void test_options_skip(void)
+{
+	struct options o;
+	char e[256];
+
+	CHECK(parse(&o, ARGS("out=x"), e));
+	CHECK(!options_skips(&o, 0));
+	CHECK(parse(&o, ARGS("out=x", "skip=ffff800080012340-ffff800080012350", "skip=0x10-0X14"), e));
+	CHECK(o.nskips == 2);
+	CHECK(!options_skips(&o, 0xffff80008001233c) && options_skips(&o, 0xffff800080012340));
+	CHECK(options_skips(&o, 0xffff80008001234c) && !options_skips(&o, 0xffff800080012350));
+	CHECK(!options_skips(&o, 0xf) && options_skips(&o, 0x10) && !options_skips(&o, 0x14));
+	CHECK(!parse(&o, ARGS("out=x", "mode=check", "ram=4096", "skip=1-2"), e));
+	CHECK_STR(e, "option skip is for mode=count only");
+	for (const char *const *bad = (const char *const[]){
+		     "skip=", "skip=1", "skip=1-", "skip=-1", "skip=-", "skip=2-2", "skip=2-1", "skip=1-2-3",
+		     "skip=0x-1", "skip=1-0x", "skip=g-h", "skip=1- 2", "skip=1-10000000000000000", NULL }; *bad; bad++) {
+		char want[256];
+
+		CHECK(!parse(&o, ARGS("out=x", (char *)*bad), e));
+		snprintf(want, sizeof(want), "option skip='%s' is not HEXSTART-HEXEND", *bad + 5);
+		CHECK_STR(e, want);
+	}
+}
+
 /* As many as there is room for, and one more. */
 static void test_options_hooks(void)
 {
@@ -170,6 +195,13 @@ static void test_options_hooks(void)
 	CHECK(o.nhooks == OPTIONS_HOOKS && o.hooks[OPTIONS_HOOKS - 1].addr == 0x1f);
 	CHECK(!parse(&o, argv, OPTIONS_HOOKS + 4, e));
 	CHECK_STR(e, "option hook='a@1f' is one too many: at most 16 are possible");
+	for (int i = 0; i < OPTIONS_SKIPS + 1; i++)
+		argv[i] = "skip=1-2";
+	argv[OPTIONS_SKIPS + 1] = "out=x";
+	CHECK(!parse(&o, argv, OPTIONS_SKIPS + 2, e));
+	CHECK_STR(e, "option skip='1-2' is one too many: at most 16 are possible");
+	CHECK(parse(&o, argv + 1, OPTIONS_SKIPS + 1, e));
+	CHECK(o.nskips == OPTIONS_SKIPS);
 }
 
 static void test_options_bad(void)
@@ -180,11 +212,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns ram speculation hook)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip ram speculation hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns ram speculation hook)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip ram speculation hook)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns ram speculation hook)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip ram speculation hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
@@ -204,7 +236,7 @@ static void test_options_fuzz(void)
 	static const char *const pieces[] = {
 		"out", "mode", "insns", "=", "==", "count", "each", " ", "",
 		"x", "\xff\x01", "%s%n", ",", "segment each", "check", "ram=", "4096",
-		"speculation=", "on", "off", "hook=", "a@", "0x", "ffff",
+		"speculation=", "on", "off", "hook=", "a@", "0x", "ffff", "skip=", "-",
 	};
 	unsigned int refused = 0, taken = 0;
 
@@ -264,8 +296,8 @@ static void test_count_window(void)
 	/* before the window: must not be in it, must be in the whole run */
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 1, SGI, 0);
-	count_set_insns(&c, 0, 100, 10);
-	count_set_insns(&c, 1, 50, 5);
+	count_set_insns(&c, 0, 100, 30, 10);
+	count_set_insns(&c, 1, 50, 9, 5);
 	count_open(&c, 1, 3001, f);
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 0, VALE1IS, 1ULL << 43);
@@ -278,17 +310,17 @@ static void test_count_window(void)
 	event(&c, 0, DSB_ISH_W, 0);
 	event(&c, 1, DSB_ISHST_W, 0);
 	event(&c, 1, SGI, 0);
-	count_set_insns(&c, 0, 160, 17);
-	count_set_insns(&c, 1, 52, 6);
+	count_set_insns(&c, 0, 160, 70, 17);
+	count_set_insns(&c, 1, 52, 10, 6);
 	count_close(&c, 3001, f);
 	fflush(f);
 	CHECK_STR(text,
 		"{\"window\":3001,\"seq\":1,\"cpus\":["
-		"{\"cpu\":0,\"insns\":60,\"atomics\":7,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
+		"{\"cpu\":0,\"insns\":60,\"insns_spin\":40,\"atomics\":7,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
 		"\"dsb\":{\"ish\":2},\"ipi\":0},"
-		"{\"cpu\":1,\"insns\":2,\"atomics\":1,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
+		"{\"cpu\":1,\"insns\":2,\"insns_spin\":1,\"atomics\":1,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
 		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1}],"
-		"\"total\":{\"insns\":62,\"insns_own\":2,\"atomics\":8,\"atomics_own\":1,"
+		"\"total\":{\"insns\":62,\"insns_own\":2,\"insns_spin\":41,\"insns_spin_own\":1,\"atomics\":8,\"atomics_own\":1,"
 		"\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,\"tlbi_asid\":1,"
 		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
 		"\"tlbi_kernel\":3,\"tlbi_broadcast_kernel\":2,\"tlbi_local_kernel\":1,"
@@ -306,8 +338,8 @@ static void test_count_window(void)
 	count_write_run(&c, f);
 	fflush(f);
 	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
-	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"atomics\":17,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
-	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"atomics\":23,\"atomics_own\":0,\"tlbi_broadcast\":5,"));
+	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"insns_spin\":70,\"atomics\":17,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
+	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"insns_spin\":80,\"insns_spin_own\":0,\"atomics\":23,\"atomics_own\":0,\"tlbi_broadcast\":5,"));
 	CHECK(strstr(text, "\"ipi\":2}}\n"));
 	CHECK(!strstr(text, "error"));
 	forget(f);
@@ -338,7 +370,7 @@ static void test_count_errors(void)
 	f = record();
 	count_close(&c, 6, f);
 	fflush(f);
-	CHECK(strstr(text, "{\"window\":6,\"seq\":1,\"cpus\":[{\"cpu\":0,\"insns\":0,\"atomics\":0,\"tlbi\":{\"vmalle1/all\":3}"));
+	CHECK(strstr(text, "{\"window\":6,\"seq\":1,\"cpus\":[{\"cpu\":0,\"insns\":0,\"insns_spin\":0,\"atomics\":0,\"tlbi\":{\"vmalle1/all\":3}"));
 	forget(f);
 
 	f = record();
@@ -418,6 +450,7 @@ int main(void)
 		TEST(options_good),
 		TEST(options_check),
 		TEST(options_check_bad),
+		TEST(options_skip),
 		TEST(options_hooks),
 		TEST(options_bad),
 		TEST(options_fuzz),

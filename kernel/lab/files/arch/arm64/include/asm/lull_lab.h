@@ -29,6 +29,7 @@
 #include <asm/pgtable-hwdef.h>
 
 struct mm_struct;
+struct page;
 
 enum lull_mutant {
 	LULL_MUTANT_NONE,
@@ -118,6 +119,7 @@ bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 void __lull_lab_loaded(struct mm_struct *mm);
 void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
+void lull_lab_reset_tails(struct page *pages);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -336,6 +338,8 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 {
 	return bits;
 }
+
+static inline void lull_lab_reset_tails(struct page *pages) {}
 
 #endif /* CONFIG_LULL_LAB */
 

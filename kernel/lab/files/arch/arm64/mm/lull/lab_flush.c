@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched.h>
+#include <linux/string.h>
 
 #include <asm/barrier.h>
 #include <asm/lull_lab.h>
@@ -240,4 +241,19 @@ void lull_lab_split_early(pmd_t *pmdp, pmd_t *old)
 	smp_wmb();
 	pmd_populate_kernel(&init_mm, pmdp, table);
 	*old = READ_ONCE(*pmdp);
+}
+
+/**
+ * lull_lab_reset_tails() - make the first struct pages tail pages
+ * @pages: a page of struct pages, copied from the first of a HugeTLB page
+ *
+ * For Linux's own HVO, to compare with. Since it copies the page that has the
+ * folio in it (6.12.117 does), each page that is restored begins with a copy of
+ * the folio. docs/findings.md of Lull has what comes of that.
+ */
+void lull_lab_reset_tails(struct page *pages)
+{
+	unsigned int nr = sizeof(struct folio) / sizeof(struct page);
+
+	memcpy(pages, pages + nr, sizeof(struct folio));
 }

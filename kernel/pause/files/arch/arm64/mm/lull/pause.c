@@ -170,7 +170,7 @@ static bool gather(struct lull_pause *pause, u64 limit)
 	if (!cpumask_empty(&others))
 		arm64_backtrace_ipi((struct cpumask *)whom);
 
-	if (lull_pause_spin_gather(pause->asked + limit)) {
+	if (limit && lull_pause_spin_gather(pause->asked + limit)) {
 		pause->held = sched_clock();
 		return true;
 	}

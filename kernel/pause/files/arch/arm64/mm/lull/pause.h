@@ -5,6 +5,7 @@
 #ifndef __ARM64_MM_LULL_PAUSE_H
 #define __ARM64_MM_LULL_PAUSE_H
 
-extern unsigned int lull_pause_wait_ms;	/* of the first try; then twice that */
+/* Of the first try; then twice that. 0, for tests: nobody comes in no time. */
+extern unsigned int lull_pause_wait_ms;
 
 #endif /* __ARM64_MM_LULL_PAUSE_H */

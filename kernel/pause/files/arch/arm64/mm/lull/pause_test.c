@@ -16,9 +16,11 @@
 #include <linux/kthread.h>
 #include <linux/lull_pause.h>
 #include <linux/percpu.h>
+#include <linux/sched/clock.h>
 #include <linux/stop_machine.h>
 
 #include <asm/cpufeature.h>
+#include <asm/daifflags.h>
 
 #include "pause.h"
 

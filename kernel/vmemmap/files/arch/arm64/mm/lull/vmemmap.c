@@ -80,7 +80,17 @@ static unsigned int pause_us = 200;
 module_param_named(vmemmap_pause_us, pause_us, uint, 0644);
 MODULE_PARM_DESC(vmemmap_pause_us, "a pause that has lasted so long ends");
 
-module_param_named(vmemmap_wait_ms, lull_pause_wait_ms, uint, 0644);
+static int set_wait(const char *value, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(value, kp, 1, MSEC_PER_SEC);
+}
+
+static const struct kernel_param_ops wait_ops = {
+	.set = set_wait,
+	.get = param_get_uint,
+};
+
+module_param_cb(vmemmap_wait_ms, &wait_ops, &lull_pause_wait_ms, 0644);
 MODULE_PARM_DESC(vmemmap_wait_ms, "for how long to wait for CPUs, first");
 
 static unsigned long long pause_max_ns;

@@ -8,6 +8,7 @@
  */
 #include <linux/cpumask.h>
 #include <linux/list.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 

@@ -60,7 +60,7 @@ static inline void expect_huge(struct kunit *test, struct hstate *h, struct foli
 		if (PageTail(page) && !PageHead(page) && page_count(page) == 0 &&
 		    compound_head(page) == &folio->page)
 			continue;
-		KUNIT_FAIL(test, "struct page %lu of %lu", i, pages_per_huge_page(h));
+		KUNIT_FAIL(test, "struct page %lu of %u", i, pages_per_huge_page(h));
 		return;
 	}
 }

@@ -33,12 +33,11 @@ static void test_split(struct kunit *test)
 	struct folio *folio, *next;
 	LIST_HEAD(list);
 	LIST_HEAD(small);
-	unsigned long pfn;
+	LIST_HEAD(restored);
 
 	if (!src || !dst)
 		kunit_skip(test, "no such size here");
 	folio = make_huge(test, src);
-	pfn = folio_pfn(folio);
 	list_add(&folio->lru, &list);
 
 	WRITE_ONCE(vmemmap_optimize_enabled, true);
@@ -53,9 +52,10 @@ static void test_split(struct kunit *test)
 		expect_mapped(test, dst, folio, true);
 		expect_huge(test, dst, folio);
 	}
-	list_for_each_entry_safe(folio, next, &small, lru) {
+	KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folios(dst, &small, &restored),
+			split->from / split->to);
+	list_for_each_entry_safe(folio, next, &restored, lru) {
 		list_del(&folio->lru);
-		KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folio(dst, folio), 0);
 		expect_mapped(test, dst, folio, false);
 		expect_huge(test, dst, folio);
 		free_huge(folio);

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * System D: HugeTLB pages give most of their struct pages back (HVO). The four operations it was published with, each a
+ * window: allocate 1 GiB pages, demote them to 2 MiB, free those; and, when they are allocated again, free 1 GiB pages.
+ *
+ * After each step the pools have the sizes they must have, the vmemmap lacks exactly the pages that are given back, and
+ * memory of the pools is mapped, written and read back. A kernel without HVO runs it too, and must give nothing back.
+ *
+ * A 2 MiB page is there all the time. The first optimised page turns a static key on, the last one turns it off: some
+ * 380 jumps in the kernel are patched, each with a TLBI and a barrier, and that is not what the operations are about.
+ */
+#include "lull.h"
+
+#ifndef MAP_HUGE_2MB
+#define MAP_HUGE_2MB	(21 << 26)
+#endif
+#ifndef MAP_HUGE_1GB
+#define MAP_HUGE_1GB	(30 << 26)
+#endif
+
+#define GIGA		"/sys/kernel/mm/hugepages/hugepages-1048576kB/"
+#define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
+#define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
+#define LONGEST		"/sys/module/lull/parameters/vmemmap_pause_max_ns"
+
+#define GIB	(1UL << 30)
+#define TWO_MIB	(2UL << 20)
+#define PIECES	((long)(GIB / TWO_MIB))
+#define STRUCT_PAGE	64
+/* Of the vmemmap of a HugeTLB page all but the first page: 7 of 8 of a 2 MiB page, 4095 of 4096 of a 1 GiB page. */
+#define GIVEN(size)	((long)((size) / PAGE * STRUCT_PAGE / PAGE - 1))
+#define KEPT	1L		/* 2 MiB pages that are there all the time */
+
+static long pages = 2, touch = 16;
+
+static const struct option_spec options[] = {
+	{ "pages", &pages, NULL, "1 GiB pages (published: 600)" },
+	{ "touch", &touch, NULL, "2 MiB pages whose memory is used, and if any, that of a 1 GiB page too" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"vmemmap_pause", "vmemmap_pause_ns", "vmemmap_pause_retry", "vmemmap_pause_fail", "vmemmap_optimized",
+	"vmemmap_restored", "vmemmap_demoted", "vmemmap_freed", "vmemmap_allocated", NULL
+};
+
+static long memmap_before;	/* pages of vmemmap when the pools were empty */
+static bool gives;		/* does this kernel give them back? */
+
+/* ---- the kernel's files ---- */
+
+/* First word in a file of the kernel, into 32 bytes; false when there is none. */
+static bool word_in(const char *path, char *word)
+{
+	FILE *in = fopen(path, "r");
+	bool found;
+
+	if (!in)
+		return false;
+	found = fscanf(in, "%31s", word) == 1;
+	fclose(in);
+	return found;
+}
+
+/* The same as a number, or -1. */
+static long number_in(const char *path)
+{
+	char word[32];
+
+	return word_in(path, word) ? atol(word) : -1;
+}
+
+/* What was set when we came. */
+static struct setting {
+	const char *path;
+	char before[32];
+} settings[] = { { OPTIMIZE, "" }, { GIGA "demote_size", "" } };
+
+/* However the program ends. */
+static void put_back(void)
+{
+	struct setting *s;
+
+	put_file(MEGA "nr_hugepages", "0");
+	put_file(GIGA "nr_hugepages", "0");
+	for (s = settings; s < settings + 2; s++)
+		if (*s->before)
+			put_file(s->path, s->before);
+}
+
+/* Turn HVO on; false when this kernel has none, or its switch is off. */
+static bool turn_on(void)
+{
+	char policy[32];
+
+	if (!put_file(OPTIMIZE, "1"))
+		return false;
+	return !chosen_word("/sys/kernel/mm/lull/vmemmap", policy) || strcmp(policy, "off");
+}
+
+/* Pages of vmemmap in use. */
+static long memmap(void)
+{
+	long now = vmstat("nr_memmap_pages"), boot = vmstat("nr_memmap_boot_pages");
+
+	if (now < 0 || boot < 0)
+		skip("/proc/vmstat does not say how many pages the vmemmap has");
+	return now + boot;
+}
+
+/* ---- verification ---- */
+
+static void verify_pool(const char *name, long wanted)
+{
+	char path[128];
+	long all, idle;
+
+	snprintf(path, sizeof(path), "%snr_hugepages", name);
+	all = number_in(path);
+	snprintf(path, sizeof(path), "%sfree_hugepages", name);
+	idle = number_in(path);
+	verify(all == wanted && idle == wanted, "%s: %ld pages, %ld of them free, and not %ld", name, all, idle, wanted);
+}
+
+/* Pages of vmemmap that are given back, not counting those of the page that is kept. */
+static long given_back(void)
+{
+	return memmap_before - memmap() - (gives ? KEPT * GIVEN(TWO_MIB) : 0);
+}
+
+/* The pools have so many pages, and these have given back what they can. */
+static void verify_pools(long giga, long mega)
+{
+	long given = given_back(), due = gives ? giga * GIVEN(GIB) + mega * GIVEN(TWO_MIB) : 0;
+
+	verify_pool(GIGA, giga);
+	verify_pool(MEGA, mega + KEPT);
+	verify(given == due, "%ld pages of vmemmap are given back, and not %ld", given, due);
+}
+
+/* Memory of a pool can be used: a word in each 4 KiB of it, all different, is read back. */
+static void use(size_t size, int flag)
+{
+	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | flag);
+	size_t step = PAGE / sizeof(*memory), words = size / sizeof(*memory), at;
+
+	for (at = 0; at < words; at += step) {
+		verify(!memory[at], "page %zu of a HugeTLB mapping is not empty", at / step);
+		memory[at] = at + 1;
+	}
+	for (at = 0; at < words; at += step)
+		verify(memory[at] == at + 1, "page %zu of a HugeTLB mapping lost its contents", at / step);
+	must(munmap(memory, size));
+}
+
+/* ---- the operations ---- */
+
+/* What happened before is over, and free memory lies together: counts repeat. */
+static void settle(void)
+{
+	struct timespec moment = { .tv_nsec = 100 * 1000 * 1000 };
+
+	put_file("/proc/sys/vm/drop_caches", "3");
+	put_file("/proc/sys/vm/compact_memory", "1");
+	nanosleep(&moment, NULL);
+}
+
+/* Write a number to a file of the kernel; in a window, when it is one of the operations (@name). */
+static void order(const char *path, long number, const char *name)
+{
+	int fd = must(open(path, O_WRONLY | O_CLOEXEC));
+	char text[24];
+	ssize_t length = snprintf(text, sizeof(text), "%ld", number), written;
+
+	settle();
+	if (!name) {
+		must(write(fd, text, length));
+		close(fd);
+		return;
+	}
+	fresh_window();
+	begin_vmstat(rows);
+	put_file(LONGEST, "0");
+	open_window();
+	written = write(fd, text, length);
+	close_window();
+	if (written != length)
+		die("%s: cannot write %ld", path, number);
+	end_vmstat(rows);
+	close(fd);
+}
+
+/* The operation just done, which was verified. */
+static void tell_of(const char *name, long operations, const char *unit)
+{
+	long longest = number_in(LONGEST), given = given_back();
+	char scale[48];
+
+	if (longest >= 0)
+		add_metric("vmemmap_pause_max_ns", longest);
+	add_metric("memmap_given_back", given);
+	printf("hvo: %-11s %4ld x %s: %ld pauses of %ld ns, the longest %ld; %ld pages of vmemmap are given back\n",
+	       name, operations, unit, metric("vmemmap_pause"), metric("vmemmap_pause_ns"), longest < 0 ? 0 : longest,
+	       given);
+	snprintf(scale, sizeof(scale), "%ld of 600 pages of 1 GiB", pages);
+	report(name, operations, unit, scale);
+}
+
+/* Fill the pool of 1 GiB pages. */
+static void allocate(const char *name)
+{
+	order(GIGA "nr_hugepages", pages, name);
+	if (number_in(GIGA "nr_hugepages") < pages)
+		skip("only %ld of %ld pages of 1 GiB: it takes %ld GiB of memory, and a kernel with CONFIG_CONTIG_ALLOC",
+		     number_in(GIGA "nr_hugepages"), pages, pages + 6);
+	verify_pools(pages, 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct setting *s;
+
+	parse_options(argc, argv, "HugeTLB pages give their struct pages back", options);
+	if (pages < 1 || touch > pages * PIECES)
+		finish(USAGE, "pages is at least 1, and has at least touch x 2 MiB");
+	if (number_in(GIGA "nr_hugepages") < 0 || number_in(MEGA "nr_hugepages") < 0)
+		skip("this kernel has no HugeTLB pages of 1 GiB and 2 MiB");
+	if (number_in(GIGA "nr_hugepages") || number_in(MEGA "nr_hugepages"))
+		skip("somebody else uses HugeTLB pages");
+	for (s = settings; s < settings + 2; s++)
+		if (!word_in(s->path, s->before))
+			*s->before = 0;
+	must(atexit(put_back));
+	memmap_before = memmap();
+	gives = turn_on();
+	if (!gives)
+		printf("hvo: this kernel does not optimise the vmemmap: nothing is to be given back\n");
+	if (!put_file(GIGA "demote_size", "2M"))
+		die("1 GiB pages cannot be demoted to 2 MiB");
+	pin(0);
+	order(MEGA "nr_hugepages", KEPT, NULL);
+	verify_pools(0, 0);
+
+	allocate("allocate-1g");
+	tell_of("allocate-1g", pages, "1 GiB page");
+
+	order(GIGA "demote", pages, "demote");
+	verify_pools(0, pages * PIECES);
+	tell_of("demote", pages, "1 GiB page");
+	if (touch)
+		use(touch * TWO_MIB, MAP_HUGE_2MB);
+	verify_pools(0, pages * PIECES);
+
+	order(MEGA "nr_hugepages", KEPT, "free-2m");
+	verify_pools(0, 0);
+	tell_of("free-2m", pages * PIECES, "2 MiB page");
+
+	allocate(NULL);
+	if (touch)
+		use(GIB, MAP_HUGE_1GB);
+	verify_pools(pages, 0);
+	order(GIGA "nr_hugepages", 0, "free-1g");
+	verify_pools(0, 0);
+	tell_of("free-1g", pages, "1 GiB page");
+	return 0;
+}

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""guest/hvo.c on the host, over a library that plays the kernel's pools: what it reports, what it notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from lull import guest, paths
+
+FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
+KERNEL = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static long giga, mega, optimize, demoted;
+static char demote_size[32] = "32768kB", text[512];
+static const char *opened[1024];
+
+static int is(const char *what) { return getenv("KERNEL") && strstr(getenv("KERNEL"), what); }
+static int ends(const char *path, const char *with) { return strstr(path, with) != NULL; }
+static int ours(const char *path) { return ends(path, "/sys/") || ends(path, "/proc/sys/vm/"); }
+
+static long given(void)
+{
+	long pages = giga * 4095 + mega * 7;
+
+	if (is("keeps") && mega > 1)
+		pages--;
+	if (is("leaks") && mega == 1 && demoted)
+		pages++;
+	return is("hvo") && optimize && !is("off") ? pages : is("eager") && giga;
+}
+
+static const char *content(const char *path)
+{
+	if (ends(path, "1048576kB/demote_size"))
+		return demote_size;
+	if (ends(path, "1048576kB/"))
+		sprintf(text, "%ld", giga - (is("busy") && ends(path, "free_") && giga));
+	else if (ends(path, "2048kB/"))
+		sprintf(text, "%ld", mega);
+	else if (ends(path, "optimize_vmemmap") && is("hvo"))
+		sprintf(text, "%ld", optimize);
+	else if (ends(path, "parameters/vmemmap_pause_max_ns") && is("lull"))
+		sprintf(text, "70000");
+	else if (ends(path, "lull/vmemmap") && is("lull"))
+		sprintf(text, is("off") ? "[off] pause" : "off [pause]");
+	else
+		return NULL;
+	return text;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	FILE *(*real)(const char *, const char *) = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+	const char *found;
+
+	if (!strcmp(path, "/proc/vmstat")) {
+		sprintf(text, "nr_memmap_pages %ld\\nnr_memmap_boot_pages %ld\\n", giga, 32768 - given() - giga);
+		if (is("lull"))
+			sprintf(text + strlen(text), "vmemmap_pause %ld\\n", giga + mega > 1 ? 1L : 3L);
+		return fmemopen(text, strlen(text), "r");
+	}
+	if (!ours(path))
+		return real(path, mode);
+	found = content(path);
+	errno = ENOENT;
+	return found ? fmemopen((void *)found, strlen(found), "r") : NULL;
+}
+
+int open(const char *path, int flags, ...)
+{
+	int fd;
+
+	if (ours(path) && ends(path, "optimize_vmemmap") && !is("hvo"))
+		return errno = ENOENT, -1;
+	fd = syscall(SYS_openat, AT_FDCWD, ours(path) ? "/dev/null" : path, flags, 0);
+	if (fd >= 0 && ours(path))
+		opened[fd] = strdup(path);
+	return fd;
+}
+
+int close(int fd)
+{
+	if (fd >= 0 && fd < 1024)
+		opened[fd] = NULL;
+	return syscall(SYS_close, fd);
+}
+
+ssize_t write(int fd, const void *buffer, size_t size)
+{
+	const char *path = fd < 1024 ? opened[fd] : NULL;
+	char word[32] = "";
+	long n;
+
+	if (!path)
+		return syscall(SYS_write, fd, buffer, size);
+	memcpy(word, buffer, size < 31 ? size : 31);
+	n = atol(word);
+	if (ends(path, "1048576kB/nr_hugepages"))
+		giga = n - (is("small") && n);
+	else if (ends(path, "2048kB/nr_hugepages"))
+		mega = n;
+	else if (ends(path, "demote_size"))
+		strcpy(demote_size, word);
+	else if (ends(path, "/demote")) {
+		if (is("refuses"))
+			return errno = ENOMEM, -1;
+		giga -= n;
+		demoted = 1;
+		mega += 512 * n - is("loses");
+	} else if (ends(path, "optimize_vmemmap"))
+		optimize = n;
+	return size;
+}
+
+/* HugeTLB memory; in a kernel that mixes pages up, its second half is the first once more. */
+void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	char *memory;
+
+	if (flags & MAP_HUGETLB && is("mixes")) {
+		fd = memfd_create("pool", 0);
+		if (ftruncate(fd, size / 2))
+			return MAP_FAILED;
+		memory = (void *)syscall(SYS_mmap, NULL, size, prot, MAP_SHARED, fd, 0);
+		syscall(SYS_mmap, memory + size / 2, size / 2, prot, MAP_SHARED | MAP_FIXED, fd, 0);
+		return memory;
+	}
+	if (flags & MAP_HUGETLB)
+		flags &= ~(MAP_HUGETLB | MAP_HUGE_MASK << MAP_HUGE_SHIFT);
+	return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, offset);
+}
+
+__attribute__((destructor)) static void left(void)
+{
+	fprintf(stderr, "left: %ld %ld %ld %s\\n", giga, mega, optimize, demote_size);
+}
+"""
+CLEAN = "left: 0 0 0 32768kB\n"
+GIVEN = [8190, 7168, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, for the host, and the library."""
+    made = tmp_path_factory.mktemp("hvo")
+    subprocess.run(["gcc", *FLAGS, "-o", made / "hvo", paths.GUEST / "hvo.c"], check=True)
+    (made / "kernel.c").write_text(KERNEL)
+    flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-fno-builtin"]
+    subprocess.run(["gcc", *flags, "-o", made / "kernel.so", made / "kernel.c", "-ldl"], check=True)
+    return made
+
+
+def play(folder: Path, kernel: str, *words: str) -> CompletedProcess[str]:
+    """Run it on such a kernel; a HugeTLB page of 1 GiB is not touched unless asked for."""
+    environment = {**os.environ, "KERNEL": kernel, "LD_PRELOAD": str(folder / "kernel.so")}
+    command = [folder / "hvo", "touch=0", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+
+def windows(done: CompletedProcess[str]) -> list[dict[str, Any]]:
+    """What it reported."""
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given"),
+    [("hvo", GIVEN), ("hvo lull", GIVEN), ("hvo lull off", [0] * 4), ("stock", [0] * 4)],
+)
+def test_each_operation_is_reported_in_a_window_of_its_own(folder: Path, kernel: str, given: list[int]) -> None:
+    """Whatever the kernel gives back; the pools are empty afterwards, and settings what they were."""
+    done = play(folder, kernel)
+    found = windows(done)
+    assert [w["window"] for w in found] == [1, 2, 3, 4]
+    cases = [("allocate-1g", 2), ("demote", 2), ("free-2m", 1024), ("free-1g", 2)]
+    assert [(w["case"], w["operations"]) for w in found] == cases
+    assert [w["metrics"]["memmap_given_back"] for w in found] == given
+    assert ("does not optimise" in done.stdout) == (given != GIVEN)
+    assert done.stderr == CLEAN
+
+
+def test_pauses_are_told_where_there_are_any(folder: Path) -> None:
+    """Counters of a window, and the longest pause in it; a kernel without them has none."""
+    found = windows(play(folder, "hvo lull", "pages=1"))
+    assert [w["metrics"]["vmemmap_pause"] for w in found] == [-2, 0, 2, 2]
+    assert {w["metrics"]["vmemmap_pause_max_ns"] for w in found} == {70000}
+    assert [w["operations"] for w in found] == [1, 1, 512, 1]
+    assert not any(name.startswith("vmemmap") for w in windows(play(folder, "hvo")) for name in w["metrics"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        ("hvo keeps", "7167 pages of vmemmap are given back, and not 7168"),
+        ("hvo leaks", "1 pages of vmemmap are given back, and not 0"),
+        ("stock eager", "1 pages of vmemmap are given back, and not 0"),
+        ("hvo loses", "2048kB/: 1024 pages, 1024 of them free, and not 1025"),
+        ("hvo busy", "1048576kB/: 2 pages, 1 of them free, and not 2"),
+        ("hvo refuses", "demote: cannot write 2"),
+        ("hvo mixes", "of a HugeTLB mapping is not empty"),
+    ],
+)
+def test_what_is_wrong_is_noticed(folder: Path, kernel: str, says: str) -> None:
+    """The program fails, says why, and leaves nothing behind."""
+    done = play(folder, kernel, "touch=1")
+    assert done.returncode == 1 and says in done.stderr
+    assert done.stderr.endswith(CLEAN)
+
+
+def test_a_guest_that_is_too_small(folder: Path) -> None:
+    """Without room for the pages it is skipped, not failed; a mistake is one."""
+    done = play(folder, "hvo small")
+    assert done.returncode == 77 and "only 1 of 2 pages of 1 GiB" in done.stderr and done.stderr.endswith(CLEAN)
+    assert play(folder, "hvo", "pages=0").returncode == 2
+    assert play(folder, "hvo", "pages=1", "touch=513").returncode == 2
