@@ -66,13 +66,12 @@ def test_what_differs_from_stock_is_told() -> None:
 
 
 def test_each_suite_has_its_pool() -> None:
-    """Under each setting anew; job numbers count through."""
-    settings = [Setting("a", "lull"), Setting("b", "lull", ("echo b",))]
-    suites = [Suite("x", "x", ("1", "two words"), 7), Suite("y", "y", before=("echo y",))]
-    job = selftests.script(settings, suites)
+    """And what it asks for, before it runs; the setting comes first."""
+    setting = Setting("a", "lull", ("echo a",))
+    job = selftests.script(setting, [Suite("x", "x", ("1", "two words"), 7), Suite("y", "y", before=("echo y",))])
     assert "echo 7 >/proc/sys/vm/nr_hugepages\necho '--- suite 1'\nrun 1 ./x 1 'two words' 2>&1\n" in job
-    assert job.index("run 2 ./y") < job.index("echo b") < job.index("run 3 ./x")
-    assert job.count("echo y\n") == 2 and "run 4 ./y" in job
+    assert f"echo {selftests.PAGES} >/proc/sys/vm/nr_hugepages\necho y\n" in job
+    assert job.index("echo a") < job.index("run 1 ./x") < job.index("echo y") < job.index("run 2 ./y")
 
 
 def test_suites_are_known(tmp_path: Path) -> None:

@@ -189,29 +189,25 @@ def initramfs(lab: Lab, programs: Path) -> Path:
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 
 
-def script(settings: Sequence[Setting], suites: Sequence[Suite]) -> str:
-    """The /lull/job that runs all suites under each setting: job numbers count through.
+def script(setting: Setting, suites: Sequence[Suite]) -> str:
+    """The /lull/job that runs all suites under a setting.
 
     Between marks on the console stand what a suite says, and what the kernel says meanwhile.
     """
     pools = "/sys/kernel/mm/hugepages/hugepages-*kB"
-    lines = [f"cd /{FOLDER}", "dmesg -c >/dev/null"]
-    number = 0
-    for setting in settings:
-        lines += setting.lines
-        for suite in suites:
-            number += 1
-            lines += [
-                # Pools of other sizes are empty; a page may come back late.
-                f"for pool in {pools}; do echo 0 >$pool/nr_hugepages; done",
-                f"echo {suite.pages} >/proc/sys/vm/nr_hugepages",
-                *suite.before,
-                f"echo '{BEGIN} {number}'",
-                f"run {number} {process.shown([f'./{suite.program}', *suite.args])} 2>&1",
-                f"echo '{MESSAGES} {number}'",
-                "dmesg -c",
-                f"echo '{END} {number}'",
-            ]
+    lines = [*setting.lines, f"cd /{FOLDER}", "dmesg -c >/dev/null"]
+    for number, suite in enumerate(suites, 1):
+        lines += [
+            # Pools of other sizes are empty.
+            f"for pool in {pools}; do echo 0 >$pool/nr_hugepages; done",
+            f"echo {suite.pages} >/proc/sys/vm/nr_hugepages",
+            *suite.before,
+            f"echo '{BEGIN} {number}'",
+            f"run {number} {process.shown([f'./{suite.program}', *suite.args])} 2>&1",
+            f"echo '{MESSAGES} {number}'",
+            "dmesg -c",
+            f"echo '{END} {number}'",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -242,31 +238,29 @@ def read(text: str, status: Mapping[int, int]) -> dict[int, Outcome]:
 def conduct(
     lab: Lab, suites: Sequence[Suite], folder: Path, settings: Sequence[Setting] = SETTINGS, memory: int = 4096
 ) -> dict[tuple[str, str], Outcome]:
-    """Run the suites under the settings, a boot for each kernel: (setting, suite) -> how it ended.
+    """Run the suites under each setting, in a boot of its own: a page that was poisoned stays in its pool for good.
 
+    Returns: (setting, suite) -> how it ended.
     Raises: BuildError; what a guest in trouble raises.
     """
-    programs = build(lab.pristine, lab.toolchain, suites)
-    found = {}
-    for kernel in dict.fromkeys(setting.kernel for setting in settings):
-        mine = [setting for setting in settings if setting.kernel == kernel]
-        booted = replace(lab.guest(kernel, Machine(memory_mib=memory), count=False), initramfs=initramfs(lab, programs))
+    userland = initramfs(lab, build(lab.pristine, lab.toolchain, suites))
+    found: dict[tuple[str, str], Outcome] = {}
+    for setting in settings:
+        booted = replace(lab.guest(setting.kernel, Machine(memory_mib=memory), count=False), initramfs=userland)
         # The console is the suites'; what the kernel has to say is read from its log.
         booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
-        limits = [suite.timeout for suite in suites] * len(mine)
-        with progress.step(f"Linux's selftests on {kernel}") as step:
+        place = folder / setting.name.replace(", ", "-")
+        with progress.step(f"Linux's selftests on {setting.name}") as step:
             outcome = launch_retrying(
                 booted,
-                script(mine, suites),
-                folder / kernel,
-                job_seconds=lambda number, limits=limits: limits[number - 1],  # type: ignore[misc]
+                script(setting, suites),
+                place,
+                job_seconds=lambda number: suites[number - 1].timeout,
                 tell=step.update,
                 say=step.update,
             )
-        ended = read((folder / kernel / "console.log").read_text(errors="replace"), outcome.status)
-        pairs = [(setting, suite) for setting in mine for suite in suites]
-        for number, (setting, suite) in enumerate(pairs, 1):
-            found[setting.name, suite.name] = ended[number]
+        ended = read((place / "console.log").read_text(errors="replace"), outcome.status)
+        found |= {(setting.name, suite.name): ended[number] for number, suite in enumerate(suites, 1)}
     return found
 
 
