@@ -102,8 +102,11 @@ static noinline noinstr void lull_pause_spin_wait(u32 ticket)
 /* Wait for the others. Acquire: what they have stored is there to be copied. */
 static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
 {
+	unsigned int turns = 0;
+
 	while (MISSING(raw_atomic64_read_acquire(&word))) {
-		if (sched_clock_noinstr() > deadline)
+		/* Seldom: it is more code than this, and other code. */
+		if (++turns % 1024 == 0 && sched_clock_noinstr() > deadline)
 			return false;
 		cpu_relax();
 	}
