@@ -22,6 +22,7 @@
 #include <sys/uio.h>
 
 #define LULL		"/sys/kernel/mm/lull/"
+#define TUNABLES	"/sys/module/lull/parameters/vmemmap_pause_"
 #define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
 #define BLOCKS		"/sys/devices/system/memory/"
 #define IDLE		"/sys/kernel/mm/page_idle/bitmap"
@@ -722,7 +723,7 @@ static long get_number(const char *path)
 
 static void sweep_switches(uint64_t random)
 {
-	static const char *const files[] = { LULL "vmemmap_pause_entries", LULL "vmemmap_pause_us" };
+	static const char *const files[] = { TUNABLES "entries", TUNABLES "us" };
 	char before[32];
 	long values[2];
 	int i;
