@@ -48,8 +48,14 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     verdicts = {c["name"]: c["verdict"] for c in results["checks"]}
     failed = [name for name, verdict in verdicts.items() if verdict == "failed"]
     assert done.returncode == bool(failed)
-    # One repeat on a busy host does not tell instructions to half a per cent.
-    noisy = ("residency: instructions", "teardown: instructions of teardown_fork", "vmemmap: instructions")
+    # One repeat on a busy host does not tell instructions to half a per cent, and how often one thread's fault meets what
+    # another's reclaim has pending is the host's affair.
+    noisy = (
+        "residency: instructions",
+        "teardown: instructions of teardown_fork",
+        "vmemmap: instructions",
+        "reclaim: DSB ISHST of swap_bench_threads",
+    )
     assert not [name for name in failed if not name.startswith(noisy)]
     for name in ("young: none", "young: nosync", "young: sync", "young: auto"):
         assert verdicts[name] == "held"
