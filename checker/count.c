@@ -8,9 +8,12 @@
 #include "count.h"
 #include "json.h"
 
+/* ICC_SGI1R_EL1.IRM: to all CPUs but the sender. GIC specification IHI 0069. */
+#define SGI_TO_ALL	(1ULL << 40)
+
 /* Sums of one vCPU, or of all. */
 struct totals {
-	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, dsb[DSB_FORMS];
+	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
 };
 
@@ -66,6 +69,8 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		break;
 	case INSN_SGI:
 		bump(&live->ipi);
+		if (operand & SGI_TO_ALL)
+			bump(&live->ipi_all);
 		break;
 	case INSN_OTHER:
 	case INSN_OPEN:
@@ -112,6 +117,7 @@ static void add(struct totals *t, const struct cpu_counts *c)
 	t->insns_spin += c->insns_spin;
 	t->atomics += c->atomics;
 	t->ipi += c->ipi;
+	t->ipi_all += c->ipi_all;
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
 		t->dsb[i] += c->dsb[i];
 	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
@@ -177,6 +183,7 @@ static void write_cpu(struct json *j, unsigned int cpu,
 			json_field(j, dsb_name(i), c->dsb[i]);
 	json_close(j, '}');
 	json_field(j, "ipi", c->ipi);
+	json_field(j, "ipi_all", c->ipi_all);
 	json_close(j, '}');
 }
 
@@ -211,6 +218,7 @@ static void write_total(struct json *j, const struct totals *t)
 		json_field(j, key, t->dsb[i]);
 	}
 	json_field(j, "ipi", t->ipi);
+	json_field(j, "ipi_all", t->ipi_all);
 	json_close(j, '}');
 }
 

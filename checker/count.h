@@ -25,7 +25,7 @@ struct cpu_counts {
 	uint64_t insns, insns_spin, atomics;
 	uint64_t tlbi[TLBI_FORMS][CLASSES];
 	uint64_t dsb[DSB_FORMS];
-	uint64_t ipi;
+	uint64_t ipi, ipi_all;
 } __attribute__((aligned(128)));
 
 struct counts {
@@ -41,7 +41,7 @@ struct counts {
 bool count_init(struct counts *c, unsigned int ncpus);
 void count_free(struct counts *c);
 
-/* A TLBI, DSB or SGI that vCPU cpu is about to execute. */
+/* A TLBI, DSB or SGI that vCPU cpu is about to execute; the operand of a TLBI and an SGI. */
 void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		 uint64_t operand);
 

@@ -84,9 +84,12 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 		}
 		/* fall through */
 	case INSN_DSB:
-	case INSN_SGI:
 		qemu_plugin_register_vcpu_insn_exec_cb(handle, on_event,
 						       QEMU_PLUGIN_CB_NO_REGS, data);
+		break;
+	case INSN_SGI:
+		qemu_plugin_register_vcpu_insn_exec_cb(handle, on_event_operand,
+						       QEMU_PLUGIN_CB_R_REGS, data);
 		break;
 	case INSN_OPEN:
 	case INSN_CLOSE:

@@ -48,8 +48,8 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     verdicts = {c["name"]: c["verdict"] for c in results["checks"]}
     failed = [name for name, verdict in verdicts.items() if verdict == "failed"]
     assert done.returncode == bool(failed)
-    # One repeat on a busy host does not tell instructions to half a per cent, and how often one thread's fault meets what
-    # another's reclaim has pending is the host's affair.
+    # One repeat on a busy host does not tell instructions to half a per cent, and how often one thread's fault meets
+    # what another's reclaim has pending is the host's affair.
     noisy = (
         "residency: instructions",
         "teardown: instructions of teardown_fork",
@@ -69,15 +69,41 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     assert not skipped, f"the lab's own kernels must run every workload: {skipped}"
 
 
+def suites(lab: Lab, folder: Path, append: str) -> list[ktap.Case]:
+    """The cases of the KUnit kernel's suites, from its console. It has the RAM for HugeTLB pages of 1 GiB."""
+    guest = lab.guest("kunit", Machine(memory_mib=6144), append=append, count=False)
+    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
+    launch_retrying(guest, "true\n", folder / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    return ktap.parse((folder / "boot/console.log").read_text(errors="replace"))
+
+
 def test_kunit(lab: Lab, tmp_path: Path) -> None:
     """Lull's KUnit suites on the kunit kernel: all planned cases ran, none failed, none skipped."""
-    guest = lab.guest("kunit", Machine(), append="kunit.filter_glob=lull*", count=False)
-    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
-    launch_retrying(guest, "true\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
-    cases = ktap.parse((tmp_path / "boot/console.log").read_text(errors="replace"))
+    cases = suites(lab, tmp_path, "kunit.filter_glob=lull*")
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict != "ok"] == []
     assert len(cases) >= 5
+
+
+def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:
+    """With pseudo-NMIs a pause reaches CPUs that have interrupts disabled: the suite expects that they come."""
+    if "pause" not in lab.base.features:
+        pytest.skip("this base has no pauses")
+    cases = suites(lab, tmp_path, "kunit.filter_glob=lull_[pv]* irqchip.gicv3_pseudo_nmi=1")
+    assert "Pseudo-NMIs enabled" in (tmp_path / "boot/console.log").read_text(errors="replace")
+    assert {c.suite for c in cases} == {"lull_pause", "lull_vmemmap", "lull_vmemmap_demote"}
+    assert [c for c in cases if c.verdict != "ok"] == []
+
+
+def test_a_pause_is_one_sgi(lab: Lab, tmp_path: Path) -> None:
+    """Each try to pause is one write of ICC_SGI1R_EL1, to all but the sender; nothing else in Linux sends to all."""
+    if "pause" not in lab.base.features:
+        pytest.skip("this base has no pauses")
+    guest = lab.guest("lull", Machine(memory_mib=lab.workloads["hvo"].memory))
+    outcome = launch_retrying(guest, "run 1 hvo\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    for window in outcome.windows:
+        tries = window["metrics"]["vmemmap_pause"] + window["metrics"]["vmemmap_pause_retry"]
+        assert outcome.counts[window["window"]]["ipi_all"] == tries > 0
 
 
 @pytest.mark.parametrize(("cpu", "times"), [("max", 1), ("cortex-a76", 2), ("neoverse-n1", 2), ("neoverse-n2", 2)])

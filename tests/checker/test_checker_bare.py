@@ -119,6 +119,7 @@ def check_totals(line: dict[str, Any]) -> None:
             sums["insns_spin_own"] += cpu["insns_spin"]
             sums["atomics_own"] += cpu["atomics"]
         sums["ipi"] += cpu["ipi"]
+        sums["ipi_all"] += cpu["ipi_all"]
         for key, n in cpu["dsb"].items():
             sums[f"dsb_{key}"] += n
         for key, n in cpu["tlbi"].items():
@@ -161,10 +162,10 @@ def test_every_el2_tlbi(bare: Bare) -> None:
 def test_dsb_and_ipi(bare: Bare) -> None:
     want = {name: i + 1 for i, name in enumerate(DSB + DSB_NXS)}
     body = "\n".join(f".rept {n}\ndsb {name}\n.endr" for name, n in want.items())
-    sgi = ".rept 5\nmsr icc_sgi1r_el1, xzr\n.endr\nmsr icc_sgi1r_el1, x9"
-    _, window, _ = bare(f"mov x9, #0\nopen_window 1\n{body}\n{sgi}\nclose_window 1")
+    sgi = ".rept 5\nmsr icc_sgi1r_el1, xzr\n.endr\nmsr icc_sgi1r_el1, x9"  # x9: to all but the sender
+    _, window, _ = bare(f"mov x9, #1 << 40\nopen_window 1\n{body}\n{sgi}\nclose_window 1")
     assert window["cpus"][0]["dsb"] == want
-    assert window["cpus"][0]["ipi"] == 6
+    assert (window["cpus"][0]["ipi"], window["cpus"][0]["ipi_all"]) == (6, 1)
     assert window["total"]["insns"] == sum(want.values()) + 6 + CLOSE_MOV
     check_totals(window)
 
@@ -304,6 +305,7 @@ def test_vcpus(bare: Bare) -> None:
         "tlbi": {"vale1/user": 11, "aside1os/user": 3},
         "dsb": {"nsh": 1},
         "ipi": 1,
+        "ipi_all": 0,
     }
     assert window["cpus"][1:] == [{"cpu": cpu, **one} for cpu in (1, 2, 3)]
     assert window["cpus"][0]["tlbi"] == {"vmalle1is/all": 1}
