@@ -527,10 +527,11 @@ static bool use(struct holding *h, uint64_t *random)
 		break;
 	case 2:
 		/*
-		 * Not private pages of 64 KiB: copy_hugetlb_page_range() asks the page of their PTE table whether it is
-		 * a shared PMD table, by a field that a PTE table does not set. If it seems so the child gets none.
+		 * Not private pages of 64 KiB and of 1 GiB: copy_hugetlb_page_range() asks the page of their PTE or PUD
+		 * table whether it is a shared PMD table, by a field that these do not set. If it seems so the child
+		 * gets none.
 		 */
-		if (h->fd >= 0 || h->page >= HUGE)
+		if (h->fd >= 0 || (h->page >= HUGE && h->size < &sizes[SIZES - 1]))
 			fork_page(h, random);
 		break;
 	case 3:
