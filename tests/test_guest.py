@@ -95,6 +95,18 @@ def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:
     assert [c for c in cases if c.verdict != "ok"] == []
 
 
+def test_hvo_at_boot(real: Tool) -> None:
+    """hugetlb_free_vmemmap=on: pages that the command line asks for give back 4095 of 4096, and 7 of 8."""
+    pools = "hugepagesz=1G hugepages=2 hugepagesz=2M hugepages=256"
+    given = []
+    for more in ("", "hugetlb_free_vmemmap=on "):
+        show = ["--memory", "6144", "--append", more + pools, "--", "cat", "/proc/vmstat"]
+        rows = dict(line.split() for line in real("boot", *show, timeout=300).stdout.splitlines() if " " in line)
+        given.append(int(rows["nr_memmap_pages"]) + int(rows["nr_memmap_boot_pages"]))
+        assert rows["vmemmap_optimized"] == ("258" if more else "0")
+    assert given[0] - given[1] == 2 * 4095 + 256 * 7
+
+
 def test_a_pause_is_one_sgi(lab: Lab, tmp_path: Path) -> None:
     """Each try to pause is one write of ICC_SGI1R_EL1, to all but the sender; nothing else in Linux sends to all."""
     if "pause" not in lab.base.features:
