@@ -48,14 +48,13 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/lull_pause.h>
-#include <linux/mutex.h>
 #include <linux/panic.h>
 #include <linux/percpu.h>
 #include <linux/printk.h>
 #include <linux/sched/clock.h>
+#include <linux/semaphore.h>
 #include <linux/smp.h>
 #include <linux/time64.h>
-#include <linux/wait.h>
 
 #include <asm/daifflags.h>
 #include <asm/irq_regs.h>
@@ -73,9 +72,11 @@ static atomic64_t word = ATOMIC64_INIT(0);
 static int pauser = -1;				/* the CPU that does not wait */
 static DEFINE_PER_CPU(u32, came_for);		/* the ticket */
 
-static DEFINE_MUTEX(pause_lock);
-static bool moving;				/* a CPU is coming or going */
-static DECLARE_WAIT_QUEUE_HEAD(moved);
+/*
+ * Held by a pause, and by a CPU that is coming or going. Not a mutex: it is
+ * another task that says when the CPU has come. First come, first served.
+ */
+static DEFINE_SEMAPHORE(still, 1);
 static struct cpumask others;			/* those that are asked */
 struct cpumask lull_pause_all;			/* the same, if that is all */
 
@@ -192,21 +193,6 @@ static void complain(void)
 		cpumask_pr_args(&others), TRIES);
 }
 
-/* With the lock, and no CPU on its way. */
-static int lock_still(void)
-{
-	for (;;) {
-		mutex_lock(&pause_lock);
-		if (!moving)
-			return 0;
-		mutex_unlock(&pause_lock);
-		if (!wait_event_timeout(moved, !READ_ONCE(moving), 10 * HZ)) {
-			pr_warn("a CPU has been coming or going for 10 s\n");
-			return -EBUSY;
-		}
-	}
-}
-
 /**
  * lull_pause_begin() - make all other CPUs wait
  * @pause: to be given to lull_pause_end()
@@ -222,10 +208,11 @@ static int lock_still(void)
 int lull_pause_begin(struct lull_pause *pause)
 {
 	u64 limit = (u64)READ_ONCE(lull_pause_wait_ms) * NSEC_PER_MSEC;
-	int err = lock_still();
 
-	if (err)
-		return err;
+	if (down_timeout(&still, 10 * HZ)) {
+		pr_warn("a CPU has been coming or going for 10 s\n");
+		return -EBUSY;
+	}
 
 	for (pause->tries = 1; ; pause->tries++, limit *= 2) {
 		local_irq_save(pause->flags);
@@ -235,7 +222,7 @@ int lull_pause_begin(struct lull_pause *pause)
 
 		if (pause->tries == TRIES) {
 			complain();
-			mutex_unlock(&pause_lock);
+			up(&still);
 			return -EBUSY;
 		}
 		usleep_range(100, 1000);
@@ -254,7 +241,7 @@ void lull_pause_end(struct lull_pause *pause)
 	pause->ended = sched_clock();
 	local_daif_restore(pause->daif);
 	local_irq_restore(pause->flags);
-	mutex_unlock(&pause_lock);
+	up(&still);
 }
 
 /**
@@ -268,14 +255,6 @@ u64 lull_pause_age(const struct lull_pause *pause)
 	return sched_clock() - pause->asked;
 }
 
-static void set_moving(bool now)
-{
-	mutex_lock(&pause_lock);
-	WRITE_ONCE(moving, now);
-	mutex_unlock(&pause_lock);
-	wake_up_all(&moved);
-}
-
 /*
  * Up: from before the first instruction, to when it does what others do. Down:
  * from when it still does, to after the last instruction. When one of these
@@ -283,13 +262,13 @@ static void set_moving(bool now)
  */
 static int cpu_departs(unsigned int cpu)
 {
-	set_moving(true);
+	down(&still);
 	return 0;
 }
 
 static int cpu_arrived(unsigned int cpu)
 {
-	set_moving(false);
+	up(&still);
 	return 0;
 }
 
