@@ -238,6 +238,7 @@ void lull_lab_split_early(pmd_t *pmdp, pmd_t *old)
 		return;
 	for (i = 0; i < PTRS_PER_PTE; i++)
 		table[i] = pfn_pte(pmd_pfn(*old) + i, PAGE_KERNEL);
+	/* The table's entries before the table. */
 	smp_wmb();
 	pmd_populate_kernel(&init_mm, pmdp, table);
 	*old = READ_ONCE(*pmdp);
