@@ -140,6 +140,17 @@ def write_cpio(generator: Path, description: str, target: Path) -> None:
         raise BuildError("the initramfs could not be written", where=str(spec), tail=process.tail(log))
 
 
+def join_cpio(archives: Sequence[Path], target: Path) -> None:
+    """Write ``target``: the archives, one behind the other.
+
+    The kernel unpacks them in turn (Documentation/driver-api/early-userspace/buffer-format.rst).
+    """
+    with open(target, "wb") as out:
+        for part in archives:
+            with open(part, "rb") as archive:
+                shutil.copyfileobj(archive, out)
+
+
 def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     """The initramfs without a job."""
     init = paths.GUEST / "init"
@@ -159,18 +170,12 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
-    """Write ``target``: ``initramfs`` with a second archive behind it that holds ``/lull/job``.
-
-    The kernel unpacks concatenated archives in turn (Documentation/driver-api/early-userspace/buffer-format.rst).
-    """
+    """Write ``target``: ``initramfs`` with a second archive behind it that holds ``/lull/job``."""
     folder = target.parent
     script = folder / "job.sh"
     script.write_text(job)
     second = folder / "job.cpio"
     write_cpio(generator, JOB_LIST, second)
-    with open(target, "wb") as out:
-        for part in (initramfs, second):
-            with open(part, "rb") as archive:
-                shutil.copyfileobj(archive, out)
+    join_cpio([initramfs, second], target)
     for leftover in (second, second.with_suffix(".list"), second.with_suffix(".log")):
         leftover.unlink(missing_ok=True)

@@ -181,9 +181,7 @@ def initramfs(lab: Lab, programs: Path) -> Path:
         shutil.copytree(programs, part / "programs")
         listing = [f"dir /{FOLDER} 0755 0 0", *(f"file /{FOLDER}/{n} programs/{n} 0755 0 0" for n in names)]
         guest.write_cpio(lab.generator, "\n".join(listing) + "\n", part / "selftests.cpio")
-        with open(part / "initramfs.cpio", "wb") as out:
-            for archive in (lab.initramfs, part / "selftests.cpio"):
-                out.write(archive.read_bytes())
+        guest.join_cpio([lab.initramfs, part / "selftests.cpio"], part / "initramfs.cpio")
         shutil.rmtree(part / "programs")
 
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
