@@ -64,6 +64,23 @@ class KernelKind:
 
 
 @dataclass(frozen=True)
+class Suite:
+    """Programs to run, and what kernels and guests need for them.
+
+    Args:
+        name: as in ``--suite``; empty for the base's own.
+        workloads: the workload file.
+        fragments: configuration fragments that every kernel has more.
+        userland: the file that says which Debian programs the guest has; None: only ours.
+    """
+
+    name: str
+    workloads: Path
+    fragments: tuple[Path, ...] = ()
+    userland: Path | None = None
+
+
+@dataclass(frozen=True)
 class Base:
     """A base kernel.
 
@@ -78,6 +95,7 @@ class Base:
         default_kernels: compared when none is named; the baseline first.
         workloads: the workload file.
         mutants: the file of the lab kernel's mutants.
+        suites: more programs, by name.
     """
 
     name: str
@@ -90,12 +108,21 @@ class Base:
     default_kernels: tuple[str, ...] = ("stock", "lull")
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
+    suites: Mapping[str, Suite] = field(default_factory=dict)
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
         if not self.kernels[kernel].features:
             return []
         return [f for f in self.features.values() if not f.only or kernel in f.only]
+
+    def suite_named(self, name: str) -> Suite:
+        """A suite by name; the base's own workloads when it is empty. Raises UsageError."""
+        if not name:
+            return Suite("", self.workloads)
+        if name not in self.suites:
+            raise UsageError(f"unknown suite '{name}'", remedy=f"known: {', '.join(self.suites) or 'none'}")
+        return self.suites[name]
 
     def exported(self) -> dict[str, Feature]:
         """The features that are Lull: what becomes commits, and what commits become."""
@@ -149,6 +176,15 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))
         for name, entry in raw["kernels"].items()
     }
+    suites = {
+        name: Suite(
+            name,
+            top / entry["workloads"],
+            files(entry.get("config", ())),
+            top / entry["userland"] if "userland" in entry else None,
+        )
+        for name, entry in raw.get("suites", {}).items()
+    }
     source = raw.get("source", {})
     extra: dict[str, Any] = {}
     for name in ("workloads", "mutants"):
@@ -164,5 +200,6 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         source.get("suite", ""),
         kernels,
         features,
+        suites=suites,
         **extra,
     )

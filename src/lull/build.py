@@ -19,6 +19,8 @@ from lull.tree import Tree, waiting
 BUILD_GIB = 1.5
 """Free space a build needs, with a margin; objects are removed when it is done."""
 PRODUCTS = {"arch/arm64/boot/Image": "Image", "System.map": "System.map", ".config": "config"}
+SANITIZERS = ("CONFIG_KASAN", "CONFIG_KCSAN")
+SANITIZED = 4.0
 # The same source gives the same bytes: no clock, no names of people and machines.
 REPRODUCIBLE = ["KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=lull", "KBUILD_BUILD_HOST=lull"]
 
@@ -46,6 +48,12 @@ class Kernel:
     def system_map(self) -> Path:
         """Its symbols."""
         return self.path / "System.map"
+
+    @property
+    def slower(self) -> float:
+        """How much longer than others it may take: one that looks at each access to memory is slow."""
+        config = asked_options((self.path / "config").read_text())
+        return SANITIZED if any(config.get(option) == "y" for option in SANITIZERS) else 1.0
 
 
 def fragments_text(fragments: Sequence[Path]) -> str:

@@ -64,10 +64,11 @@ APPLETS = [
     "mv",
     "env",
     "clear",
+    "chroot",
     "date",
 ]
 JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
-FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "root", "etc"]
+FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "lull/real", "debian", "root", "etc"]
 
 
 def sources() -> list[Path]:
@@ -110,7 +111,12 @@ def gen_init_cpio(tree: Path) -> Path:
     return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
 
 
-def listing(programs: Sequence[str]) -> str:
+def scripts() -> list[Path]:
+    """What Debian's programs run in the guest: scripts of ours, as they are."""
+    return sorted(p for p in paths.REAL.iterdir() if p.suffix in (".py", ".sh"))
+
+
+def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
     """The description of the initramfs for gen_init_cpio, whose sources are names in its working folder."""
     lines = [f"dir /{folder} 0755 0 0" for folder in FOLDERS]
     lines += [
@@ -121,6 +127,7 @@ def listing(programs: Sequence[str]) -> str:
     ]
     lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS]
     lines += [f"file /lull/bin/{name} programs/{name} 0755 0 0" for name in programs]
+    lines += [f"file /lull/real/{name} real/{name} 0755 0 0" for name in scripts]
     return "\n".join(lines) + "\n"
 
 
@@ -154,17 +161,19 @@ def join_cpio(archives: Sequence[Path], target: Path) -> None:
 def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     """The initramfs without a job."""
     init = paths.GUEST / "init"
-    key = cache.key_of(
-        programs.name, generator.parent.name, *APPLETS, *FOLDERS, init.read_text(), cache.key_of_files([busybox])
-    )
+    text = [init.read_text(), *(text for p in scripts() for text in (p.name, p.read_text()))]
+    key = cache.key_of(programs.name, generator.parent.name, *APPLETS, *FOLDERS, *text, cache.key_of_files([busybox]))
 
     def make(part: Path) -> None:
         # gen_init_cpio's list has no quoting: give it relative names in one folder, so that no path has a space.
         shutil.copy(busybox, part / "busybox")
         shutil.copy(init, part / "init")
         shutil.copytree(programs, part / "programs")
+        (part / "real").mkdir()
+        for script in scripts():
+            shutil.copy(script, part / "real")
         names = sorted(p.name for p in programs.iterdir())
-        write_cpio(generator, listing(names), part / "initramfs.cpio")
+        write_cpio(generator, listing(names, [p.name for p in scripts()]), part / "initramfs.cpio")
 
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 

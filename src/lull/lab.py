@@ -5,20 +5,29 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import build, cache, guest, paths, plan, process, symbols, toolchain, tree
+from lull import build, cache, guest, paths, plan, process, symbols, toolchain, tree, userland
 from lull.errors import BuildError
 from lull.fetch import Store
 from lull.progress import progress
 from lull.qemu import Machine, Qemu
 from lull.runner import Guest, Plugin
 
-SPIN = "lull_pause_spin"
-"""How the names of a kernel's functions begin in which CPUs do nothing but wait for each other."""
+SPIN = (
+    "lull_pause_spin",
+    "queued_spin_lock_slowpath",
+    "queued_read_lock_slowpath",
+    "queued_write_lock_slowpath",
+    "osq_lock",
+    "mutex_spin_on_owner",
+    "rwsem_spin_on_owner",
+)
+"""How the names of a kernel's functions begin in which CPUs do nothing but wait for each other: for as long as the host
+likes, which stops the one that is waited for at any time."""
 
 
 @dataclass
@@ -30,12 +39,14 @@ class Lab:
         user_tree: the user's kernel tree, instead of the package.
         offline: never ask the network.
         refresh: look for newer packages.
+        suite_name: the programs to run, see ``Base.suite_named``.
     """
 
     base_name: str = bases.DEFAULT
     user_tree: Path | None = None
     offline: bool = False
     refresh: bool = False
+    suite_name: str = ""
     _kernels: dict[str, build.Kernel] = field(default_factory=dict)
 
     @cached_property
@@ -44,9 +55,14 @@ class Lab:
         return bases.load(self.base_name)
 
     @cached_property
+    def suite(self) -> bases.Suite:
+        """The programs to run."""
+        return self.base.suite_named(self.suite_name)
+
+    @cached_property
     def workloads(self) -> dict[str, plan.Workload]:
-        """The base's workloads by name."""
-        return plan.load_workloads(self.base.workloads)
+        """The suite's workloads by name."""
+        return plan.load_workloads(self.suite.workloads)
 
     @cached_property
     def store(self) -> Store:
@@ -71,11 +87,14 @@ class Lab:
         return tree.apply_features(self.pristine, self.base.features_of(kernel))
 
     def kernel(self, name: str) -> build.Kernel:
-        """A built kernel of the base."""
+        """A built kernel of the base, with what the suite needs."""
         if name not in self._kernels:
-            kind = self.base.kernels[name]
-            self._kernels[name] = build.build_kernel(name, self.tree_of(name), kind.fragments, self.toolchain)
+            self._kernels[name] = build.build_kernel(name, self.tree_of(name), self.fragments(name), self.toolchain)
         return self._kernels[name]
+
+    def fragments(self, kernel: str) -> tuple[Path, ...]:
+        """The configuration of a kernel, with what the suite needs."""
+        return (*self.base.kernels[kernel].fragments, *self.suite.fragments)
 
     @cached_property
     def qemu(self) -> Qemu:
@@ -92,6 +111,12 @@ class Lab:
         """The guest's userland."""
         busybox = self.store.busybox()
         return guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
+
+    @cached_property
+    def disk(self) -> Path | None:
+        """The disk with the suite's Debian programs."""
+        listed = self.suite.userland
+        return userland.build(self.store, userland.load(listed)) if listed else None
 
     @cached_property
     def plugin(self) -> Path:
@@ -115,7 +140,8 @@ class Lab:
         """Everything to boot ``kernel`` with, counted where that is possible."""
         counted = count and machine.accel == "tcg"
         plugin = Plugin(self.plugin, options=self.skips(kernel)) if counted else None
-        return self.guest_of(self.kernel(kernel).image, machine, append, plugin)
+        built = self.kernel(kernel)
+        return replace(self.guest_of(built.image, machine, append, plugin), slower=built.slower)
 
     def skips(self, kernel: str) -> tuple[str, ...]:
         """The counting plugin's options for a kernel: what it executes while CPUs wait is counted apart."""
@@ -124,7 +150,7 @@ class Lab:
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
         """Everything to boot an image with."""
-        return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append)
+        return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append, disk=self.disk)
 
     def job_script(self, boot: plan.Boot) -> str:
         """The /lull/job of a boot."""
@@ -139,6 +165,7 @@ class Lab:
             "linux": self.pristine.version,
             "source": str(self.user_tree) if self.user_tree else self.store.kernel_source(self.base).package.version,
             "qemu": self.qemu.version,
+            "disk": self.disk.parent.name if self.disk else "",
             "compiler": self.toolchain.version,
             "kernels": {name: json.loads((k.path / "build.json").read_text()) for name, k in self._kernels.items()},
         }

@@ -9,4 +9,5 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 KERNEL = REPOSITORY / "kernel"
 BASES = KERNEL / "bases"
 GUEST = REPOSITORY / "guest"
+REAL = GUEST / "real"
 CHECKER = REPOSITORY / "checker"

@@ -120,12 +120,14 @@ class Machine:
         memory_mib: RAM.
         cpu: a CPU model of QEMU, with its properties.
         accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
+        nodes: NUMA nodes, which share CPUs and memory.
     """
 
     vcpus: int = 4
     memory_mib: int = 2048
     cpu: str = "max,pauth-impdef=on"
     accel: str = "tcg"
+    nodes: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.vcpus <= MAX_VCPUS:
@@ -145,12 +147,14 @@ def command(
     initrd: Path,
     append: str,
     results: Path,
+    disk: Path | None = None,
     plugin: str = "",
     console: str = "stdio",
 ) -> list[str]:
     """The command line of a guest.
 
     Args:
+        disk: the image of a disk; the guest's writes to it are forgotten.
         results: file that takes what the guest writes to its second UART: the results channel.
         plugin: value of -plugin; only under TCG.
         console: QEMU's chardev for the first UART.
@@ -189,8 +193,28 @@ def command(
         "-append",
         append,
     ]
+    words += numa(machine)
+    if disk:
+        words += ["-drive", f"if=none,id=disk,format=raw,snapshot=on,file={escape(disk)}"]
+        words += ["-device", "virtio-blk-device,drive=disk"]
     if plugin:
         words += ["-plugin", plugin]
+    return words
+
+
+def numa(machine: Machine) -> list[str]:
+    """The options for a machine of several NUMA nodes: CPUs and memory in equal parts, the rest to the first."""
+    if machine.nodes == 1:
+        return []
+    words: list[str] = []
+    for node in range(machine.nodes):
+        part = machine.memory_mib // machine.nodes + (machine.memory_mib % machine.nodes if node == 0 else 0)
+        first, last = (machine.vcpus * n // machine.nodes for n in (node, node + 1))
+        words += ["-object", f"memory-backend-ram,id=node{node},size={part}M"]
+        words += [
+            "-numa",
+            f"node,nodeid={node},memdev=node{node}" + (f",cpus={first}-{last - 1}" if last > first else ""),
+        ]
     return words
 
 

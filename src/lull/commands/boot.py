@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
     parser.epilog = (
-        "The guest has busybox, and Lull's programs in /lull/bin. Ctrl-A X ends QEMU.\n"
+        "The guest has busybox, and Lull's programs in /lull/bin; with --suite real, 'debian PROGRAM' runs Debian's.\n"
+        "Ctrl-A X ends QEMU.\n"
         "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young"
     )
 

@@ -31,11 +31,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             raise unknown("kernel", name, lab.base.kernels)
     if arguments.dry_run:
         for name in names:
-            kind = lab.base.kernels[name]
             features = "+".join(f.name for f in lab.base.features_of(name)) or "nothing"
             say(
                 f"would build {name}: base {lab.base.name}, {features} applied, configuration "
-                f"{' '.join(str(f) for f in kind.fragments)}, in {cache.root()}/build"
+                f"{' '.join(map(str, lab.fragments(name)))}, in {cache.root()}/build"
             )
         return 0
     built = {name: lab.kernel(name) for name in names}
