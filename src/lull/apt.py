@@ -130,22 +130,29 @@ class PrivateApt:
     Args:
         sources: archives, see ``machine_sources`` and ``with_suites``.
         architectures: Debian architectures whose indexes are read, the host's first.
+        bare: as on a machine that has no package yet, so that all a package depends on is fetched with it.
     """
 
-    def __init__(self, sources: Sequence[Source], architectures: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[Source], architectures: Sequence[str], *, bare: bool = False) -> None:
         lines = "".join(f"{s.line()}\n" for s in sources)
-        self.key = cache.key_of(lines, *architectures)
+        lines += "".join(f"{s.line().replace('deb', 'deb-src', 1)}\n" for s in sources if bare)
+        self.key = cache.key_of(lines, *architectures, *(["bare"] if bare else []))
         self.home = cache.root() / "apt" / self.key
         self.config = self.home / "apt.conf"
         self.lists = lines
         self.architectures = architectures
+        self.bare = bare
+        self.status = self.home / "status" if bare else Path("/var/lib/dpkg/status")
 
     def prepare(self) -> None:
         """Write the private configuration."""
         for folder in ("lists/partial", "archives/partial", "etc/parts"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
         cache.write_atomic(self.home / "etc/sources.list", self.lists)
+        if self.bare:
+            cache.write_atomic(self.status, "")
         quoted = " ".join(f'"{a}";' for a in self.architectures)
+        native = f'APT::Architecture "{self.architectures[0]}";' if self.bare else ""
         # Read last (-c), so that it also clears the hooks that the machine's apt.conf.d has for its own state.
         cache.write_atomic(
             self.config,
@@ -156,13 +163,14 @@ class PrivateApt:
 #clear APT::Architectures;
 #clear APT::Default-Release;
 APT::Architectures {{ {quoted} }};
+{native}
 APT::Sandbox::User "";
 Acquire::Retries "3";
 Acquire::http::Timeout "30";
 Acquire::Languages "none";
 Dir::State "{self.home}";
 Dir::State::lists "{self.home}/lists";
-Dir::State::status "/var/lib/dpkg/status";
+Dir::State::status "{self.status}";
 Dir::Cache "{self.home}";
 Dir::Cache::archives "{self.home}/archives";
 Dir::Etc::sourcelist "{self.home}/etc/sources.list";
@@ -228,32 +236,55 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         verify(found[0], package.sha256)
         return found[0]
 
-    def download_closure(self, name: str, version: str, folder: Path, log: Path) -> list[Path]:
-        """Fetch ``name`` and the dependencies the machine lacks into ``folder``. Nothing is installed."""
+    def closure(self, words: Sequence[str], sources: Sequence[str] = ()) -> str:
+        """What ``download_closure`` and ``download_source`` would fetch, a line a file: where from, name, bytes, hash.
+
+        Raises FetchError, with apt's words, when there is no such package.
+        """
+        tasks = [["install", "--no-install-recommends", "-o", "Debug::NoLocking=1", *words]]
+        tasks += [["source", "--tar-only", "--only-source", *sources]] if sources else []
+        files: list[str] = []
+        for task in tasks:
+            done = process.complete(self.command("apt-get", "--yes", "--print-uris", *task), apart=True)
+            if done.status != 0:
+                said = re.findall(r"(?m)^E: (.*)$", done.errors) or ["apt-get failed"]
+                raise FetchError("; ".join(said), where=str(self.home), remedy="name what the release's archives have")
+            files += re.findall(r"(?m)^'.*$", done.output)
+        return "\n".join(sorted(files))
+
+    def download_closure(self, words: Sequence[str], folder: Path, log: Path) -> list[Path]:
+        """Fetch packages and the dependencies that are lacking into ``folder``. Nothing is installed.
+
+        Args:
+            words: names, ``name=version``, options of apt-get.
+        """
         (folder / "partial").mkdir(parents=True, exist_ok=True)
+        options = ["--yes", "--download-only", "--no-install-recommends", "-o", "Debug::NoLocking=1"]
         with cache.lock(self.home / "lock"):
             process.run_logged(
-                self.command(
-                    "apt-get",
-                    "install",
-                    "--yes",
-                    "--download-only",
-                    "--no-install-recommends",
-                    "-o",
-                    "Debug::NoLocking=1",
-                    "-o",
-                    f"Dir::Cache::archives={folder}",
-                    f"{name}={version}",
-                    *self._newer_from_same(name, version),
-                ),
+                self.command("apt-get", "install", *options, "-o", f"Dir::Cache::archives={folder}", *words),
                 log,
                 error=FetchError,
-                what=f"{name} {version} and what it needs could not be downloaded",
+                what=f"{words[0]} and what it needs could not be downloaded",
                 remedy="check the network and run again",
             )
         return sorted(folder.glob("*.deb"))
 
-    def _newer_from_same(self, name: str, version: str) -> list[str]:
+    def download_source(self, name: str, folder: Path, log: Path) -> list[Path]:
+        """Fetch the tarballs of the newest source package ``name`` into ``folder``, without Debian's changes."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with cache.lock(self.home / "lock"):
+            process.run_logged(
+                self.command("apt-get", "source", "--tar-only", "--download-only", "--only-source", name),
+                log,
+                cwd=folder,
+                error=FetchError,
+                what=f"the source of {name} could not be downloaded",
+                remedy="check the network and run again",
+            )
+        return sorted(folder.glob(f"{name}_*"))
+
+    def newer_from_same(self, name: str, version: str) -> list[str]:
         """The option that lets dependencies come from the suite that has ``version`` of ``name``."""
         policy = process.output_of(self.command("apt-cache", "madison", name))
         for line in policy.splitlines():
@@ -262,6 +293,18 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 suite = fields[2].split()[1].partition("/")[0]
                 return ["-t", suite]
         return []
+
+
+def tarballs(files: Sequence[Path]) -> dict[str, Path]:
+    """Where the tarballs of a source package belong: folder below its top -> tarball; "" is the top.
+
+    They are NAME_VERSION.orig.tar.xz, or NAME_VERSION.tar.xz, and for each folder NAME_VERSION.orig-FOLDER.tar.xz.
+    """
+    found: dict[str, Path] = {}
+    for path in files:
+        if match := re.fullmatch(r"[^_]+_[^_]+?(?:\.orig(?:-([A-Za-z0-9-]+))?)?\.tar\.\w+", path.name):
+            found[match[1] or ""] = path
+    return found
 
 
 def verify(path: Path, sha256: str) -> None:

@@ -77,14 +77,21 @@ class Store:
             raise FetchError(
                 f"{name} is not in the cache, and --offline forbids to fetch it",
                 where=str(cache.root()),
-                remedy="run './lull fetch' once with a network",
+                remedy="run './lull fetch', with the same --base and --suite, once with a network",
             )
         return None
 
     def private_apt(self, suites: list[str]) -> apt.PrivateApt:
         """The private apt with the release's own archives and ``suites``, its indexes fresh in this process."""
         sources = apt.with_suites(apt.machine_sources(), suites)
-        private = apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"])))
+        return self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
+
+    def guest_apt(self) -> apt.PrivateApt:
+        """The private apt of an arm64 machine of this release that has nothing yet."""
+        return self.fresh(apt.PrivateApt(apt.machine_sources(), ["arm64"], bare=True))
+
+    def fresh(self, private: apt.PrivateApt) -> apt.PrivateApt:
+        """``private`` with its indexes fetched in this process."""
         if private.key not in self.updated:
             with progress.step("fetching package indexes"):
                 private.update(self.log)
@@ -145,6 +152,23 @@ class Store:
             found = self.remember("busybox", Fetched(fetched.package, path))
         return next(p for p in (found.path / "bin/busybox", found.path / "usr/bin/busybox") if p.exists())
 
+    def libraries(self, names: Sequence[str]) -> Path:
+        """A folder with arm64 packages of libraries, headers and archives, unpacked."""
+        name = "libraries-" + "-".join(names)
+        found = self.have(name)
+        if not found:
+            private = self.guest_apt()
+            fetched = [self.one_package(n, private, "it is in Debian's main archive for arm64") for n in names]
+
+            def make(part: Path) -> None:
+                for one in fetched:
+                    apt.unpack(one.path, part, self.log)
+
+            key = cache.key_of(*(one.package.sha256 for one in fetched))
+            path = cache.make_entry("guest", f"libraries-{key}", make)
+            found = self.remember(name, Fetched(fetched[0].package, path))
+        return found.path
+
     def qemu(self) -> qemu.Qemu:
         """The machine's QEMU when it fits, else a private copy from its release or the backports."""
         machine = qemu.of_machine()
@@ -175,7 +199,11 @@ class Store:
 
         def make(part: Path) -> None:
             with progress.step(f"fetching QEMU {version}"):
-                debs = private.download_closure(QEMU_PACKAGE, version, part / "debs", self.log)
+                debs = private.download_closure(
+                    [f"{QEMU_PACKAGE}={version}", *private.newer_from_same(QEMU_PACKAGE, version)],
+                    part / "debs",
+                    self.log,
+                )
                 for deb in debs:
                     apt.unpack(deb, part, self.log)
             shutil.rmtree(part / "debs")

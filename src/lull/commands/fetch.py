@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from lull import cache
+from lull import cache, selftests
 from lull.lab import Lab
 from lull.progress import say
 
@@ -17,12 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Fetch kernel source, busybox and, when the machine's is too old, QEMU."""
+    """Fetch kernel source, busybox, when the machine's is too old, QEMU, and the suite's disk."""
     lab.refresh = not arguments.keep
     base = lab.base
     if arguments.dry_run:
+        more = f"the packages of {lab.suite.userland}, " if lab.suite.userland else ""
         say(
-            f"would fetch {base.package}, busybox-static for arm64, and QEMU 10.x if the machine has none, "
+            f"would fetch {base.package}, busybox-static for arm64, {more}and QEMU 10.x if the machine has none, "
             f"into {cache.root()}"
         )
         return 0
@@ -30,6 +31,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lab.store.kernel_source(base)
     busybox = lab.store.busybox()
     qemu = lab.store.qemu()
+    disk = lab.disk
+    if disk:
+        lab.store.libraries(selftests.LIBRARIES)
     lab.store.refresh = False
     source = str(lab.user_tree) if lab.user_tree else lab.store.kernel_source(base).package.version
     found = {
@@ -37,6 +41,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         "linux": lab.pristine.version,
         "busybox": str(busybox),
         "qemu": qemu.version,
+        **({"disk": str(disk)} if disk else {}),
         "cache": str(cache.root()),
     }
     if arguments.json:
