@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lull import base as bases
-from lull import guest, plan
+from lull import guest, plan, userland
 from lull.errors import UsageError
 
 BASE = bases.load()
@@ -192,6 +192,32 @@ def test_base_file_is_whole() -> None:
         assert (feature.folder / "NOTE.md").is_file()
         assert feature.hooks and feature.hooks.is_file()
         assert feature.off in feature.policies or not feature.policies
+
+
+def test_every_suite_is_whole() -> None:
+    """Its files exist and can be read; the base's own workloads are the suite without a name."""
+    assert BASE.suite_named("") == bases.Suite("", BASE.workloads)
+    assert "real" in BASE.suites
+    for suite in BASE.suites.values():
+        assert BASE.suite_named(suite.name) is suite
+        assert suite.fragments and all(f.is_file() for f in suite.fragments)
+        plan.load_workloads(suite.workloads)
+        assert suite.userland and userland.load(suite.userland).packages
+
+
+def test_a_suite_may_be_workloads_alone() -> None:
+    """Neither a configuration nor Debian's programs."""
+    base = bases.parse(
+        {"series": "6.12", "kernels": {}, "suites": {"more": {"workloads": "more.toml"}}}, Path("/x/bases/b.toml")
+    )
+    assert base.suites == {"more": bases.Suite("more", Path("/x/more.toml"))}
+
+
+def test_unknown_suite() -> None:
+    """The known ones are listed."""
+    with pytest.raises(UsageError, match="unknown suite 'reel'") as caught:
+        BASE.suite_named("reel")
+    assert "real" in caught.value.text()
 
 
 def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:

@@ -77,6 +77,7 @@ def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
     plain, twice = (0xFFFF800080000100, 0xFFFF800080000200), (0xFFFF800080000300, 0xFFFF800080000400)
     assert found.spans("plain") == [plain]
     assert found.spans("t") == [twice]
+    assert found.spans(("t", "plain", "lain")) == [plain, twice]
     assert found.spans("data") == found.spans("lain") == []
     assert len(found.spans("")) == 4
 

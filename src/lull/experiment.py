@@ -102,7 +102,8 @@ def host() -> dict[str, Any]:
 def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
     """The measurements of a boot: one per job and case, with kernel, workload and every metric.
 
-    The windows of a case are one measurement, their sum; several say what a quiet one is, too.
+    The windows of a case are one measurement, their sum; several say what a quiet one is, too. What CPUs execute
+    without waiting for each other is called work.
     """
     jobs = {job.number: job for job in boot.jobs}
     silent = [n for n, status in outcome.status.items() if status == 0 and n not in {w["job"] for w in outcome.windows}]
@@ -122,6 +123,8 @@ def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str,
         metrics = {metric: float(sum(counts[metric] for counts in each)) for metric in each[0]}
         if len(windows) > 1 and "insns_own" in metrics:
             metrics["insns_quiet"] = float(len(windows) * quiet([counts["insns_own"] for counts in each]))
+        if "insns_spin" in metrics:
+            metrics["insns_work"] = metrics["insns"] - metrics["insns_spin"]
         found.append(
             {
                 "kernel": kernel,
@@ -194,7 +197,7 @@ def conduct(
         "metrics": machine_metrics(machine.accel),
     }
     # All that a number depends on: the paths are those of content-keyed entries.
-    made = (f"{g.image} {g.initramfs} {g.plugin}" for g in guests.values())
+    made = (f"{g.image} {g.initramfs} {g.disk} {g.plugin}" for g in guests.values())
     key = plan.plan_key(boots, repr(machine), append, lab.qemu.version, *made)
     with holding(out, key) as folder:
         for image in images:

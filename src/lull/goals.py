@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from lull import qemu
+from lull import qemu, stats
 from lull.records import Check, Record, Results
 
 STOCK, CONTROL = "stock", "stock.control"
@@ -15,6 +15,8 @@ TOGETHER = ("lull",)
 """All features at once, by name in a run."""
 BROADCASTS, ALL_TLBIS = "tlbi_broadcast_user", "tlbi_user"
 INSNS = "insns_quiet"
+ERROR = 0.05
+"""Chance that any workload at all is said to have more of something when none has."""
 
 
 def alone(feature: str) -> tuple[str, ...]:
@@ -96,6 +98,34 @@ def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]
         where = "" if len(numbers) == 1 else f" ({vcpus} vCPUs)"
         found += [Check(f"{feature}: {c.name}{where}", c.verdict, c.detail) for c in judge(run)]
     return found
+
+
+def not_more(run: Run, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
+    """No workload has more than stock: of seconds, of instructions.
+
+    Noise is what both series of stock show, and every workload is another chance to be above it by chance.
+    """
+    pairs: list[tuple[str, list[float], Record]] = []
+    for workload in run.workloads():
+        ours = run.find(kernels, workload, metrics)
+        stock = [run.find([kernel], workload, metrics) for kernel in (STOCK, CONTROL)]
+        values = [value for record in stock if record for value in record.values]
+        if ours and values:
+            pairs.append((workload, values, ours))
+    if not pairs:
+        return Check(name, "skipped", f"no workload was measured on {STOCK} and {kernels[-1]}")
+    more, open_ = [], []
+    for workload, values, ours in pairs:
+        effect = stats.effect(values, ours.values, confidence=1 - ERROR / len(pairs), test=False)
+        if effect.verdict is stats.Verdict.HIGHER:
+            more.append(f"{workload} ({effect.estimate:.3g} times stock's, {effect.interval.low:.3g} at least)")
+        elif not effect.interval.reached:
+            open_.append(workload)
+    if more:
+        return Check(name, "failed", f"more: {', '.join(more)}")
+    if open_:
+        return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
+    return Check(name, "held", f"{len(pairs)} workloads, none above the noise of stock's own series")
 
 
 def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:

@@ -50,6 +50,8 @@ class Workload:
         kernels: what it is run under then, when that is not stock and lull.
         memory: MiB that its guest needs, when that is more than others have.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
+        soak: more arguments that it has in a soak; {seed} in them is a number.
+        crowd: it verifies itself also while others run beside it.
     """
 
     name: str
@@ -62,6 +64,8 @@ class Workload:
     kernels: tuple[str, ...] = ()
     memory: int = 0
     timeout: float = 120.0
+    soak: tuple[str, ...] = ()
+    crowd: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,8 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 kernels=tuple(str(k) for k in entry.get("kernels", ())),
                 memory=int(entry.get("memory", 0)),
                 timeout=float(entry.get("timeout", 120)),
+                soak=tuple(str(a) for a in entry.get("soak", ())),
+                crowd=bool(entry.get("crowd", False)),
             )
             for name, entry in raw.items()
         }

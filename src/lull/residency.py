@@ -14,8 +14,8 @@ What each goal is judged by:
 from __future__ import annotations
 
 from lull import goals, stats
-from lull.goals import BROADCASTS, CONTROL, STOCK, Run, lacking, verdict
-from lull.records import Check, Record, Results
+from lull.goals import BROADCASTS, STOCK, Run, lacking, verdict
+from lull.records import Check, Results
 
 # By name in a run: counted is what lull boots with.
 COUNTED = ("lull+residency=counted", "lull")
@@ -40,8 +40,7 @@ SHARE = 0.01
 NONE = "sleeper"
 FAST, FAST_VCPUS, TIMES = "mprotect_per_cpu", 16, 15.6
 """The speed-up system B was published with, and the CPUs it takes here: 32 are too many to emulate."""
-SLOWER_VCPUS, ERROR = 4, 0.05
-"""Chance that any workload at all is called slower when none is."""
+SLOWER_VCPUS = 4
 COSTS = {"pingpong/same-cpu": 0.03, "pingpong/two-cpus": 0.05, "busy_threads": 0.01}
 """Instructions more than stock's, at most: two switches between users, a round trip through idle, many threads."""
 OFF_COST = 0.005
@@ -127,34 +126,11 @@ def _fast(run: Run) -> Check:
 
 
 def _slower(run: Run) -> Check:
-    """Noise is what both series of stock show, and every workload is another chance to be slower by chance.
-
-    Residency alone, where that was measured: what other features make of a workload is not its doing.
-    """
+    """Residency alone, where that was measured: what other features make of a workload is not its doing."""
     name = f"no workload slower at {SLOWER_VCPUS} vCPUs"
     if run.vcpus != SLOWER_VCPUS:
         return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")
-    pairs: list[tuple[str, list[float], Record]] = []
-    for workload in run.workloads():
-        counted = run.find((*goals.alone("residency"), *COUNTED), workload, SECONDS)
-        stock = [run.find([kernel], workload, SECONDS) for kernel in (STOCK, CONTROL)]
-        values = [value for record in stock if record for value in record.values]
-        if counted and counted.values and values:
-            pairs.append((workload, values, counted))
-    if not pairs:
-        return Check(name, "skipped", f"no workload was measured on {STOCK} and {COUNTED[0]}")
-    slower, open_ = [], []
-    for workload, values, counted in pairs:
-        effect = stats.effect(values, counted.values, confidence=1 - ERROR / len(pairs), test=False)
-        if effect.verdict is stats.Verdict.HIGHER:
-            slower.append(f"{workload} ({effect.estimate:.3g} times stock's time, {effect.interval.low:.3g} at least)")
-        elif not effect.interval.reached:
-            open_.append(workload)
-    if slower:
-        return Check(name, "failed", f"slower: {', '.join(slower)}")
-    if open_:
-        return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
-    return Check(name, "held", f"{len(pairs)} workloads, none slower beyond the noise of stock's own series")
+    return goals.not_more(run, name, (*goals.alone("residency"), *COUNTED), SECONDS)
 
 
 def _cost(run: Run, workload: str) -> Check:

@@ -78,6 +78,7 @@ class Guest:
         plugin: how the plugin runs, or None.
         append: more kernel parameters.
         slower: how much longer it may take than other kernels.
+        disk: the image of its disk.
     """
 
     qemu: Qemu
@@ -89,6 +90,7 @@ class Guest:
     append: str = ""
     arguments: str = APPEND
     slower: float = 1.0
+    disk: Path | None = None
 
     def parameters(self) -> str:
         """The kernel's command line."""
@@ -237,6 +239,7 @@ def launch(
         initrd=initrd,
         append=guest_.parameters(),
         results=results,
+        disk=guest_.disk,
         plugin=plugin.option(folder) if plugin else "",
         console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
     )

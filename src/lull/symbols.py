@@ -74,8 +74,8 @@ class Symbols:
             return None
         return start, self.starts[place] if place < len(self.starts) else self.end
 
-    def spans(self, prefix: str) -> list[tuple[int, int]]:
-        """Those of all functions whose names begin so."""
+    def spans(self, prefix: str | tuple[str, ...]) -> list[tuple[int, int]]:
+        """Those of all functions whose names begin so, or in one of these ways."""
         found = (self.span(name) for name in self.addresses if name.startswith(prefix))
         return sorted({span for span in found if span})
 

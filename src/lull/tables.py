@@ -30,6 +30,7 @@ MAIN_METRICS = (
     "dsb_ish",
     "dsb_ishst",
     "insns",
+    "insns_work",
     "insns_quiet",
     "atomics_own",
     "seconds_emulated",

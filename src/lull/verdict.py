@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import aging, cache, compare, gather, reclaim, residency, tables, teardown, vmemmap, young
+from lull import aging, cache, compare, gather, real, reclaim, residency, tables, teardown, vmemmap, young
 from lull.records import Check, Results
 
 KERNELS_OWN = 500
@@ -43,7 +43,7 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
-    for feature in (residency, reclaim, gather, teardown, vmemmap):
+    for feature in (residency, reclaim, gather, teardown, vmemmap, real):
         if feature.concerns(results):
             results.checks += feature.check(results)
     results.checks.append(comparison.control.check)
@@ -85,8 +85,8 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
     return shown
 
 
-GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap")
-"""Kinds of checks that are a feature's goals."""
+GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
+"""Kinds of checks that are goals: a feature's, or those of real programs."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",
     "counting": "what the guest says it executed is what was counted",

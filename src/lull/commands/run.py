@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         action="append",
         default=[],
-        help="a workload of guest/workloads.toml (default: those marked so); repeatable",
+        help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
     )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
     parser.add_argument("--repeat", metavar="N", type=int, default=5, help="boots of each kernel (default: 5)")

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""stress-ng's stressors of memory and processes, each in a window, so many operations of each.
+
+    stress.py NAME...       those of the table below, one after the other
+
+stress-ng verifies what it does (--verify); and that every stressor ran, and to its end, is looked at in its report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from measure import verify, window
+
+WORKERS = 2
+"""Enough to be several; more would wait for each other most of the time, where the host has fewer CPUs."""
+STRESSORS: dict[str, tuple[int, list[str]]] = {
+    "tlb-shootdown": (200, []),
+    "vm": (400, ["--vm-bytes", "16M"]),
+    "vma": (1000, []),
+    "mprotect": (4000, []),
+    "fork": (200, []),
+    "vfork": (800, []),
+    "exec": (40, ["--exec-max", "4"]),
+    "madvise": (2, []),
+    "pageswap": (400, []),
+    "memfd": (8, ["--memfd-bytes", "16M"]),
+    "mremap": (32, ["--mremap-bytes", "8M"]),
+    "mmapfork": (1, []),
+}
+"""Operations, of all workers together, and options. Those that this stress-ng lacks are left out."""
+USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+"""Nobody: root is not let into exec, and madvise would take pages from the kernel for good (MADV_HWPOISON)."""
+
+
+def known() -> set[str]:
+    """The stressors that this stress-ng has."""
+    return set(subprocess.run(["stress-ng", "--stressors"], capture_output=True, text=True, check=True).stdout.split())
+
+
+def stress(name: str, folder: str) -> None:
+    """One stressor."""
+    operations, options = STRESSORS[name]
+    report = f"{folder}/{name}.yaml"
+    words = [
+        f"--{name}",
+        str(WORKERS),
+        f"--{name}-ops",
+        str(operations),
+        *options,
+        "--verify",
+        "--no-rand-seed",
+        "--quiet",
+    ]
+    words += ["--metrics-brief", "--yaml", report, "--temp-path", folder]
+    window([*USER, "stress-ng", *words], case=name, operations=operations, unit="operation")
+    with open(report) as file:
+        done = re.findall(r"stressor: (\S+)\s+bogo-ops: (\d+)", file.read())
+    verify(len(done) == 1 and done[0][0] == name, f"{name} did not run")
+    verify(int(done[0][1]) >= operations, f"{name} did {done[0][1]} of {operations} operations")
+
+
+def main() -> None:
+    """Those named, one after the other."""
+    have = known()
+    names = [name for name in sys.argv[1:] if name in have]
+    verify(all(name in STRESSORS for name in sys.argv[1:]), f"known are {', '.join(STRESSORS)}")
+    verify(bool(names), f"this stress-ng has none of {', '.join(sys.argv[1:])}")
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o777)
+    for name in names:
+        stress(name, folder)
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
