@@ -1,96 +1,221 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's own tests of HugeTLB pages: on Lull they end as on stock, with struct pages given back and without."""
+"""Linux's own tests: what they say is read, compared with stock and with the baseline; on Lull they end as on stock."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from support import REAL_CACHE, SUMMARY, lab_under_test
 
-from lull import selftests
-from lull.errors import UsageError
-from lull.selftests import Outcome, Setting, Suite
+from lull import base as bases
+from lull import plan, selftest_report, selftests
+from lull.errors import BuildError, UsageError
+from lull.selftest_report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, Outcome
+from lull.selftests import Setting, Suite
 
-MUST_PASS = {
-    "hugepage-mmap",
-    "map_hugetlb",
-    "map_hugetlb_32m",
-    "hugepage-vmemmap",
-    "hugetlb-madvise",
-    "hugetlb_dio",
-    "hugetlb_fault_after_madv",
-    "hugetlb_madv_vs_map",
-    "hugetlb-soft-offline",
-}
-"""What passes on stock; the others need what the lab's kernels leave out, or fail (hugetlb-read-hwpoison)."""
-
-CONSOLE = """booting
---- suite 1\r
-TAP version 13\r
-# Mapping 256 Mbytes\r
-ok 1 Read correct data\r
-not ok 2 - leaks # here\r
-ok 3 swap # SKIP there is none\r
---- messages 1\r
-[    3.000000] Soft offlining pfn 0x102901\r
---- end 1\r
---- suite 2\r
---- messages 2\r
-[    4.000000] WARNING: CPU: 0 PID: 1 at mm/hugetlb.c:1\r
-[    4.000001] Call trace:\r
---- end 2\r
-"""
+CONSOLE = (Path(__file__).parent / "data/selftests.log").read_text()
+BASE = bases.load()
 
 
-def test_what_a_guest_said_is_read() -> None:
-    """Cases, exit codes, and what the kernel reported meanwhile."""
-    found = selftests.read(CONSOLE, {1: 1, 2: 0})
-    assert found[1].cases == (("Read correct data", "ok"), ("leaks", "failed"), ("swap", "skipped"))
-    assert found[1].verdict == "failed" and not found[1].reports
-    assert found[2].verdict == "failed" and "mm/hugetlb.c:1" in found[2].reports[0]
+def test_what_tests_said_is_read() -> None:
+    """A real console: tests, their cases, and the log of the kernel behind them."""
+    outcome = selftest_report.of_tests(CONSOLE)
+    assert outcome.verdicts["map_fixed_noreplace"] == "ok"
+    assert outcome.verdicts["sudo -u nobody ./on-fault-limit"] == "ok"
+    assert outcome.verdicts["test_vmalloc.sh smoke"] == "skipped"
+    assert outcome.verdicts["seal_elf"] == "failed" and outcome.verdicts["seal_elf / test_seal_elf"] == "ok"
+    assert outcome.verdicts["protection_keys"] == "ok"
+    assert not outcome.reports and not outcome.trouble
+    warned = CONSOLE.replace("--- messages\n", "--- messages\n[    4.000000] WARNING: CPU: 0 at mm/hugetlb.c:1\n")
+    assert "mm/hugetlb.c:1" in selftest_report.of_tests(warned).reports[0]
 
 
-def test_what_differs_from_stock_is_told() -> None:
-    """Another exit code, another case, or a report of the kernel; not what stock fails, too."""
-    good, bad = Outcome(0, (("a", "ok"),), (), ""), Outcome(1, (("a", "failed"),), (), "")
-    found = {("stock", "x"): good, ("stock", "y"): bad, ("lull", "x"): good, ("lull", "y"): bad}
-    assert selftests.differing(found) == []
-    found["lull", "x"] = Outcome(4, (), (), "")
-    found["lull", "y"] = Outcome(1, (("a", "skipped"),), (), "")
-    assert selftests.differing(found) == [("lull", "x"), ("lull", "y")]
-    found["stock", "x"] = found["lull", "x"] = Outcome(0, (("a", "ok"),), ("WARNING: ",), "")
-    assert selftests.differing(found) == [("stock", "x"), ("lull", "x"), ("lull", "y")]
-    rows = dict((row[0], row[1:]) for row in selftests.grid(found).rows)
-    assert rows["y"] == ("failed (0 of 1 cases)", "failed (0 of 1 cases), differs")
+def test_what_is_not_tap_is_read() -> None:
+    """uffd-unit-tests has lines of its own; parts and addresses are told apart; what did not end is unfinished."""
+    lines = [
+        "# -----",
+        "# running ./uffd-unit-tests",
+        "# -----",
+        "# Testing UFFDIO_API (with syscall)... done",
+        "# Testing move on anon... skipped [reason: no]",
+        "# Testing poison on shmem... failed [reason: at 0xfff]",
+        "not ok 1 uffd-unit-tests # exit=1",
+        "# -----",
+        "# running ./cow",
+        "# -----",
+        "# # [RUN] vmsplice() ... with base page",
+        "# ok 1 No leak",
+        "# ok 2 No leak",
+        "# ok 3 # SKIP no huge zeropage",
+        "# not ok 4 at 0xffff8000",
+    ]
+    assert selftest_report.read("\n".join(lines)) == {
+        "uffd-unit-tests": "failed",
+        "uffd-unit-tests / UFFDIO_API (with syscall)": "ok",
+        "uffd-unit-tests / move on anon": "skipped",
+        "uffd-unit-tests / poison on shmem": "failed",
+        "cow": "unfinished",
+        "cow / vmsplice() ... with base page: No leak": "ok",
+        "cow / vmsplice() ... with base page: No leak (2)": "ok",
+        "cow / vmsplice() ... with base page: SKIP no huge zeropage": "skipped",
+        "cow / vmsplice() ... with base page: at *": "failed",
+    }
 
 
-def test_each_suite_has_its_pool() -> None:
-    """And what it asks for, before it runs; the setting comes first."""
+@pytest.mark.parametrize(
+    "said", ["run_vmtests.sh: not found\n", "1..0\n", CONSOLE[CONSOLE.index("# running") : CONSOLE.index("ok 7")]]
+)
+def test_nothing_is_not_compared_with_nothing(said: str) -> None:
+    """A script that did not start, has no test, or broke off has no result that could be the same."""
+    text = f"{selftest_report.BEGIN}\n{said}{selftest_report.MESSAGES}\n{selftest_report.END}\n"
+    outcome = selftest_report.of_tests(text)
+    judged = selftest_report.judge({("stock", "x"): [outcome], ("lull", "x"): [outcome]}, Baseline())
+    assert any("did not come to its end" in line for line in judged[REPORTED])
+    assert "KUnit" in selftest_report.of_kunit(said).trouble
+
+
+def test_a_guest_that_died_is_told() -> None:
+    """What ran to its end before counts; KUnit that is cut off is no result."""
+    cut = CONSOLE[: CONSOLE.index("ok 7 mremap_test")] + "[    9.000000] Internal error: Oops: 96000004 [#1] SMP\n"
+    outcome = selftest_report.of_tests(cut, "the guest kernel panicked")
+    assert outcome.verdicts["mremap_test"] == "unfinished" and outcome.verdicts["mlock2-tests"] == "ok"
+    assert "Internal error" in outcome.reports[0]
+    judged = selftest_report.judge({("stock", "x"): [outcome]}, Baseline())
+    assert any("the guest kernel panicked" in line for line in judged[REPORTED])
+    kunit = (Path(__file__).parent / "data/kunit.log").read_text(errors="replace")
+    assert set(selftest_report.of_kunit(kunit).verdicts.values()) <= {"ok", "skipped"}
+    assert "did not all end" in selftest_report.of_kunit(kunit[: len(kunit) // 2]).trouble
+    assert selftest_report.of_kunit(kunit[: len(kunit) // 2], "hung").trouble == "hung"
+
+
+def outcomes(**verdicts: str) -> list[Outcome]:
+    """One outcome."""
+    return [Outcome(verdicts)]
+
+
+def test_what_differs_fails() -> None:
+    """Another verdict, or a test that is missing; not what fails on both and is named."""
+    baseline = Baseline(failed={"b*": "why"}, varies={"v": "why"}, reports={"WARNING: known*": "why"})
+    good = outcomes(a="ok", b1="failed", v="ok")
+    found: Found = {("stock", "x"): good, ("lull", "x"): outcomes(a="ok", b1="failed", v="failed")}
+    judged = selftest_report.judge(found, baseline)
+    assert not any(judged[kind] for kind in FAILING)
+    assert judged[VARIES] == ["v: failed on lull"]
+    judged = selftest_report.judge({**found, ("lull", "x"): outcomes(a="skipped", b1="ok")}, baseline)
+    assert judged[DIFFERS] == ["a: skipped on lull, ok on stock", "b1: ok on lull, failed on stock"]
+    judged = selftest_report.judge({**found, ("lull", "x"): outcomes(b1="failed", c="ok")}, baseline)
+    assert judged[DIFFERS] == ["a: missing on lull, ok on stock", "c: ok on lull, missing on stock"]
+    cut: Found = {
+        ("stock", "x"): [Outcome({"t": "ok", "t / a": "ok", "t / b": "ok"})],
+        ("lull", "x"): [Outcome({"t": "unfinished", "t / a": "ok"})],
+    }
+    assert selftest_report.judge(cut, baseline)[DIFFERS] == ["t: unfinished on lull, ok on stock"]
+    judged = selftest_report.judge({("stock", "x"): outcomes(a="failed", b1="skipped")}, baseline)
+    assert judged[NEWS] == ["a: failed on stock", "b1: skipped on stock"]
+    twice = {("stock", "x"): [*outcomes(a="ok"), *outcomes(a="failed")]}
+    assert selftest_report.judge(twice, baseline)[NEWS] == ["a: failed or ok on stock"]
+    told = [Outcome({"a": "ok"}, ["WARNING: known at 1\nCall trace", "WARNING: new"])]
+    assert selftest_report.judge({("stock", "x"): told}, baseline)[REPORTED] == ["x on stock: WARNING: new"]
+
+
+def test_tables_have_what_did_not_pass() -> None:
+    """And count the rest."""
+    found: Found = {
+        ("stock", "x"): outcomes(a="ok", b="failed", c="unfinished"),
+        ("lull", "x"): outcomes(a="ok", b="skipped", c="unfinished"),
+        ("lull, HVO", "y"): outcomes(d="ok"),
+    }
+    assert selftest_report.grid({**found, ("stock", "y"): outcomes(d="ok")}).rows == (
+        ("x", "1, 2, 0", "1, 1, 1", ""),
+        ("y", "1, 0, 0", "", "1, 0, 0"),
+        ("all", "2, 2, 0", "1, 1, 1", "1, 0, 0"),
+    )
+    table = selftest_report.details({k: v for k, v in found.items() if k[1] == "x"})
+    assert table.rows == (("x", "b", "failed", "skipped"), ("x", "c", "unfinished", "unfinished"))
+
+
+def test_script_of_the_kernel() -> None:
+    """Its two places are found, once; a script that has them not is refused."""
+    text = 'run_test() {\n\t("$@" 2>&1) | tap_prefix\n}\necho "SUMMARY: PASS=${count_pass}"\n'
+    changed = selftests.script(text)
+    assert 'timeout --signal=KILL "$TEST_SECONDS" "$@" 2>&1' in changed
+    assert changed.index("more_vmtests.sh") < changed.index("SUMMARY")
+    with pytest.raises(BuildError, match="another one"):
+        selftests.script(text + text)
+
+
+def test_job_of_a_suite() -> None:
+    """The setting first; KUnit has run when a job begins."""
     setting = Setting("a", "lull", ("echo a",))
-    job = selftests.script(setting, [Suite("x", "x", ("1", "two words"), 7), Suite("y", "y", before=("echo y",))])
-    assert "echo 7 >/proc/sys/vm/nr_hugepages\necho '--- suite 1'\nrun 1 ./x 1 'two words' 2>&1\n" in job
-    assert f"echo {selftests.PAGES} >/proc/sys/vm/nr_hugepages\necho y\n" in job
-    assert job.index("echo a") < job.index("run 1 ./x") < job.index("echo y") < job.index("run 2 ./y")
+    lines = selftests.job(setting, Suite("x", ("-t", "cow thp"), seconds=7))
+    assert lines.index("echo a") < lines.index("run 1 debian bash -c") < lines.index("dmesg\n")
+    assert "TEST_SECONDS=7 ./run_vmtests.sh -t" in lines
+    assert selftests.job(setting, Suite("kunit")) == "echo a\n"
+    assert "kunit.enable=1" in Suite("kunit").append and "kunit" not in Suite("x", ("-a",)).append
 
 
-def test_suites_are_known(tmp_path: Path) -> None:
-    """The file is well formed, and one that is not is refused."""
-    known = {suite.name: suite for suite in selftests.load()}
-    assert set(known) > MUST_PASS and known["hugetlb-soft-offline"].pages == 8
+def test_struct_pages_are_given_back_too() -> None:
+    """On kernels that can, under their policies."""
+    lab = lab_under_test()
+    specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=rename")]
+    found = [(s.name, s.lines) for s in selftests.settings_for(Suite("x", ("-a",), hvo=True), specs, lab)]
+    policy = "setting residency rename"
+    assert found == [
+        ("stock", ()),
+        ("lull+residency=rename", (policy,)),
+        ("lull+residency=rename, HVO", (policy, selftests.HVO)),
+    ]
+    assert len(selftests.settings_for(Suite("x", ("-a",)), specs, lab)) == 2
+
+
+def test_files_are_well_formed(tmp_path: Path) -> None:
+    """Suites and baseline; one that is not is refused."""
+    known = selftests.load()
+    assert {"kunit", "hugetlb", "migration"} <= set(known) and not known["kunit"].options
+    baseline = selftest_report.load_baseline()
+    assert all(reason for kind in vars(baseline).values() for reason in kind.values())
     broken = tmp_path / "selftests.toml"
-    broken.write_text("[x]\npages = 'many'\n")
+    broken.write_text("[x]\ntimeout = 'long'\n")
     with pytest.raises(UsageError, match="not a file of selftests"):
         selftests.load(broken)
+    with pytest.raises(UsageError, match="not a baseline"):
+        selftest_report.load_baseline(broken)
+
+
+@pytest.mark.parametrize(("pattern", "name", "fits"), [("a (1)*", "a (1) b", True), ("a*c", "abcd", False)])
+def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
+    """A star is anything; all else is itself."""
+    assert selftest_report.matches(pattern, name) is fits
 
 
 @pytest.mark.guest
-def test_suites_end_as_on_stock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
-    """Nothing differs, and what is to pass does so: the baseline is no excuse for a lab that cannot run anything."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    found = selftests.conduct(lab_under_test(), selftests.load(), tmp_path)
-    table = selftests.grid(found)
-    SUMMARY.extend(f"{table.title}: {', '.join(row)}" for row in (table.header, *table.rows))
-    differ = selftests.differing(found)
-    assert not differ, "\n\n".join(f"{pair}:\n{found[pair].output}{''.join(found[pair].reports)}" for pair in differ)
-    assert {suite for (_, suite), outcome in found.items() if outcome.verdict != "passed"}.isdisjoint(MUST_PASS)
+class TestKernels:
+    """The kernels themselves."""
+
+    @pytest.fixture(autouse=True)
+    def real_cache(self, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+        """Kernels are built into, and taken from, the user's cache."""
+        monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
+
+    def conduct(self, names: list[str], folder: Path) -> None:
+        """Nothing differs, and what ran is not nothing."""
+        lab = lab_under_test()
+        lab.suite_name = "real"
+        suites = [suite for name, suite in selftests.load().items() if name in names]
+        specs = [plan.parse_spec(k, lab.base) for k in lab.base.default_kernels]
+        status = selftests.conduct(lab, suites, specs, 1, folder)
+        SUMMARY.extend((folder / "selftests.md").read_text().splitlines()[:20])
+        found = json.loads((folder / "selftests.json").read_text())
+        assert status == 0, found["findings"]
+        assert sum(e.get("stock") == "ok" for e in found["outcomes"].values()) > 20 * len(suites)
+
+    def test_short_cut(self, tmp_path: Path) -> None:
+        """Many small tests; the heavy ones are of the whole."""
+        self.conduct(["basic"], tmp_path / "run")
+
+    @pytest.mark.whole
+    def test_whole(self, tmp_path: Path) -> None:
+        """Every test."""
+        self.conduct(list(selftests.load()), tmp_path / "run")

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's own tests (tools/testing/selftests/mm): built from the kernel's source, run on stock and on Lull, compared.
+"""Linux's own tests of its memory management, on stock and on Lull, test by test.
 
-What fails or is skipped on stock is the baseline; whatever is otherwise on Lull differs, and that is a failure.
+tools/testing/selftests/mm is built from the kernel's source, and run by its own run_vmtests.sh under Debian's bash;
+KUnit's suites run as the kernel boots. What fails, is skipped or varies on stock is named in the baseline, with the
+reason; what ends otherwise on Lull differs, and that is a failure.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import shutil
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lull import cache, console, guest, paths, process
-from lull.errors import BuildError, UsageError
+from lull import cache, experiment, guest, paths, plan, process
+from lull import selftest_report as report
+from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
-from lull.progress import progress
+from lull.progress import progress, say
 from lull.qemu import Machine
-from lull.runner import launch_retrying
-from lull.tables import Grid
+from lull.runner import Guest, launch_retrying
+from lull.selftest_report import BEGIN, END, MESSAGES, Outcome
 from lull.toolchain import Toolchain, jobs
 from lull.tree import Tree, waiting
 
@@ -29,35 +33,53 @@ SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
 SHARED = ("vm_util.c", "thp_settings.c")
 """Files that are in each program, as the folder's Makefile has it."""
+UFFD = "uffd-common.c"
+"""And this in each whose name begins so."""
+OTHERS = {"soft-dirty", "pkey_sighandler_tests"}
+"""Programs that the Makefile does not build for arm64."""
+LIBRARIES = ("liburing-dev", "libnuma-dev", "libcap-dev")
+"""What some programs are linked with, of Debian's arm64."""
 FOLDER = "lull/selftests"
 """Where the programs are in the guest."""
-PAGES = 128
-"""Pages of 2 MiB that run_vmtests.sh asks for: 256 MiB."""
-VERDICTS = {0: "passed", 4: "skipped"}
-"""What exit codes mean (kselftest.h); any other is a failure."""
-OPTIMIZE = "/proc/sys/vm/hugetlb_optimize_vmemmap"
-BEGIN, MESSAGES, END = "--- suite", "--- messages", "--- end"
+SCRIPT = "run_vmtests.sh"
+LIMIT = ('("$@" 2>&1)', '(timeout --signal=KILL "$TEST_SECONDS" "$@" 2>&1)')
+"""A test that hangs is to cost itself only. What runs a test in SCRIPT, and what does so then."""
+MORE = ('echo "SUMMARY: ', '. /lull/real/more_vmtests.sh\necho "SUMMARY: ')
+"""SCRIPT's end, and the tests that it leaves out before that."""
+POOL = "echo 128 >/proc/sys/vm/nr_hugepages"
+"""Pages of 2 MiB that SCRIPT asks for, 256 MiB: in its middle it goes back to what was there before."""
+MACHINE = Machine(memory_mib=4096, nodes=2)
+"""Some tests migrate pages between NUMA nodes."""
+APPEND = "log_buf_len=4M"
+SLOWER = 4.0
+"""How much longer than others a guest may take to boot: KUnit runs meanwhile."""
+HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A program of the folder, and what it needs.
+    """Tests that run in a boot of their own.
 
     Args:
         name: what it is called in tables.
-        program: its source, without ``.c``.
-        args: its arguments.
-        pages: pages of 2 MiB in the pool.
+        options: of run_vmtests.sh; none: KUnit's suites.
         before: shell lines.
-        timeout: seconds it may take.
+        hvo: run on Lull with struct pages given back, too.
+        seconds: what a test may take.
+        timeout: what all may take together.
     """
 
     name: str
-    program: str
-    args: tuple[str, ...] = ()
-    pages: int = PAGES
+    options: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
-    timeout: float = 120.0
+    hvo: bool = False
+    seconds: int = 900
+    timeout: float = 3600.0
+
+    @property
+    def append(self) -> str:
+        """Kernel parameters."""
+        return APPEND if self.options else f"{APPEND} kunit.enable=1"
 
 
 @dataclass(frozen=True)
@@ -75,55 +97,21 @@ class Setting:
     lines: tuple[str, ...] = ()
 
 
-SETTINGS = (
-    Setting("stock", "stock"),
-    Setting("lull, before", "lull", (f"echo 0 >{OPTIMIZE}",)),
-    Setting("lull, after", "lull", (f"echo 1 >{OPTIMIZE}",)),
-)
-"""The baseline first; then without and with struct pages given back."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a suite ended.
-
-    Args:
-        status: its exit status.
-        cases: the verdict of each case that it counts itself (TAP), by name.
-        reports: what the kernel held to be wrong with itself meanwhile.
-        output: what it said.
-    """
-
-    status: int
-    cases: tuple[tuple[str, str], ...]
-    reports: tuple[str, ...]
-    output: str
-
-    @property
-    def verdict(self) -> str:
-        """``passed``, ``skipped`` or ``failed``."""
-        return VERDICTS.get(self.status, "failed") if not self.reports else "failed"
-
-    def same(self, other: Outcome) -> bool:
-        """Whether it ended as the other did, case by case."""
-        return (self.status, self.cases, bool(self.reports)) == (other.status, other.cases, bool(other.reports))
-
-
-def load(path: Path = SUITES) -> list[Suite]:
+def load(path: Path = SUITES) -> dict[str, Suite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
     try:
         raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
-        return [
-            Suite(
+        return {
+            name: Suite(
                 name=name,
-                program=str(entry.get("program", name)),
-                args=tuple(str(a) for a in entry.get("args", ())),
-                pages=int(entry.get("pages", PAGES)),
+                options=tuple(str(o) for o in entry.get("options", ())),
                 before=tuple(str(line) for line in entry.get("before", ())),
-                timeout=float(entry.get("timeout", 120)),
+                hvo=bool(entry.get("hvo", False)),
+                seconds=int(entry.get("seconds", 900)),
+                timeout=float(entry.get("timeout", 3600)),
             )
             for name, entry in raw.items()
-        ]
+        }
     except (OSError, tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"not a file of selftests: {error}", where=str(path)) from error
 
@@ -142,25 +130,44 @@ def headers(tree: Tree, toolchain: Toolchain) -> Path:
     return cache.make_entry("guest", f"headers-{tree.key}", make, waiting=waiting) / "usr/include"
 
 
-def build(tree: Tree, toolchain: Toolchain, suites: Sequence[Suite]) -> Path:
-    """The folder with the suites' programs, compiled for arm64. Raises BuildError naming the file."""
+def script(text: str) -> str:
+    """run_vmtests.sh with a limit for each test, and with the tests that it leaves out. Raises BuildError."""
+    for old, new in (LIMIT, MORE):
+        if text.count(old) != 1:
+            raise BuildError(f"{SCRIPT} of this kernel is another one: {old!r} is not there once")
+        text = text.replace(old, new)
+    return text
+
+
+def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
+    """The folder with every test of the kernel's, programs compiled for arm64. Raises BuildError naming the file."""
     folder = tree.path / SOURCES
     include = headers(tree, toolchain)
-    # Not our programs: their warnings are no news. The folders are known by the tree's key.
-    flags = ["-O2", "-static", "-U_FORTIFY_SOURCE", "-D_GNU_SOURCE=", "-w"]
-    folders = ["-I", str(tree.path), "-isystem", str(include), "-isystem", str(tree.path / "tools/include/uapi")]
-    programs = sorted({suite.program for suite in suites})
-    key = cache.key_of(tree.key, toolchain.version, *programs, *flags)
+    programs = sorted({p.stem for p in folder.glob("*.c")} - {Path(p).stem for p in (*SHARED, UFFD)} - OTHERS)
+    # Not our programs: their warnings are no news. khugepaged.c of 6.12.117 lacks the header that has KSFT_SKIP.
+    # Some make files that are named after their source: in the folder they run in.
+    plain = f"-fmacro-prefix-map={folder}/="
+    flags = ["-O2", "-static", plain, "-U_FORTIFY_SOURCE", "-D_GNU_SOURCE=", "-DKSFT_SKIP=4", "-w"]
+    links = ["-lrt", "-lpthread", "-lm", "-luring", "-lnuma", "-lcap"]
+    key = cache.key_of(
+        tree.key, toolchain.version, libraries.name, *LIMIT, *MORE, *programs, *SHARED, UFFD, *flags, *links
+    )
 
     def make(part: Path) -> None:
         log = part.parent / f"{part.name}.log"
         log.unlink(missing_ok=True)
+        config = part / "config"
+        config.mkdir()
+        (config / "local_config.h").write_text("#define LOCAL_CONFIG_HAVE_LIBURING 1\n")  # as check_config.sh does
+        system = (include, tree.path / "tools/include/uapi", libraries / "usr/include")
+        folders = [f"-I{config}", f"-I{tree.path}", *(f"-isystem{place}" for place in system)]
 
         def compile_one(program: str) -> None:
-            files = [folder / f"{program}.c", *(folder / name for name in SHARED)]
-            libraries = ["-lrt", "-lpthread", "-lm"]
+            shared = [*SHARED, *([UFFD] if program.startswith("uffd-") else [])]
+            files = [folder / f"{program}.c", *(folder / name for name in shared)]
+            where = f"-L{libraries}/usr/lib/aarch64-linux-gnu"
             process.run_logged(
-                [toolchain.gcc, *flags, *folders, "-o", part / program, *files, *libraries],
+                [toolchain.gcc, *flags, *folders, "-o", part / program, *files, where, *links],
                 log,
                 error=BuildError,
                 what=f"selftest {program}.c does not compile",
@@ -168,12 +175,16 @@ def build(tree: Tree, toolchain: Toolchain, suites: Sequence[Suite]) -> Path:
 
         with progress.step("building Linux's selftests"), ThreadPoolExecutor(jobs()) as pool:
             list(pool.map(compile_one, programs))
+        shutil.rmtree(config)
+        for source in folder.glob("*.sh"):
+            (part / source.name).write_text(source.read_text())
+        (part / SCRIPT).write_text(script((folder / SCRIPT).read_text()))
 
     return cache.make_entry("guest", f"selftests-{key}", make, waiting=waiting)
 
 
 def initramfs(lab: Lab, programs: Path) -> Path:
-    """The guest's userland, with the programs."""
+    """The guest's userland, with the tests."""
     key = cache.key_of(lab.initramfs.parent.name, programs.name)
 
     def make(part: Path) -> None:
@@ -187,101 +198,93 @@ def initramfs(lab: Lab, programs: Path) -> Path:
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 
 
-def script(setting: Setting, suites: Sequence[Suite]) -> str:
-    """The /lull/job that runs all suites under a setting.
-
-    Between marks on the console stand what a suite says, and what the kernel says meanwhile.
-    """
-    pools = "/sys/kernel/mm/hugepages/hugepages-*kB"
-    lines = [*setting.lines, f"cd /{FOLDER}", "dmesg -c >/dev/null"]
-    for number, suite in enumerate(suites, 1):
-        lines += [
-            # Pools of other sizes are empty.
-            f"for pool in {pools}; do echo 0 >$pool/nr_hugepages; done",
-            f"echo {suite.pages} >/proc/sys/vm/nr_hugepages",
-            *suite.before,
-            f"echo '{BEGIN} {number}'",
-            f"run {number} {process.shown([f'./{suite.program}', *suite.args])} 2>&1",
-            f"echo '{MESSAGES} {number}'",
-            "dmesg -c",
-            f"echo '{END} {number}'",
-        ]
-    return "\n".join(lines) + "\n"
+def job(setting: Setting, suite: Suite) -> str:
+    """The /lull/job that runs a suite under a setting. Between marks stand what tests say, and what the kernel says."""
+    tests = "/var/tmp/mm"  # on the disk: files of its file system are tested, too
+    words = f"cd {tests} && TEST_SECONDS={suite.seconds} ./{SCRIPT} {process.shown(suite.options)}"
+    lines = [
+        *setting.lines,
+        POOL,
+        *suite.before,
+        "mount -t debugfs debugfs /debian/sys/kernel/debug",
+        f"cp -r /{FOLDER} /debian{tests}",
+        "dmesg -c >/dev/null",
+        f"echo '{BEGIN}'",
+        f"run 1 debian bash -c {process.shown([words])} 2>&1",
+        f"echo '{MESSAGES}'",
+        "dmesg",
+        f"echo '{END}'",
+    ]
+    return "\n".join(lines if suite.options else setting.lines) + "\n"
 
 
-TAP = re.compile(r"^(?P<not>not )?ok \d+ ?(?:- )?(?P<name>[^#]*?)(?: *# ?(?P<directive>.*))?$")
+def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
+    """One suite under one setting, run now or read from what an interrupted run left."""
+    log, done = folder / "console.log", folder / "boot.json"
+    if not done.exists():
+        trouble = ""
+        try:
+            launch_retrying(
+                booted,
+                job(setting, suite),
+                folder,
+                job_seconds=lambda number: suite.timeout / SLOWER,
+                tell=lambda text: None,
+                say=say,
+            )
+        except (GuestHang, GuestPanic, GuestGarbage) as error:
+            trouble = error.what
+        cache.write_atomic(done, json.dumps({"trouble": trouble}) + "\n")
+    trouble = json.loads(done.read_text())["trouble"]
+    return (report.of_tests if suite.options else report.of_kunit)(log.read_text(errors="replace"), trouble)
 
 
-def cases(output: str) -> tuple[tuple[str, str], ...]:
-    """The cases that a program counts itself (TAP), by name."""
+def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
+    """What a suite runs under: the kernels named, and those that can give struct pages back when they do."""
     found = []
-    for line in output.splitlines():
-        if match := TAP.match(line):
-            skipped = (match["directive"] or "").upper().startswith("SKIP")
-            found.append((match["name"].strip(), "failed" if match["not"] else "skipped" if skipped else "ok"))
-    return tuple(found)
-
-
-def read(text: str, status: Mapping[int, int]) -> dict[int, Outcome]:
-    """Job number -> how it ended, from a guest's console and its exit codes."""
-    found = {}
-    pattern = rf"(?ms)^{BEGIN} (\d+)\n(.*?)^{MESSAGES} \1\n(.*?)^{END} \1$"
-    for match in re.finditer(pattern, text.replace("\r", "")):
-        number = int(match[1])
-        reports = tuple(report.text for report in console.reports(match[3]))
-        found[number] = Outcome(status[number], cases(match[2]), reports, match[2])
+    for spec in specs:
+        lines = tuple(f"setting {feature} {value}" for feature, value in spec.settings)
+        found.append(Setting(spec.name, spec.image, lines))
+        if suite.hvo and "vmemmap" in {f.name for f in lab.base.features_of(spec.image)}:
+            found.append(Setting(f"{spec.name}, HVO", spec.image, (*lines, HVO)))
     return found
 
 
 def conduct(
-    lab: Lab, suites: Sequence[Suite], folder: Path, settings: Sequence[Setting] = SETTINGS, memory: int = 4096
-) -> dict[tuple[str, str], Outcome]:
-    """Run the suites under each setting, in a boot of its own: a page that was poisoned stays in its pool for good.
-
-    Returns: (setting, suite) -> how it ended.
-    Raises: BuildError; what a guest in trouble raises.
-    """
-    userland = initramfs(lab, build(lab.pristine, lab.toolchain, suites))
-    found: dict[tuple[str, str], Outcome] = {}
-    for setting in settings:
-        booted = replace(lab.guest(setting.kernel, Machine(memory_mib=memory), count=False), initramfs=userland)
-        # The console is the suites'; what the kernel has to say is read from its log.
-        booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
-        place = folder / setting.name.replace(", ", "-")
-        with progress.step(f"Linux's selftests on {setting.name}") as step:
-            outcome = launch_retrying(
-                booted,
-                script(setting, suites),
-                place,
-                job_seconds=lambda number: suites[number - 1].timeout,
-                tell=step.update,
-                say=step.update,
-            )
-        ended = read((place / "console.log").read_text(errors="replace"), outcome.status)
-        found |= {(setting.name, suite.name): ended[number] for number, suite in enumerate(suites, 1)}
-    return found
-
-
-def differing(found: Mapping[tuple[str, str], Outcome], baseline: str = SETTINGS[0].name) -> list[tuple[str, str]]:
-    """The (setting, suite) that did not end as on the baseline, or whose kernel reported something."""
-    return [
-        (setting, suite)
-        for (setting, suite), outcome in found.items()
-        if outcome.reports or not outcome.same(found[baseline, suite])
-    ]
-
-
-def grid(found: Mapping[tuple[str, str], Outcome]) -> Grid:
-    """Suites x settings."""
-    settings = list(dict.fromkeys(setting for setting, _ in found))
-    differ = differing(found)
-    rows = []
-    for suite in dict.fromkeys(suite for _, suite in found):
-        cells = []
-        for setting in settings:
-            outcome = found[setting, suite]
-            passed = sum(verdict == "ok" for _, verdict in outcome.cases)
-            counted = f" ({passed} of {len(outcome.cases)} cases)" if outcome.cases else ""
-            cells.append(outcome.verdict + counted + (", differs" if (setting, suite) in differ else ""))
-        rows.append((suite, *cells))
-    return Grid("Linux's selftests", ("suite", *settings), tuple(rows), 1 + len(settings))
+    lab: Lab,
+    suites: Sequence[Suite],
+    specs: Sequence[plan.Spec],
+    repeat: int,
+    out: Path | None,
+    *,
+    as_json: bool = False,
+) -> int:
+    """Run the suites on the kernels, the first of which is the baseline. Returns 0 when nothing differs, else 1."""
+    if out:
+        experiment.check_free(out)
+    baseline = report.load_baseline()
+    userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))
+    images = dict.fromkeys(spec.image for spec in specs)
+    guests = {i: replace(lab.guest(i, MACHINE, count=False), initramfs=userland) for i in images}
+    boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in settings_for(s, specs, lab)]
+    made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
+    jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
+    found: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    with experiment.holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
+        with progress.step(f"Linux's selftests: {len(boots)} guests") as step:
+            for number, (suite, setting, turn) in enumerate(boots, 1):
+                step.update(f"{number}/{len(boots)} {suite.name} on {setting.name}")
+                # The console is the tests'; what the kernel has to say is read from its log. KUnit's verdicts are its.
+                level = "loglevel=1" if suite.options else "loglevel=7"
+                arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
+                slower = SLOWER * guests[setting.kernel].slower
+                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=slower)
+                place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
+                found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
+        judged = report.judge(found, baseline)
+        described = json.dumps({"outcomes": report.described(found), "findings": judged}, indent=1)
+        cache.write_atomic(folder / "selftests.json", described + "\n")
+        cache.write_atomic(folder / "selftests.md", report.markdown(found, judged))
+    print(described if as_json else report.text(found, judged).rstrip("\n"))
+    say(f"consoles, and every test: {folder}")
+    return 1 if any(judged[kind] for kind in report.FAILING) else 0

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull selftest: Linux's own tests of its memory management, on stock and on Lull."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lull import plan, selftests
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull selftest``."""
+    add = parser.add_argument
+    add(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="as for run; the first is the baseline (default: stock and lull); repeatable",
+    )
+    add(
+        "--tests",
+        metavar="T",
+        action="append",
+        default=[],
+        help="tests of guest/selftests.toml (default: all); repeatable",
+    )
+    add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
+    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    parser.set_defaults(suite="real")
+    parser.epilog = (
+        "exit: 0 all ended as on the baseline, and that as guest/selftests-baseline.toml has it; 1 something did not\n"
+        "example: lull selftest --tests hugetlb --kernel stock --kernel lull+residency=rename"
+    )
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Boot, run, compare. Returns 1 when something differs."""
+    if arguments.repeat < 1:
+        raise UsageError(f"--repeat {arguments.repeat}: at least one is needed")
+    known = selftests.load()
+    for name in arguments.tests:
+        if name not in known:
+            raise plan.unknown("tests", name, known)
+    suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
+    specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or lab.base.default_kernels)]
+    if arguments.dry_run:
+        for suite in suites:
+            for setting in selftests.settings_for(suite, specs, lab):
+                say(f"would boot {setting.kernel} ({setting.name}): {suite.name}")
+        return 0
+    return selftests.conduct(lab, suites, specs, arguments.repeat, arguments.out, as_json=arguments.json)
