@@ -211,6 +211,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "accesses", seen->accesses, true },
 		{ "loads", seen->loads, true },
 		{ "user_returns", seen->user_returns, true },
+		{ "left", seen->left, false },
 		{ "misses", seen->misses, false },
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },

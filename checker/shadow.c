@@ -1247,6 +1247,7 @@ void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id)
 void shadow_verdict(struct shadow *s)
 {
 	window_end(&s->lost.window, s->reports.out);
+	s->seen.left = s->owes.n;
 	s->seen.tlb_lost = s->lost.entries;
 	if (s->owes.overflow)
 		json_error(s->reports.out,

@@ -70,6 +70,11 @@ def test_silent(checked: Check, tmp_path: Path) -> None:
         ("error", 1, "the plugin's own trouble"),
         ("failing", 1, "count ended with status 1"),
         ("panic", 4, "crashed: the guest kernel panicked: fake trouble"),
+        (
+            "warning",
+            1,
+            "report 1: console/WARNING: WARNING: CPU: 1 PID: 7 at mm/memory.c:42 f+0x4/0x8\n  Call trace:\n",
+        ),
     ],
 )
 def test_not_silent(checked: Check, tmp_path: Path, what: str, code: int, words: str) -> None:
@@ -78,6 +83,17 @@ def test_not_silent(checked: Check, tmp_path: Path, what: str, code: int, words:
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout
     assert (tmp_path / "out/boots/r01-stock-max/console.log").exists()
+
+
+def test_without_the_checker(checked: Check, tmp_path: Path) -> None:
+    """Nothing is seen, and nothing has to be: what the kernel reports itself is judged."""
+    words = ["--kernel", "stock", "--checker", "off"]
+    done = checked(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verdict: silent: the kernel reported nothing\n" in done.stdout
+    assert starts(tmp_path)[0]["options"] == []
+    done = checked(*words, what="warning")
+    assert done.returncode == 1 and "verdict: reports in 1 of 1 boots" in done.stdout
 
 
 def test_a_report_for_people(checked: Check) -> None:
@@ -213,6 +229,7 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
     whole = {
         "status": {},
         "trouble": None,
+        "checker": True,
         "reports": [],
         "errors": [],
         "measurements": [],

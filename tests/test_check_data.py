@@ -96,3 +96,10 @@ def test_what_a_finding_describes() -> None:
 def test_rules(rules: list[str], expected: bool) -> None:
     """A rule stands for all its kinds."""
     assert check_data.matches({"rule": "owed", "kind": "local"}, rules) == expected
+
+
+def test_rules_of_the_console() -> None:
+    """Any part of what the kernel says."""
+    report = {"rule": "console", "kind": "BUG", "text": "BUG: Bad page state in process sh  pfn:48f2a"}
+    assert check_data.matches(report, ["owed", "console/Bad page state"])
+    assert not check_data.matches(report, ["owed", "console/Bad page map"])

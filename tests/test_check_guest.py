@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, SUMMARY, Tool, lab_under_test
+from support import REAL_CACHE, SUMMARY, Tool, common, lab_under_test, silent
 
 from lull import base as bases
 from lull import check, check_data
@@ -19,7 +18,9 @@ from lull.runner import launch_retrying
 pytestmark = pytest.mark.guest
 BASE = bases.load()
 MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
-TABLE = "machine "
+SHOWN = {mutant.rules[0]: name for name, mutant in MUTANTS.items()}.values()
+"""One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
+LAB = (check.LAB,) if check.LAB in BASE.kernels else ()
 
 
 @pytest.fixture(autouse=True)
@@ -28,36 +29,28 @@ def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Tool:
-    """The tool over the real cache, with what 'lull test' was asked to test."""
-    return Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
+def test_kernels_are_silent(real: Tool) -> None:
+    """Stock, lull and lab where there is one, as they boot, with every workload that is checked by default."""
+    silent(real, *(word for kernel in (*BASE.default_kernels, *LAB) for word in ("--kernel", kernel)))
 
 
-def common() -> list[str]:
-    """--offline and --tree as 'lull test' was given them."""
-    lab = lab_under_test()
-    return [*(["--offline"] if lab.offline else []), *(["--tree", str(lab.user_tree)] if lab.user_tree else [])]
-
-
-def silent(real: Tool, *words: str) -> None:
-    """Run a check; it must be silent, and its table is kept for the end."""
-    done = real("check", *common(), *words, timeout=3600)
-    lines = done.stdout.splitlines()
-    start = next((n for n, line in enumerate(lines) if line.startswith(TABLE)), len(lines))
-    SUMMARY.extend(["", f"lull check {' '.join(words)}", *lines[start:]])
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-
-
-def test_every_kernel_is_silent(real: Tool) -> None:
-    """Stock, lull with each policy, and lab where there is one, with every workload that is checked by default."""
+@pytest.mark.whole
+def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
+    """Lull's that a workload names, too."""
     silent(real)
 
 
-def test_stock_is_silent_on_every_machine(real: Tool) -> None:
+@pytest.mark.parametrize(
+    "machines",
+    [
+        pytest.param(("--cpu", "cortex-a72+kpti+asid8", "--cpu", "neoverse-n2+nokpti"), id="two"),
+        pytest.param(("--machines",), id="all", marks=pytest.mark.whole),
+    ],
+)
+def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
     """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 24 boots."""
     workloads = ("mm_storm", "swap_bench", "fork_exec")
-    silent(real, "--kernel", "stock", "--machines", *(word for w in workloads for word in ("--workload", w)))
+    silent(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
 
 
 @pytest.mark.parametrize(("policy", "more"), [("counted", []), ("rename", ["--asid-bits", "8"])])
@@ -67,7 +60,14 @@ def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
     silent(real, "--kernel", check.LAB, *storms, "--append", f"lull_residency={policy}", *more)
 
 
-@pytest.mark.parametrize(("kernel", "cpu"), [(check.LAB, "max"), ("lull", "cortex-a76"), ("lull", "neoverse-n2")])
+@pytest.mark.parametrize(
+    ("kernel", "cpu"),
+    [
+        (check.LAB, "max"),
+        pytest.param("lull", "cortex-a76", marks=pytest.mark.whole),
+        ("lull", "neoverse-n2"),
+    ],
+)
 def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
     """Reclaim against those who change the same memory, and memory torn down in pieces.
 
@@ -76,7 +76,7 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
     silent(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
 
 
-@pytest.mark.parametrize("cpu", ["max", "cortex-a76+kpti"])
+@pytest.mark.parametrize("cpu", [pytest.param("max", marks=pytest.mark.whole), "cortex-a76+kpti"])
 def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
     """Tables of the vmemmap replaced while all wait; with TLB ranges, and without. The checker has seen pauses."""
     out = tmp_path / "out"
@@ -115,7 +115,9 @@ def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
     assert held > 0
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize(
+    "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.whole) for name in MUTANTS]
+)
 def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
     """Caught by the rule that is meant for it."""
     out = tmp_path / "out"

@@ -105,6 +105,18 @@ def test_every_rule_says_what_and_where() -> None:
         assert not says.endswith(".") and section[0] in "CD"
 
 
+def test_what_the_kernel_reports_itself() -> None:
+    """Numbered behind the plugin's, in its own words; a busy host makes every kernel wait."""
+    waits = [
+        "watchdog: BUG: soft lockup - CPU#0 stuck for 49s! [swapper/0:0]",
+        "rcu: INFO: rcu_preempt self-detected stall on CPU",
+        "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+    ]
+    lines = [*waits, "BUG: Bad page state in process sh  pfn:48f2a", "Call trace:"]
+    (found,) = check_report.of_console("".join(f"[    1.000000] {line}\n" for line in lines), 2)
+    assert check_report.render(found) == [f"report 3: console/BUG: {lines[-2]}", "  Call trace:"]
+
+
 def test_a_rule_that_is_new_here() -> None:
     """A plugin may know more than the tool."""
     report = {**sample().reports[0], "rule": "owed", "kind": "sideways"}

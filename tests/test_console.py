@@ -84,15 +84,23 @@ def test_lines(line: str, kind: str) -> None:
 )
 def test_a_report(line: str) -> None:
     """What counts as one, with the stamps printk may put before it, and the lines that belong to it."""
-    for stamp in ("", "[   12.345678] ", "[   12.345678][   T42] "):
-        (found,) = reports(f"[    0.0] before\n{stamp}{line}\r\n{stamp}Call trace:\r\n{stamp} f+0x4/0x8\r\n")
+    for stamp in ("[   12.345678] ", "[   12.345678][   T42] "):
+        (found,) = reports(f"[    0.000000] before\n{stamp}{line}\r\n{stamp}Call trace:\r\n{stamp} f+0x4/0x8\r\n")
         assert found.title == line
+        assert found.kind and found.kind in line
         assert found.text.splitlines()[1:] == ["Call trace:", " f+0x4/0x8"]
+
+
+def test_what_programs_say_is_no_report() -> None:
+    """Only the kernel stamps its lines; one of a program may have no end yet."""
+    (found,) = reports("WARNING: overcommit_memory is 0\nhalf a line[    1.000000] BUG: Bad page state\nBUG: mine\n")
+    assert (found.title, found.kind, found.text) == ("BUG: Bad page state", "BUG", "BUG: Bad page state")
 
 
 def test_reports_are_told_apart() -> None:
     """One begins where the one before it ends."""
-    found = reports("BUG: KASAN: one\n one's line\nlater\nWARNING: CPU: 0 two\n two's line\n")
+    lines = ("BUG: KASAN: one", " one's line", "later", "WARNING: CPU: 0 two", " two's line")
+    found = reports("".join(f"[    1.000000] {line}\n" for line in lines))
     assert [r.text for r in found] == ["BUG: KASAN: one\n one's line\nlater", "WARNING: CPU: 0 two\n two's line"]
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,8 +24,8 @@ from lull.runner import Guest, Outcome, Plugin, launch_retrying
 LAB = plan.LAB
 HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
 """What the plugin watches in a kernel that has no markers."""
-APPEND = "nokaslr"
-"""Symbols are of the addresses a kernel was linked to."""
+APPEND = "loglevel=5 printk.time=1 nokaslr"
+"""Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
 SILENT, REPORTS, BLIND, FAILED = "silent", "reports", "blind", "failed"
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
 FELL_SHORT = 1
@@ -42,6 +42,7 @@ class Options:
     memory_mib: int = 2048
     append: str = ""
     speculation: bool = True
+    checker: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,14 @@ class Kernel:
         image: to boot.
         symbols: of this image.
         place: the file they are from, for messages.
+        slower: how much longer than others it may take.
     """
 
     name: str
     image: Path
     symbols: symbols.Symbols
     place: Path
+    slower: float = 1.0
 
     def narrow(self) -> Path:
         """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError."""
@@ -116,7 +119,8 @@ class Kernel:
 def of_base(lab: Lab, name: str) -> Kernel:
     """One of the base's kernels."""
     built = lab.kernel(name)
-    return Kernel(name, built.image, symbols.load(built.system_map, lab.toolchain.nm), built.system_map)
+    found = symbols.load(built.system_map, lab.toolchain.nm)
+    return Kernel(name, built.image, found, built.system_map, built.slower)
 
 
 def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
@@ -177,7 +181,7 @@ class Result:
     Args:
         what: the line that names it.
         raw: what boot.json keeps: ``status`` of jobs, ``trouble``, ``measurements`` (experiment.measured), and of the
-            plugin ``reports``, ``errors``, ``end``.
+            plugin, where there was one (``checker``), and of the console ``reports``, ``errors``, ``end``.
         known: report number -> the finding that describes it.
     """
 
@@ -222,11 +226,11 @@ class Result:
             return trouble["kind"], trouble["what"]
         if self.raw["errors"]:
             return FAILED, "; ".join(self.raw["errors"])
-        if missing := check_report.blind(self.output):
+        if self.raw["checker"] and (missing := check_report.blind(self.output)):
             return BLIND, f"it did not see {', '.join(missing)}"
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
-        return SILENT, check_report.seen_line(self.raw["end"])
+        return SILENT, check_report.seen_line(self.raw["end"]) if self.raw["checker"] else "the kernel reported nothing"
 
     def lines(self) -> list[str]:
         """The boot for people: first what, last the verdict."""
@@ -277,7 +281,8 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     if done.exists():
         kept: dict[str, Any] = json.loads(done.read_text())
         return kept
-    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": []}
+    checker = guest.plugin is not None
+    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
     limits = plan.time_limits(boot, guest.machine.vcpus)
     outcome: Outcome | None = None
     try:
@@ -289,10 +294,15 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     output = check_report.read(sorted(folder.glob("reports*.jsonl")))
     for report in output.reports:
         check_report.annotate(report, kernel.symbols)
+    trouble = kept["trouble"]
+    # What a kernel says that dies is its trouble.
+    if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
+        said = (folder / "console.log").read_text(errors="replace")
+        output.reports += check_report.of_console(said, len(output.reports))
     if outcome:
         outcome.counts = output.windows
         try:
-            kept["measurements"] = experiment.measured(boot, outcome, True)
+            kept["measurements"] = experiment.measured(boot, outcome, checker)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
     kept |= {"reports": output.reports, "errors": output.errors, "end": output.end}
@@ -318,14 +328,15 @@ def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], 
     for trial in trials:
         kernel, machine = kernels[trial.boot.image], trial.machine(options)
         narrow = trial.hardware.asid_bits == NARROW and kernel.name != LAB
-        settings = (
+        words = (
             f"ram={machine.memory_mib << 20}",
             f"speculation={'on' if options.speculation else 'off'}",
             *hooks[kernel.name],
         )
-        plugin = Plugin(lab.plugin, "check", settings)
+        plugin = Plugin(lab.plugin, "check", words) if options.checker else None
         image = kernel.narrow() if narrow else kernel.image
-        found.append(lab.guest_of(image, machine, trial.append(options), plugin))
+        guest = lab.guest_of(image, machine, trial.append(options), plugin)
+        found.append(replace(guest, slower=kernel.slower))
     return found
 
 
@@ -350,7 +361,7 @@ def conduct(
     names = dict.fromkeys(trial.boot.image for trial in trials)
     kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
     guests = guests_of(lab, trials, kernels, options)
-    made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.plugin}" for g in guests)
+    made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
     contents = [cache.key_of_files([user.image, user.place])] if user else []
     key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
     results: list[Result] = []
@@ -377,12 +388,22 @@ def conduct(
     return exit_code(results) or (FELL_SHORT if goals else 0)
 
 
+def settings(lab: Lab, options: Options) -> dict[str, Any]:
+    """What everything ran with, for both files."""
+    return {
+        **lab.describe(),
+        "checker": options.checker,
+        "speculation": options.speculation,
+        "memory_mib": options.memory_mib,
+    }
+
+
 def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
     """The text of check.json."""
     description = {
         "lull": __version__,
         "host": experiment.host(),
-        "settings": {**lab.describe(), "speculation": options.speculation, "memory_mib": options.memory_mib},
+        "settings": settings(lab, options),
         "boots": [r.to_json(options) for r in results],
         "mutants": [vars(s) for s in mutant_scores(results)],
         "verdict": overall(results),
@@ -413,7 +434,7 @@ def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results
         records_of(results, options.vcpus),
         [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
         list(dict.fromkeys(process.commands)),
-        {**lab.describe(), "speculation": options.speculation, "memory_mib": options.memory_mib},
+        settings(lab, options),
     )
     if gather.concerns(found):
         found.checks += gather.lost(found)

@@ -69,7 +69,7 @@ class Mutant:
         name: value of the kernel parameter ``lull_mutant``.
         about: what is broken.
         rules: ``rule`` or ``rule/kind`` it may be caught by; the first is the one that is meant. ``console/TEXT``: the
-            kernel dies, and says so.
+            kernel says so itself, or dies of it.
         workload: shows it.
         append: more kernel parameters it needs.
         settings: features and their policies that it needs, set before its workload runs.
@@ -212,5 +212,7 @@ def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str
 
 
 def matches(report: Mapping[str, Any], rules: Sequence[str]) -> bool:
-    """Is the report of one of ``rules``, each ``rule`` or ``rule/kind``?"""
+    """Is the report of one of ``rules``, each ``rule``, ``rule/kind``, or ``console/TEXT``?"""
+    if report["rule"] == "console":
+        return bool(died_of({"what": report["text"]}, rules))
     return report["rule"] in rules or f"{report['rule']}/{report['kind']}" in rules

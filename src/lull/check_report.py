@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lull import console
 from lull.errors import GuestGarbage
 from lull.symbols import Symbols
 
@@ -150,6 +151,18 @@ def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, A
         output.errors.append(str(message["error"]))
 
 
+def of_console(text: str, known: int) -> list[dict[str, Any]]:
+    """What the kernel reported on its console, in the form of the plugin's ``known`` reports, numbered after them.
+
+    Not that it waits: that is a busy host's doing, or else the guest passes its deadline.
+    """
+    reports = [found for found in console.reports(text) if not console.STALL.search(found.title)]
+    return [
+        {"report": known + n, "rule": "console", "kind": found.kind, "text": found.text, "count": 1}
+        for n, found in enumerate(reports, 1)
+    ]
+
+
 def blind(output: Output) -> list[str]:
     """What the plugin did not see, for people; what it says itself, and zeros among what is vital."""
     if output.end is None:
@@ -200,6 +213,9 @@ def times(count: int) -> str:
 
 def render(report: Mapping[str, Any]) -> list[str]:
     """A report as lines; it has been annotated."""
+    if report["rule"] == "console":  # The kernel's own words.
+        first, *more = report["text"].splitlines()
+        return [f"report {report['report']}: console/{report['kind']}: {first}", *(f"  {line}" for line in more)]
     says, section = statement(report)
     lines = [
         f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",

@@ -13,7 +13,11 @@ DEADLY = re.compile(
 OUT_OF_MEMORY = re.compile(
     r"Out of memory: Killed process \d+ \((?P<name>[^)]*)\)|(?P<system>System is deadlocked on memory)"
 )
-STALL = re.compile(r"rcu: INFO: .* detected stalls|watchdog: BUG: soft lockup.*")
+STALL = re.compile(
+    r"rcu: INFO: .*detected .*stalls?\b|watchdog: BUG: soft lockup.*"
+    r"|INFO: task \S+ blocked for more than|BUG: workqueue lockup"
+)
+"""Somebody waits: for the host, where that is busy."""
 REPORT = re.compile(
     r"WARNING: |\bBUG[: ]|INFO: (?:task|trying|rcu)|pagealloc: |turning off the locking"
     r"|Kernel panic - |Internal error: |Unable to handle kernel |SError Interrupt"
@@ -21,6 +25,8 @@ REPORT = re.compile(
 """The first line of what a kernel holds to be wrong with itself: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages,
 overwritten poison; tasks and CPUs that make no progress; crashes."""
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
+PRINTED = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?(?P<line>.*)")
+"""A line of the kernel's; what programs print has no time stamp, and may stand before it."""
 CONTEXT_LINES = 12
 
 
@@ -74,14 +80,21 @@ class Report:
     title: str
     text: str
 
+    @property
+    def kind(self) -> str:
+        """``BUG``, ``WARNING``, ``INFO: task``"""
+        found = REPORT.search(self.title)
+        return found.group().strip(" :-") if found else ""
+
 
 REPORT_LINES = 100
 """A report of KCSAN has two stacks."""
 
 
 def reports(text: str) -> list[Report]:
-    """What the kernel reported, in order."""
-    lines = [TIMESTAMP.sub("", line) for line in text.replace("\r", "").splitlines()]
+    """What the kernel reported, in order. Programs warn of things of their own, in the same words."""
+    printed = map(PRINTED.search, text.replace("\r", "").splitlines())
+    lines = [found["line"] for found in printed if found]
     starts = [number for number, line in enumerate(lines) if REPORT.search(line)]
     ends = [*starts[1:], len(lines)]
     return [

@@ -137,6 +137,14 @@ def test_anew_below(build: Callable[[str], Path]) -> None:
     assert (said["level"], said["table"]) == (3, False)
 
 
+@pytest.mark.parametrize(("flushed", "left"), [("dsb 0 nshst; tlbi 0 vale1 17 0x1000; dsb 0 nsh", 0), ("", 1)])
+def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
+    """What is still owed at the end, of all that was: no report of it, as its task has not returned."""
+    story = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
+    found, verdict = judge(build("trace-cli"), f"{story}; {flushed}")
+    assert (found, verdict["seen"]["obligations"], verdict["seen"]["left"]) == ([], 1, left)
+
+
 NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "table_stores", "tlbis", "user_returns"}
 
 

@@ -66,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="on",
         help="off: CPUs hold only what they used themselves (default: on)",
     )
+    add(
+        "--checker",
+        choices=("on", "off"),
+        default="on",
+        help="off: only what kernels report themselves is judged, as for those that are slow (default: on)",
+    )
     add("--kpti", choices=("on", "off"), help="force page-table isolation (default: the kernel decides)")
     add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
@@ -142,9 +148,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     of_mutants = arguments.mutants or bool(arguments.mutant)
     if bool(arguments.image) != bool(arguments.symbols):
         raise UsageError("--image and --symbols belong together", remedy="name both")
+    if of_mutants and arguments.checker == "off":
+        raise UsageError("mutants are for the checker to catch", remedy="leave --checker off out")
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
-    options = check.Options(arguments.vcpus, arguments.memory, arguments.append, arguments.speculation == "on")
+    options = check.Options(
+        arguments.vcpus, arguments.memory, arguments.append, arguments.speculation == "on", arguments.checker == "on"
+    )
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
     for trial in trials:
         trial.machine(options)  # refuses what cannot be
