@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull soak: a long random mix of everything under the checker."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+from pathlib import Path
+
+from lull import plan, soak
+from lull.base import DEFAULT
+from lull.check_data import load_findings, load_machines, parse_hardware
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import say
+
+SHOWN = 10
+"""Rounds that --dry-run shows."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull soak``."""
+    add = parser.add_argument
+    add("--minutes", metavar="N", type=float, default=60.0, help="how long (default: 60); a round is never cut short")
+    add("--seed", metavar="S", type=int, help="of everything that is drawn (default: a new one, which is printed)")
+    add("--round", metavar="R", type=int, help="only this round of the seed")
+    add("--keep-going", action="store_true", help="go on after a round that failed")
+    add(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help=f"draw only these (default: {', '.join(soak.KERNELS)}); repeatable",
+    )
+    add("--cpu", metavar="C", action="append", default=[], help="draw only these machines, as for check; repeatable")
+    add("--workload", metavar="W", action="append", default=[], help="draw only these; repeatable")
+    add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    parser.epilog = (
+        "exit: 0 all was silent; 1 a round was not: the line that repeats it is printed\n"
+        "The same command with the same --seed takes up where an interrupted soak was.\n"
+        "example: lull soak --minutes 60 --seed 7"
+    )
+
+
+def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.Choice:
+    """What is drawn from. Raises UsageError."""
+    base, known = lab.base, load_machines()
+    for name in arguments.kernel:
+        if name not in base.kernels:
+            raise plan.unknown("kernel", name, base.kernels)
+    kernels = tuple(dict.fromkeys(arguments.kernel)) or tuple(k for k in soak.KERNELS if k in base.kernels)
+    machines = tuple(dict.fromkeys(parse_hardware(name, known) for name in arguments.cpu))
+    workloads = {**plan.load_workloads(base.workloads), **lab.workloads}
+    chosen = plan.select_workloads(arguments.workload or list(workloads), workloads)
+    for image in kernels:
+        if not soak.fitting(chosen, image):
+            raise UsageError(f"no workload can be drawn for {image}", remedy="name another with --workload")
+    words = [
+        *(["--base", arguments.base] if arguments.base != DEFAULT else []),
+        *(["--tree", str(arguments.tree)] if arguments.tree else []),
+        *(["--suite", lab.suite_name] if lab.suite_name else []),
+        *(word for k in arguments.kernel for word in ("--kernel", k)),
+        *(word for c in arguments.cpu for word in ("--cpu", c)),
+        *(word for w in arguments.workload for word in ("--workload", w)),
+        *(["--append", arguments.append] if arguments.append else []),
+    ]
+    seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
+    return soak.Choice(
+        seed, kernels, machines or soak.every_machine(known), tuple(chosen), arguments.append, words=tuple(words)
+    )
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Draw, boot, judge, until the minutes have passed. Returns 1 when a round was not silent."""
+    if not arguments.minutes > 0:
+        raise UsageError(f"--minutes {arguments.minutes:g}: more than 0 are needed")
+    if arguments.round is not None and arguments.round < 1:
+        raise UsageError(f"--round {arguments.round}: the first is 1")
+    choice = choice_of(lab, arguments)
+    findings = load_findings()
+    if arguments.dry_run:
+        numbers = range(1, SHOWN + 1) if arguments.round is None else [arguments.round]
+        drawn = [soak.draw(lab.base, choice, number) for number in numbers]
+        if arguments.json:
+            print(json.dumps([{"line": choice.line(r.number), "what": r.what} for r in drawn], indent=1))
+        else:
+            for one in drawn:
+                say(f"$ {choice.line(one.number)}\n  would boot {one.what}")
+        return 0
+    return soak.conduct(
+        lab,
+        choice,
+        findings,
+        arguments.out,
+        seconds=60 * arguments.minutes,
+        only=arguments.round,
+        keep_going=arguments.keep_going,
+        as_json=arguments.json,
+    )
