@@ -26,8 +26,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast first: host tests, then those with a QEMU, then those with real kernels."""
-    items.sort(key=lambda item: 2 if item.get_closest_marker("guest") else 1 if item.get_closest_marker("qemu") else 0)
+    """The fast first: host tests, then those with a QEMU, then those with real kernels, last what is long."""
+    order = ("qemu", "guest", "whole")
+    items.sort(key=lambda item: max((n for n, mark in enumerate(order, 1) if item.get_closest_marker(mark)), default=0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -50,6 +51,12 @@ def tool(own_cache: Path, tmp_path: Path) -> Tool:
     """The tool with an empty cache and no network needed before it fetches."""
     environment = {**os.environ, "LULL_CACHE": str(own_cache), "COLUMNS": "200"}
     return Tool(own_cache, tmp_path, environment)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Tool:
+    """The tool over the user's cache."""
+    return Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,31 @@ def lab_under_test() -> Lab:
     """The lab that 'lull test' was asked to test: its --offline and --tree."""
     tree = os.environ.get("LULL_TEST_TREE")
     return Lab(user_tree=Path(tree) if tree else None, offline=bool(os.environ.get("LULL_TEST_OFFLINE")))
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> Path:
+    """``folder`` with these files in it: path -> content."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def build_deb(root: Path, target: Path, depends: str = "") -> Path:
+    """A package of the files below ``root``, built as root owns them; its maintainer script must never run."""
+    fields = f"Package: {target.stem}\nVersion: 1.0-1\nArchitecture: all\nMaintainer: test <test@localhost>\n"
+    needs = f"Depends: {depends}\n" if depends else ""
+    write_files(root / "DEBIAN", {"control": f"{fields}{needs}Description: test\n", "postinst": "#!/bin/sh\nexit 1\n"})
+    (root / "DEBIAN/postinst").chmod(0o755)
+    subprocess.run(["fakeroot", "dpkg-deb", "-b", root, target], check=True, capture_output=True)
+    return target
+
+
+BASE_FILES = {
+    "usr/share/base-passwd/passwd.master": "root:*:0:0:root:/root:/bin/bash\nnobody:*:65534:65534::/:/bin/false\n",
+    "usr/share/base-passwd/group.master": "root:*:0:\nnogroup:*:65534:\n",
+}
+"""What a guest's disk cannot do without."""
 
 
 @dataclass
@@ -77,3 +103,18 @@ class Tool:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
         )
+
+
+def common() -> list[str]:
+    """--offline and --tree as 'lull test' was given them."""
+    lab = lab_under_test()
+    return [*(["--offline"] if lab.offline else []), *(["--tree", str(lab.user_tree)] if lab.user_tree else [])]
+
+
+def silent(real: Tool, *words: str) -> None:
+    """Run a check; it must be silent, and its table is kept for the end."""
+    done = real("check", *common(), *words, timeout=3600)
+    lines = done.stdout.splitlines()
+    start = next((n for n, line in enumerate(lines) if line.startswith("machine ")), len(lines))
+    SUMMARY.extend(["", f"lull check {' '.join(words)}", *lines[start:]])
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

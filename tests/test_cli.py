@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
         (["run", "--accel", "kvm"], "arm64 host"),
         (["build", "--kernel", "stok"], "did you mean stock"),
         (["boot", "--base", "9.9"], "unknown base"),
+        (["build", "--suite", "reel"], "unknown suite 'reel'"),
+        (["doctor", "--suite", "reel"], "known: real"),
         (["check", "--kernel", "luul"], "did you mean lull"),
         (["check", "--workload", "agin"], "did you mean aging"),
         (["check", "--cpu", "max+kptj"], "did you mean kpti"),
@@ -58,6 +61,7 @@ def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
         (["check", "--mutants", "--machines"], "--machines does not go"),
         (["check", "--image", "/nonexistent", "--symbols", "map"], "cannot be read"),
         (["check", "--asid-bits", "7"], "invalid choice"),
+        (["test", "--fast", "--all"], "not allowed with"),
         (["save", "/nonexistent"], "lull tree DIR"),
         (["tree"], "DIR"),
     ],
@@ -80,13 +84,29 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
     assert not any(tool.cache.iterdir())
 
 
-@pytest.mark.parametrize("command", [["fetch"], ["build"], ["boot"], ["check"], ["test"], ["tree", "x"]])
+@pytest.mark.parametrize(
+    "command", [["fetch"], ["fetch", "--suite", "real"], ["build"], ["boot"], ["check"], ["test"], ["tree", "x"]]
+)
 def test_dry_run_everywhere(tool: Tool, command: list[str]) -> None:
     """Says 'would', leaves the cache empty."""
     done = tool(*command, "--dry-run", LULL_QEMU="")
     assert done.returncode == 0, done.stderr
     assert "would" in done.stderr
     assert not any(tool.cache.iterdir())
+
+
+def test_a_suites_kernels_have_its_configuration(tool: Tool) -> None:
+    """And say so before they are built."""
+    done = tool("build", "--dry-run", "--suite", "real", "--kernel", "lull")
+    assert re.search(r"lull\.config \S*real\.config", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["--fast"], "-m 'not guest'"), ([], "-m 'not whole'"), (["--all"], "--durations=8\n")]
+)
+def test_tiers(tool: Tool, words: list[str], said: str) -> None:
+    """Which tests are left out."""
+    assert said in tool("test", "--dry-run", *words).stderr
 
 
 def test_offline_with_an_empty_cache(tool: Tool) -> None:

@@ -48,7 +48,9 @@ class TestGuests:
         outcome = launch_retrying(booted, job, folder, job_seconds=lambda n: 240, tell=print, say=print)
         return outcome, (folder / "console.log").read_text(errors="replace")
 
-    @pytest.mark.parametrize("kernel", ["stock", "lull", "lab"])
+    @pytest.mark.parametrize(
+        "kernel", [pytest.param("stock", marks=pytest.mark.whole), "lull", pytest.param("lab", marks=pytest.mark.whole)]
+    )
     def test_it_hammers(self, kernel: str, tmp_path: Path) -> None:
         """All of it happens, the kernel reports nothing; Lull's pages give memory back, and take it again."""
         more = "" if kernel == "stock" else " sweep=1"

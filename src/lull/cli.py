@@ -20,7 +20,9 @@ from lull.progress import progress, say
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
-    "test": "everything that proves it: host tests, plugin, builds, boots, KUnit",
+    "selftest": "Linux's own tests of its memory management, on stock and on Lull",
+    "soak": "a long random mix of everything under that TLB",
+    "test": "what proves it: host tests, plugin, builds, boots, KUnit; --all is the whole",
     "boot": "a shell, or one program, in a guest",
     "build": "build kernels",
     "fetch": "fetch kernel source, busybox and QEMU, so that --offline works",
@@ -58,6 +60,7 @@ def common_options() -> Parser:
         help="your own kernel tree instead of the package; it is copied, never changed",
     )
     group.add_argument("--base", metavar="NAME", default="6.12", help="base kernel (default: 6.12)")
+    group.add_argument("--suite", metavar="NAME", default="", help="other programs: real (see docs/guide.md)")
     group.add_argument("--quiet", action="store_true", help="no progress")
     return common
 
@@ -113,8 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             build_parser(words).print_help()
             return 2
         progress.quiet = arguments.quiet or arguments.json
-        lab = Lab(arguments.base, arguments.tree, arguments.offline)
+        lab = Lab(arguments.base, arguments.tree, arguments.offline, suite_name=arguments.suite)
         with cache.disk_errors(cache.root()):
+            if arguments.suite:
+                lab.base.suite_named(arguments.suite)
             status: int = arguments.run(lab, arguments)
         return status
     except LullError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull test: everything that proves it, the fast part first, through pytest."""
+"""lull test: what proves it, the fast part first, through pytest."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from lull.progress import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull test``."""
-    parser.add_argument(
+    tier = parser.add_mutually_exclusive_group()
+    tier.add_argument(
         "--fast",
         action="store_true",
         help="lint, types, host tests, the plugin and the fake kernel: no real kernel is built",
     )
+    tier.add_argument("--all", action="store_true", help="the whole: every mutant, machine and kernel (hours)")
     parser.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="passed to pytest, e.g. -- -k young")
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run pytest over tests/. Returns 0, or 1 when a test failed."""
     words = [sys.executable, "-m", "pytest", "--durations=8"]
-    words += ["-m", "not guest"] if arguments.fast else []
+    words += ["-m", "not guest"] if arguments.fast else [] if arguments.all else ["-m", "not whole"]
     words += arguments.pytest
     if arguments.dry_run:
         say(f"would run: {process.shown(words)}")
