@@ -90,6 +90,13 @@ void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_
 	c->live[cpu].atomics = atomics;
 }
 
+void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray)
+{
+	c->timed = true;
+	c->modelled = modelled;
+	c->astray = astray;
+}
+
 /* struct cpu_counts is nothing but counters: copy it as an array of them. */
 #define COUNTERS (sizeof(struct cpu_counts) / sizeof(uint64_t))
 
@@ -269,6 +276,10 @@ void count_close(struct counts *c, uint64_t id, FILE *out)
 		subtract(&c->shown[cpu], &c->opened[cpu]);
 	json_open(&j, '{');
 	json_field(&j, "window", id);
+	if (c->timed) {
+		json_field(&j, "modelled_ns", c->modelled);
+		json_field(&j, "insns_astray", c->astray);
+	}
 	write_rest(c, &j, c->opener);
 }
 

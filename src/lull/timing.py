@@ -20,6 +20,11 @@ from lull.plan import unknown
 
 TEMPLATE = "template"
 """The file that a user copies; no model itself."""
+METRIC = "seconds_modelled"
+ASTRAY = "insns_astray"
+"""Instructions that a vCPU executed although it was to wait for slower ones."""
+MOST_ASTRAY = 0.05
+"""Of a window's instructions: beyond that its time is not to be trusted."""
 SECONDS, FLUSH, SAVING, RATIO = MEASURES = ("seconds", "flush", "saving", "ratio")
 
 
@@ -95,8 +100,18 @@ class Model:
     figures: tuple[Figure, ...] = ()
 
     def options(self) -> tuple[str, ...]:
-        """The costs as options of the plugin."""
-        return tuple(f"cost={field.name}:{getattr(self.costs, field.name):.10g}" for field in fields(Costs))
+        """The costs as options of the plugin, to a picosecond. It does not know of walks."""
+        named = (field.name for field in fields(Costs) if field.name != "walk")
+        return tuple(f"cost={name}:{getattr(self.costs, name):.3f}" for name in named)
+
+
+def slower(vcpus: int) -> int:
+    """How many times the guest's clock is to go slower than the host's: about as its work does, on two host CPUs.
+
+    It decides how many ticks there are, and no more: half or twice as much changes what is modelled by less than a
+    hundredth (docs/timing.md).
+    """
+    return 12 * vcpus
 
 
 def known() -> list[str]:
