@@ -108,14 +108,24 @@ static void advance(struct account *a, uint64_t last)
 	server_forget(&a->server, a->front);
 }
 
-void account_run(struct account *a, unsigned int cpu)
+static void run_from(struct account *a, unsigned int cpu, uint64_t time)
 {
 	struct account_cpu *c = &a->cpus[cpu];
 
 	if (c->running)
 		return;
 	c->running = true;
-	c->time = max(c->time, a->front);
+	c->time = max(c->time, time);
+}
+
+void account_run(struct account *a, unsigned int cpu)
+{
+	run_from(a, cpu, a->front);
+}
+
+void account_wake(struct account *a, unsigned int cpu, unsigned int by)
+{
+	run_from(a, cpu, a->cpus[by].time);
 }
 
 void account_sleep(struct account *a, unsigned int cpu)

@@ -66,8 +66,12 @@ struct account {
 bool account_init(struct account *a, unsigned int ncpus, const struct costs *costs);
 void account_free(struct account *a);
 
-/* A vCPU executes again, or sleeps; again is no harm. */
+/*
+ * A vCPU executes again, or sleeps; again is no harm. Who is woken by another
+ * one's interrupt runs from then on, however late it comes to execute.
+ */
 void account_run(struct account *a, unsigned int cpu);
+void account_wake(struct account *a, unsigned int cpu, unsigned int by);
 void account_sleep(struct account *a, unsigned int cpu);
 
 /* It has executed so many instructions since the start. */

@@ -8,9 +8,6 @@
 #include "count.h"
 #include "json.h"
 
-/* ICC_SGI1R_EL1.IRM: to all CPUs but the sender. GIC specification IHI 0069. */
-#define SGI_TO_ALL	(1ULL << 40)
-
 /* Sums of one vCPU, or of all. */
 struct totals {
 	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];

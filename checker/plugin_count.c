@@ -48,15 +48,17 @@ static void on_event(unsigned int cpu, void *userdata)
 	struct insn insn = insn_of(userdata);
 
 	count_event(&counts, cpu, &insn, 0);
-	time_event(cpu, &insn);
+	time_event(cpu, &insn, 0);
 }
 
 static void on_event_operand(unsigned int cpu, void *userdata)
 {
 	struct insn insn = insn_of(userdata);
 
-	count_event(&counts, cpu, &insn, read_x(cpu, insn.rt));
-	time_event(cpu, &insn);
+	uint64_t operand = read_x(cpu, insn.rt);
+
+	count_event(&counts, cpu, &insn, operand);
+	time_event(cpu, &insn, operand);
 }
 
 static void on_marker(unsigned int cpu, void *userdata)

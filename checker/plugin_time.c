@@ -14,6 +14,8 @@
 #define HELD_NS		1000000
 /* The same while somebody broadcasts. */
 #define PASSING_NS	20000
+/* And how long it takes one at most to come, who was sent an interrupt. */
+#define COMING_NS	200000000
 
 static struct account account;
 static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,6 +25,8 @@ static struct lane {
 	pthread_cond_t freed;
 	bool held;
 	bool broadcasts;	/* it does nothing else before QEMU has stopped all vCPUs */
+	bool coming;		/* it sleeps, and was sent an interrupt */
+	struct timespec until;	/* when it counts as asleep after all */
 } *lanes;
 static unsigned int broadcasting;
 static bool holding;		/* a window is open */
@@ -58,13 +62,19 @@ static void end_broadcast(unsigned int cpu)
 	lanes[cpu].broadcasts = false;
 }
 
+static void come(unsigned int cpu)
+{
+	lanes[cpu].coming = false;
+	account_run(&account, cpu);
+}
+
 /* What a vCPU has executed since it was last looked at; with the lock held. */
 static void look_at(unsigned int cpu)
 {
 	uint64_t now = qemu_plugin_u64_get(insns, cpu);
 
 	end_broadcast(cpu);
-	account_run(&account, cpu);
+	come(cpu);
 	if (holding && account.cpus[cpu].time > account.front + options.quantum)
 		astray += now - account.cpus[cpu].insns;
 	account_insns(&account, cpu, now);
@@ -81,6 +91,39 @@ static struct timespec in(long ns)
 	return t;
 }
 
+/*
+ * Whoever sleeps and is sent an interrupt runs from now on: if the host is slow
+ * to wake it, others must not go on as if it were asleep.
+ */
+static void wake(unsigned int by, uint64_t operand)
+{
+	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
+		if (account.cpus[cpu].running || !sgi_reaches(operand, by, cpu))
+			continue;
+		account_wake(&account, cpu, by);
+		lanes[cpu].coming = true;
+		lanes[cpu].until = in(COMING_NS);
+	}
+}
+
+static bool past(const struct timespec *t)
+{
+	struct timespec now = in(0);
+
+	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec > t->tv_nsec);
+}
+
+/* Nobody waits for ever for one that does not come: it may be switched off. */
+static void give_up_waiting(void)
+{
+	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
+		if (!lanes[cpu].coming || !past(&lanes[cpu].until))
+			continue;
+		lanes[cpu].coming = false;
+		account_sleep(&account, cpu);
+	}
+}
+
 /* True: it is in time. False: for one block, and then it must come back. With the lock held. */
 static bool hold(unsigned int cpu)
 {
@@ -91,6 +134,8 @@ static bool hold(unsigned int cpu)
 		lanes[cpu].held = true;
 		why = pthread_cond_timedwait(&lanes[cpu].freed, &time_lock, &until);
 		lanes[cpu].held = false;
+		if (why == ETIMEDOUT)
+			give_up_waiting();
 		if (why == ETIMEDOUT || broadcasting)
 			return false;
 	}
@@ -122,11 +167,11 @@ static void on_wake(qemu_plugin_id_t id, unsigned int cpu)
 {
 	(void)id;
 	pthread_mutex_lock(&time_lock);
-	account_run(&account, cpu);
+	come(cpu);
 	pthread_mutex_unlock(&time_lock);
 }
 
-void time_event(unsigned int cpu, const struct insn *insn)
+void time_event(unsigned int cpu, const struct insn *insn, uint64_t operand)
 {
 	bool broadcast = insn->kind == INSN_TLBI && insn->tlbi.scope != SCOPE_LOCAL;
 
@@ -138,6 +183,8 @@ void time_event(unsigned int cpu, const struct insn *insn)
 		account_tlbi(&account, cpu, broadcast);
 	else if (insn->kind == INSN_DSB)
 		account_dsb(&account, cpu, waits[insn->dsb]);
+	else if (insn->kind == INSN_SGI)
+		wake(cpu, operand);
 	if (broadcast) {
 		lanes[cpu].broadcasts = true;
 		broadcasting++;

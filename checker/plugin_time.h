@@ -29,8 +29,8 @@ void time_vcpu(unsigned int cpu);
 /* A block of n instructions is translated. */
 void time_block(struct qemu_plugin_tb *tb, size_t n);
 
-/* A vCPU is about to execute a TLBI or a DSB. */
-void time_event(unsigned int cpu, const struct insn *insn);
+/* A vCPU is about to execute a TLBI, a DSB or an SGI; the operand of the last. */
+void time_event(unsigned int cpu, const struct insn *insn, uint64_t operand);
 
 /* A window opens at a vCPU, or closes: its time is set. */
 void time_open(unsigned int cpu);

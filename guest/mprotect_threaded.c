@@ -30,13 +30,14 @@ static void work(int ready, int start, int end)
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
 	pthread_t thread;
 	int silent[2];
+	char byte;
 	long i;
 
 	must(pipe(silent));
 	verify(!pthread_create(&thread, NULL, idle, &silent[0]), "pthread_create");
 	*page = 0;
 	tell(ready);
-	hear(start);
+	verify(read(start, &byte, 1) == 0, "pipe: no end of it");
 	for (i = 0; i < loops; i++) {
 		if (i % 2) {
 			must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
@@ -48,10 +49,7 @@ static void work(int ready, int start, int end)
 	}
 	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
 	tell(ready);
-	/*
-	 * Its teardown is not part of the window: wait to be told, by a pipe of its own. From the other one it would take the
-	 * start of a process that has not heard it yet.
-	 */
+	/* Its teardown is not part of the window: wait to be told. */
 	hear(end);
 	close(silent[1]);
 	pthread_join(thread, NULL);
@@ -85,12 +83,15 @@ int main(int argc, char **argv)
 		children[i] = fork_child();
 		if (!children[i] && pinned)
 			pin(i);
-		if (!children[i])
+		if (!children[i]) {
+			close(start[1]);
 			work(ready[1], start[0], end[0]);
+		}
 	}
 	each(hear, ready[0]);
 	open_window();
-	each(tell, start[1]);
+	/* All at once: one that is told before the others may take this process's CPU from it. */
+	close(start[1]);
 	each(hear, ready[0]);
 	close_window();
 	each(tell, end[1]);
