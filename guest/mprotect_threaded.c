@@ -3,7 +3,7 @@
  * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
  * Published as mprotect-threaded 10000, a copy per CPU of 32; each of its loops changes it twice, there and back.
  */
-#include "lull.h"
+#include "gate.h"
 
 #include <pthread.h>
 
@@ -24,20 +24,24 @@ static void *idle(void *argument)
 	return read(*(int *)argument, &byte, 1) < 0 ? NULL : NULL;
 }
 
+/* What the processes wait for, each word as gate.h has it. */
+static struct steps {
+	int ready, go, done, end;
+} *steps;
+
 /* One process: each change really takes effect, which the writes verify. */
-static void work(int ready, int start, int end)
+static void work(void)
 {
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
 	pthread_t thread;
 	int silent[2];
-	char byte;
 	long i;
 
 	must(pipe(silent));
 	verify(!pthread_create(&thread, NULL, idle, &silent[0]), "pthread_create");
 	*page = 0;
-	tell(ready);
-	verify(read(start, &byte, 1) == 0, "pipe: no end of it");
+	arrive(&steps->ready, procs);
+	await(&steps->go, 1);
 	for (i = 0; i < loops; i++) {
 		if (i % 2) {
 			must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
@@ -48,27 +52,17 @@ static void work(int ready, int start, int end)
 		}
 	}
 	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
-	tell(ready);
-	/* Its teardown is not part of the window: wait to be told. */
-	hear(end);
+	arrive(&steps->done, procs);
+	/* Its teardown is not part of the window. */
+	await(&steps->end, 1);
 	close(silent[1]);
 	pthread_join(thread, NULL);
 	exit(0);
 }
 
-/* Send every process one byte, or take one from each. */
-static void each(void (*step)(int), int fd)
-{
-	long i;
-
-	for (i = 0; i < procs; i++)
-		step(fd);
-}
-
 int main(int argc, char **argv)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
-	int ready[2], start[2], end[2];
 	char scale[64];
 	pid_t *children;
 
@@ -76,25 +70,21 @@ int main(int argc, char **argv)
 	if (!procs)
 		procs = cpus;
 	children = calloc(procs, sizeof(*children));
-	must(pipe(ready));
-	must(pipe(start));
-	must(pipe(end));
+	steps = (struct steps *)map_memory(PAGE, MAP_SHARED);
 	for (i = 0; i < procs; i++) {
 		children[i] = fork_child();
-		if (!children[i] && pinned)
-			pin(i);
 		if (!children[i]) {
-			close(start[1]);
-			work(ready[1], start[0], end[0]);
+			if (pinned)
+				pin(i);
+			work();
 		}
 	}
-	each(hear, ready[0]);
+	await(&steps->ready, procs);
 	open_window();
-	/* All at once: one that is told before the others may take this process's CPU from it. */
-	close(start[1]);
-	each(hear, ready[0]);
+	announce(&steps->go, 1);
+	await(&steps->done, procs);
 	close_window();
-	each(tell, end[1]);
+	announce(&steps->end, 1);
 	for (i = 0; i < procs; i++)
 		wait_child(children[i]);
 	snprintf(scale, sizeof(scale), "%ld x %ld of 32 x 20000 changes", procs, loops);
