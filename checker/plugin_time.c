@@ -15,7 +15,7 @@
 /* The same while somebody broadcasts. */
 #define PASSING_NS	20000
 /* And how long it takes one at most to come, who was sent an interrupt. */
-#define COMING_NS	200000000
+#define COMING_NS	2000000000
 
 static struct account account;
 static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,19 +62,14 @@ static void end_broadcast(unsigned int cpu)
 	lanes[cpu].broadcasts = false;
 }
 
-static void come(unsigned int cpu)
-{
-	lanes[cpu].coming = false;
-	account_run(&account, cpu);
-}
-
 /* What a vCPU has executed since it was last looked at; with the lock held. */
 static void look_at(unsigned int cpu)
 {
 	uint64_t now = qemu_plugin_u64_get(insns, cpu);
 
 	end_broadcast(cpu);
-	come(cpu);
+	lanes[cpu].coming = false;
+	account_run(&account, cpu);
 	if (holding && account.cpus[cpu].time > account.front + options.quantum)
 		astray += now - account.cpus[cpu].insns;
 	account_insns(&account, cpu, now);
@@ -153,13 +148,16 @@ static void on_step(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&time_lock);
 }
 
+/* QEMU wakes threads for reasons of its own: who has executed nothing since is still to come. */
 static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
 {
 	(void)id;
 	pthread_mutex_lock(&time_lock);
-	look_at(cpu);
-	account_sleep(&account, cpu);
-	free_those_in_time();
+	if (!lanes[cpu].coming || qemu_plugin_u64_get(insns, cpu) != account.cpus[cpu].insns) {
+		look_at(cpu);
+		account_sleep(&account, cpu);
+		free_those_in_time();
+	}
 	pthread_mutex_unlock(&time_lock);
 }
 
@@ -167,7 +165,7 @@ static void on_wake(qemu_plugin_id_t id, unsigned int cpu)
 {
 	(void)id;
 	pthread_mutex_lock(&time_lock);
-	come(cpu);
+	account_run(&account, cpu);
 	pthread_mutex_unlock(&time_lock);
 }
 

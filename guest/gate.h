@@ -12,6 +12,15 @@
 #include <limits.h>
 #include <linux/futex.h>
 
+/* For who awaits the start: it must not take the CPU of the one that wakes all before that has woken the others. */
+__attribute__((unused))
+static void be_modest(void)
+{
+	const struct sched_param none = { 0 };
+
+	must(sched_setscheduler(0, SCHED_BATCH, &none));
+}
+
 /* Sleep until a word has a value. */
 __attribute__((unused))
 static void await(int *word, int value)

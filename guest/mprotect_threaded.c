@@ -40,6 +40,7 @@ static void work(void)
 	must(pipe(silent));
 	verify(!pthread_create(&thread, NULL, idle, &silent[0]), "pthread_create");
 	*page = 0;
+	be_modest();
 	arrive(&steps->ready, procs);
 	await(&steps->go, 1);
 	for (i = 0; i < loops; i++) {
