@@ -36,7 +36,9 @@ def listed() -> dict[str, str]:
     """The guide's list of commands: name -> what stands behind it."""
     block = "\n".join(line for line in section("Commands").splitlines() if line.startswith("    "))
     block = block.partition("    $ ")[0]
-    return {name: " ".join(rest.split()) for name, rest in re.findall(r"\./lull (\S+)([^.]*(?:\.\.\.[^.]*)*)", block)}
+    return {
+        name: " ".join(rest.split()) for name, rest in re.findall(r"\./lull (\S+)((?:(?!\./lull).)*)", block, re.DOTALL)
+    }
 
 
 def options_in(text: str) -> Options:
@@ -70,7 +72,8 @@ def test_the_guide_lists_every_option(commands: dict[str, argparse.ArgumentParse
     """With what it takes and whether it may be repeated; and no other."""
     actions = own_actions(commands[name], common=False)
     assert options_in(listed()[name]) == options_of(actions)
-    arguments = [f"[{value_of(a)}]" if a.nargs in ("*", "?") else value_of(a) for a in actions if not a.option_strings]
+    forms = {"*": "[{}]", "?": "[{}]", "+": "{}..."}
+    arguments = [forms.get(str(a.nargs), "{}").format(value_of(a)) for a in actions if not a.option_strings]
     rest = re.sub(r"\[--[a-z][^]]*\](\.\.\.)?", "", listed()[name]).split()
     assert " ".join(rest) == " ".join(arguments)
 
