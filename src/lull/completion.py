@@ -10,7 +10,7 @@ from pathlib import Path
 import shtab
 
 from lull import base as bases
-from lull import plan, selftests
+from lull import plan, selftests, timing
 from lull.base import Base
 from lull.check_data import load_machines, load_mutants
 
@@ -50,6 +50,7 @@ WORDS: dict[str, Words] = {
     "cpu": lambda base: load_machines(),
     "mutant": lambda base: load_mutants(base.mutants),
     "tests": lambda base: selftests.load(),
+    "timing": lambda base: timing.known(),
     "build kernel": lambda base: base.kernels,
     "soak kernel": lambda base: base.kernels,
     "run cpu": models,
