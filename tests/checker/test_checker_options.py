@@ -109,7 +109,8 @@ RIGHT = st.sampled_from(
     + [b"quantum=5", b"quantum=0.001", b"quantum=0", b"quantum=10000000"]
     + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = b"cost quantum : . insn dsb mode out insns skip ram speculation hook = @ - count check each on off 0x ffff 4096 0 1 % \xff , -"
+WORDS = b"mode out insns skip ram speculation hook cost quantum insn dsb = @ - : . count check each on off 0x ffff"
+WORDS += b" 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
 ARGUMENT = (RIGHT | PIECES | WILD).map(lambda a: a.replace(b"\0", b"0"))
