@@ -19,6 +19,7 @@ from lull.progress import progress, say
 
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
     "compare": "set the results of several runs, or machines, side by side",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
