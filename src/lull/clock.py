@@ -10,10 +10,9 @@ QEMU makes the device tree from the whole command line, and writes it out when a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-
-import fdt
 
 from lull import cache, process
 from lull.errors import LullError
@@ -42,6 +41,9 @@ def slowed(words: Sequence[str], factor: int, tree: Path) -> list[str]:
     done = process.complete(asking)
     if done.status != 0:
         raise LullError("QEMU does not write its device tree", where=process.shown(asking), tail=done.output[-500:])
+    with warnings.catch_warnings():  # about the library's own text, when Python compiles it
+        warnings.simplefilter("ignore")
+        import fdt
     parsed = fdt.parse_dtb(tree.read_bytes())
     parsed.get_node("timer").append(fdt.PropWords("clock-frequency", factor * COUNTER_HZ))
     cache.write_atomic(tree, parsed.to_dtb(version=17))
