@@ -167,8 +167,8 @@ def _costs(raw: Mapping[str, Any]) -> Costs:
         if value is None:
             raise ValueError(f"[costs] has no '{field.name}'")
         found[field.name] = _number(value, f"[costs] {field.name}")
-    if found["insn"] == 0:
-        raise ValueError("[costs] insn is 0: time would stand still")
+    if round(found["insn"], 3) == 0:
+        raise ValueError("[costs] insn is 0, to a picosecond: time would stand still")
     return Costs(**found)
 
 

@@ -17,10 +17,9 @@ from lull.goals import verdict as word
 from lull.records import Check, Results
 from lull.scale import Counts, simulate
 from lull.tables import number, ratio
-from lull.timing import FLUSH, RATIO, SAVING, SECONDS, Costs, Figure, Model
+from lull.timing import FLUSH, METRIC, RATIO, SAVING, SECONDS, Costs, Figure, Model
 
-METRIC = "seconds_modelled"
-SWEEP = "mprotect_per_cpu"
+SWEEP = "mprotect_pinned"
 """The workload that does the same on each CPU, so that it can be simulated for any number of them."""
 STICKY, LULL = "lull+residency=sticky", "lull"
 KERNELS = (STOCK, STICKY, LULL)

@@ -8,9 +8,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from lull import cache, picture, tables
+from lull.goals import STOCK
 from lull.tables import Grid, number, ratio
 from lull.timing import Costs
-from lull.timing_eval import KERNELS, LULL, STOCK, SWEEP, Evaluation, Point, shown
+from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Point, shown
 
 PICTURE = "timing.svg"
 COLOURS = ("#d1603d", "#a8862b", "#3b82c4")
@@ -98,9 +99,9 @@ def published_grid(found: Evaluation) -> Grid:
 def how_to_read() -> str:
     """The lines under the tables."""
     return (
-        "How to read this: modelled time is the counts of a run times the costs above, broadcasts one after the other; no "
-        "seconds of a machine. The costs were fitted to the figures said so, the other figures test them. Not modelled: "
-        "caches, page walks, the way of an IPI, locks handed over (docs/timing.md)."
+        "How to read this: modelled time is the counts of a run times the costs above, broadcasts one after the other; "
+        "it is no machine's. Costs were fitted to the figures that say so, the others test them. Not modelled: caches, "
+        "page walks, the way of an IPI, locks handed over (docs/timing.md)."
     )
 
 
