@@ -28,6 +28,8 @@ JUDGED = 8
 """CPUs from which on the simulation must agree; with fewer, what begins and ends a window weighs more."""
 BEYOND = (64, 128, 256, 512)
 """CPUs that are only simulated."""
+ENOUGH = 500
+"""Operations of each CPU that are simulated: the first of them, before which nobody waits, is one of many."""
 QUIET = 4
 """vCPUs for what runs on one CPU: enough for everything else to be elsewhere."""
 
@@ -150,7 +152,8 @@ def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False
         waiting: for each broadcast, whatever the kernel that was counted does.
     """
     counts = found.counts.waiting_for_each() if waiting else found.counts
-    return simulate(costs, counts, cpus, found.operations) / found.operations / 1e9
+    operations = min(found.operations, ENOUGH)
+    return simulate(costs, counts, cpus, operations) / operations / 1e9
 
 
 def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
