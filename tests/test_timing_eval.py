@@ -30,8 +30,8 @@ COUNTED = {
     LULL: Counts(insns=2800, tlbis=1, broadcasts=0, waits=0.005, dsbs=2),
 }
 PAGES = {
-    "stock": Counts(insns=25_410, tlbis=1.008, broadcasts=1.004, waits=0.062, dsbs=1.071),
-    LULL: Counts(insns=25_590, tlbis=0.039, broadcasts=0, waits=0.023, dsbs=0.07),
+    "stock": Counts(insns=25_060, tlbis=1.008, broadcasts=1.004, waits=0.062, dsbs=1.071),
+    LULL: Counts(insns=25_160, tlbis=0.039, broadcasts=0, waits=0.023, dsbs=0.07),
 }
 
 

@@ -58,10 +58,10 @@ def sweep_grid(found: Evaluation) -> Grid:
         header += [kernel.removeprefix("lull+residency="), "simulated", "off"]
     title = f"{SWEEP}: an mprotect as the CPU sees it that does it, all CPUs at once (modelled time)"
     most = max(point.measured.vcpus for point in found.points)
-    notes = (f"More than {most} CPUs were only simulated, from the counts at {most}.",)
-    return Grid(
-        title, (*header, "stock / lull"), tuple(rows), 1, notes if any(p.modelled is None for p in found.points) else ()
-    )
+    notes = ["off: simulated to modelled; ratio: stock to lull."]
+    if any(point.modelled is None for point in found.points):
+        notes.append(f"More than {most} CPUs were only simulated, from the counts at {most}.")
+    return Grid(title, (*header, "ratio"), tuple(rows), 1, tuple(notes))
 
 
 def _cells(point: Point) -> list[str]:

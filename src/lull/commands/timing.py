@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{names}, or your own TOML file (default: ampere-32)",
     )
     add("--vcpus", metavar="N,N...", default=VCPUS, help=f"a run with each number of virtual CPUs (default: {VCPUS})")
-    add("--repeat", metavar="N", type=int, default=1, help="boots of each kernel in each run (default: 1)")
+    add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
     add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.epilog = (
         "exit: 0 the simulation agrees with the runs, and the model with what it was fitted to; 1 it does not\n"
