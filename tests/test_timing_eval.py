@@ -93,7 +93,7 @@ FITTED = "fitted: mprotect-threaded 10000, a copy on each of 32 CPUs"
 
 def test_the_right_costs_give_what_they_were_fitted_to() -> None:
     """From a run with as many CPUs as published, and from the simulation of that many."""
-    for numbers, how in (((8, 32), "run of 32 vCPUs"), ((2, 8), "simulated, 32 CPUs, from a run of 8 vCPUs")):
+    for numbers, how in (((8, 32), "run of 32 vCPUs"), ((2, 8), "simulated for 32 CPUs from a run of 8 vCPUs")):
         found = timing_eval.evaluate(AMPERE, sweep(AMPERE.costs, *numbers))
         assert {check.verdict for check in found.checks} == {"held"}
         fitted = outcome(found, "mprotect-threaded")
@@ -149,7 +149,7 @@ def test_swapping_is_computed_for_a_kernel_that_waits() -> None:
         outcome(found, "swap_bench, a wait for each page"),
         outcome(found, "swap_bench, a wait for each batch"),
     )
-    assert before.how == "simulated, 1 CPUs, from a run of 4 vCPUs" and after.how == "run of 4 vCPUs"
+    assert before.how == "simulated for 1 CPU from a run of 4 vCPUs" and after.how == "run of 4 vCPUs"
     assert before.modelled == pytest.approx(13.46, rel=0.01)
     assert after.modelled is not None and before.modelled is not None
     saving = outcome(found, "swap_bench, the share")

@@ -199,7 +199,7 @@ class Estimates:
         if found is None or not (same or alone or vcpus == cpus or figure.measure == RATIO):
             return None
         if wait == "each" or (same and vcpus != cpus):
-            self.how[f"simulated, {cpus} CPUs, from a run of {vcpus} vCPUs"] = None
+            self.how[f"simulated for {cpus} CPU{'s' * (cpus > 1)} from a run of {vcpus} vCPUs"] = None
             return simulated(self.costs, found, cpus, waiting=wait == "each")
         self.how[f"run of {vcpus} vCPUs"] = None
         return found.seconds
