@@ -22,6 +22,7 @@ COMMANDS = {
     "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
     "compare": "set the results of several runs, or machines, side by side",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
+    "timing": "modelled time: how it grows with CPUs, and how near it comes to published numbers",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",
     "calibrate": "the costs of modelled time, measured on an arm64 machine",

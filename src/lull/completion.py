@@ -56,6 +56,8 @@ WORDS: dict[str, Words] = {
     "soak kernel": lambda base: base.kernels,
     "run cpu": models,
     "boot cpu": models,
+    "timing name": lambda base: timing.known(),
+    "timing vcpus": lambda base: ["1,2,4,8,16,32"],
     "calibrate cpu": models,
 }
 """What an option takes, by its name, or, where commands differ, by the command's and its own."""
