@@ -265,7 +265,7 @@ def measure(
         **lab.describe(),
         "machine": asdict(machine),
         "append": append,
-        "metrics": machine_metrics(machine.accel),
+        "metrics": modelled_metrics(model) if model else machine_metrics(machine.accel),
         **({"timing": asdict(model)} if model else {}),
     }
     # All that a number depends on: the paths are those of content-keyed entries.
@@ -326,6 +326,11 @@ def run_boots(
 
     verdict.judge(results, folder)
     cache.write_atomic(folder / "results.json", results.to_json())
+
+
+def modelled_metrics(model: timing.Model) -> str:
+    """What is measured under modelled time, for people."""
+    return f"TLBIs, DSBs, IPIs and instructions counted exactly; seconds are modelled by the costs of {model.name}"
 
 
 def with_memory(guest_: Guest, boot: plan.Boot) -> Guest:
