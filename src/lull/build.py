@@ -18,7 +18,8 @@ from lull.tree import Tree, waiting
 
 BUILD_GIB = 1.5
 """Free space a build needs, with a margin; objects are removed when it is done."""
-PRODUCTS = {"arch/arm64/boot/Image": "Image", "System.map": "System.map", ".config": "config"}
+IMAGE = "arch/arm64/boot/Image"
+PRODUCTS = {IMAGE: "Image", "System.map": "System.map", ".config": "config"}
 SANITIZERS = ("CONFIG_KASAN", "CONFIG_KCSAN")
 SANITIZED = 4.0
 # The same source gives the same bytes: no clock, no names of people and machines.
