@@ -64,7 +64,7 @@ def blocks(lines: Sequence[str]) -> Iterator[list[str]]:
     for name, group in itertools.groupby(unfenced, key=lambda pair: pair[0]):
         block = [line for _, line in group]
         if name == "heading":
-            yield from ([plain(line.lstrip("# ").rstrip()) + ":"] for line in block)
+            yield from (filled(line.lstrip("# ").rstrip() + ":") for line in block)
         elif name == "table":
             yield table(block)
         elif name == "literal":

@@ -39,4 +39,4 @@ def section(feature: Feature) -> str:
     if names := counters(feature):
         facts.append(f"* In /proc/vmstat: {', '.join(names)}.")
     about = re.split(r"(?m)^## ", body)[0].strip()
-    return "\n".join([f"# {title or feature.name}", "", *facts, "", about])
+    return "\n".join([f"# {feature.name}: {title.partition(': ')[2]}", "", *facts, "", about])
