@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Write the series."""
-    out: Path = (arguments.out or Path(f"lull-{lab.base.name}")).absolute()
+    out: Path = (arguments.out or Path(f"lull-{lab.base.name}")).resolve()
     if arguments.dry_run:
         say(f"would write to {out}: a cover letter and a mail each for {', '.join(lab.base.exported())}")
         return 0
