@@ -116,8 +116,8 @@ def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
 
     def configured(text: str) -> dict[str, str]:
         (tmp_path / "config").write_text(text)
-        packager = deb.Packager(source, lab.toolchain, tmp_path, tmp_path / "log", debug=False)
-        packager.configure(deb.of_user(tmp_path / "config", lab.base, source), said.append)
+        packager = deb.Packager(source, lab.toolchain, tmp_path, tmp_path / "log", said.append, debug=False)
+        packager.configure(deb.of_user(tmp_path / "config", lab.base, source))
         return asked_options((packager.out / ".config").read_text())
 
     have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")

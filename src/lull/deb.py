@@ -41,7 +41,9 @@ WHEN = {
 """What a configuration needs more, by the option that does."""
 KEYS = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
 """Files that a distribution's own source has, and Linux's has not."""
-COMPILER = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|PAHOLE|RUSTC|TOOLS|HAVE|ARCH|GENERIC)_")
+COMPILER = re.compile(
+    r"CONFIG_(HAVE_|TOOLS_SUPPORT_|(AS|CC|CLANG|GCC\d*|LD|LLD|PAHOLE|RUSTC)_(CAN|HAS|IS|NO|VERSION)[_=])"
+)
 """Options that nobody chooses: what the compiler can do, and what follows from it."""
 
 
@@ -106,6 +108,20 @@ What each does follows."""
     return f"{title}\n\n{message.text(text)}\n\n\n{sections}\n"
 
 
+def variables(tree: Tree) -> list[str]:
+    """What the kernel's makefiles are told about the packages."""
+    # -d: Packager.check() asks for what a configuration needs; Debian's list has the target's, too.
+    # The makefiles make debian/ anew and start dpkg-buildpackage, which runs the hook before it builds: debian/docs is
+    # debhelper's list of what the first package, the kernel's, has in its folder of /usr/share/doc.
+    return [
+        f"LOCALVERSION={SUFFIX}",
+        f"KDEB_SOURCENAME={SOURCE}",
+        f"KDEB_PKGVERSION={tree.version}-1",
+        "KDEB_CHANGELOG_DIST=unstable",
+        f"DPKG_FLAGS=-d --hook-build='echo {DOCUMENT} >debian/docs'",
+    ]
+
+
 class Packager:
     """Makes the packages of one kernel in a folder.
 
@@ -115,15 +131,19 @@ class Packager:
         folder: takes the packages; objects are below it.
         debug: make a package of debug symbols, too.
         log: takes every command and its output.
+        say: told what people should know.
     """
 
-    def __init__(self, tree: Tree, toolchain: Toolchain, folder: Path, log: Path, *, debug: bool) -> None:
+    def __init__(
+        self, tree: Tree, toolchain: Toolchain, folder: Path, log: Path, say: Callable[[str], None], *, debug: bool
+    ) -> None:
         self.out = folder / "objects"
         self.out.mkdir(exist_ok=True)
         self.builder = Builder(tree, toolchain, self.out, log)
         self.debug = debug
+        self.say = say
 
-    def configure(self, configuration: Configuration, say: Callable[[str], None]) -> None:
+    def configure(self, configuration: Configuration) -> None:
         """Configure the kernel; say what of a whole configuration is dropped. Raises BuildError where it is Lull's."""
         if not configuration.whole:
             self.builder.configure(configuration.text)
@@ -136,8 +156,8 @@ class Packager:
                 "this configuration cannot have Lull's features", tail=reasons, remedy="add what they depend on"
             )
         if dropped:
-            say(f"of the configuration Kconfig dropped {len(dropped)} option(s), which this kernel has otherwise:")
-            say("\n".join(f"  {d}" for d in dropped))
+            self.say(f"of the configuration Kconfig dropped {len(dropped)} option(s), which this kernel has otherwise:")
+            self.say("\n".join(f"  {d}" for d in dropped))
 
     def check(self) -> None:
         """Raise MissingError for packages that this configuration needs, UsageError if it has no debug symbols."""
@@ -156,11 +176,12 @@ class Packager:
 
         That of headers has programs for the target in it, and sign-file among those needs a library for the target.
         """
+        left = [] if self.debug else ["nokerneldbg"]
         have = asked_options((self.out / ".config").read_text())
-        cross = (
-            self.builder.toolchain.prefix and have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists()
-        )
-        return [*["nokerneldbg"] * (not self.debug), *["nokernelheaders"] * bool(cross)]
+        if self.builder.toolchain.prefix and have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists():
+            self.say("no package of headers is made: sign-file in it wants libssl-dev:arm64")
+            left.append("nokernelheaders")
+        return left
 
     def build(self, text: str) -> None:
         """Compile everything, and make the packages, the one with the kernel with the document ``text``."""
@@ -172,17 +193,8 @@ class Packager:
             "DEBFULLNAME": "Lull",
             "DEBEMAIL": "lull@localhost",
         }
-        # The makefiles make debian/ anew and start dpkg-buildpackage, which runs the hook before anything else:
-        # debian/docs is debhelper's list of what the first package, the kernel's, has in its folder of /usr/share/doc.
-        variables = [
-            f"LOCALVERSION={SUFFIX}",
-            f"KDEB_SOURCENAME={SOURCE}",
-            f"KDEB_PKGVERSION={self.builder.tree.version}-1",
-            "KDEB_CHANGELOG_DIST=unstable",
-            f"DPKG_FLAGS=--hook-build='echo {DOCUMENT} >debian/docs'",
-        ]
         with progress.step(f"building packages of Linux {self.builder.tree.version}{SUFFIX}") as step:
-            self.builder.compile(step, *variables, "bindeb-pkg", env=environment)
+            self.builder.compile(step, *variables(self.builder.tree), "bindeb-pkg", env=environment)
 
 
 def packages(
@@ -201,14 +213,14 @@ def packages(
     Raises: BuildError, MissingError, UsageError; an interrupted build is continued.
     """
     text = document(base, tree.version)
-    key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug))
+    key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug), *variables(tree))
 
     def make(part: Path) -> None:
         cache.need_space(part, WHOLE_GIB if configuration.whole else SMALL_GIB, "building packages")
         log = cache.root() / "deb" / f"lull-{key}.log"
         log.unlink(missing_ok=True)
-        packager = Packager(tree, toolchain, part, log, debug=debug)
-        packager.configure(configuration, say)
+        packager = Packager(tree, toolchain, part, log, say, debug=debug)
+        packager.configure(configuration)
         packager.check()
         packager.build(text)
         for other in part.glob("*"):
