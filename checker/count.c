@@ -8,9 +8,6 @@
 #include "count.h"
 #include "json.h"
 
-/* ICC_SGI1R_EL1.IRM: to all CPUs but the sender. GIC specification IHI 0069. */
-#define SGI_TO_ALL	(1ULL << 40)
-
 /* Sums of one vCPU, or of all. */
 struct totals {
 	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];
@@ -88,6 +85,13 @@ void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_
 	c->live[cpu].insns = insns;
 	c->live[cpu].insns_spin = insns_spin;
 	c->live[cpu].atomics = atomics;
+}
+
+void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray)
+{
+	c->timed = true;
+	c->modelled = modelled;
+	c->astray = astray;
 }
 
 /* struct cpu_counts is nothing but counters: copy it as an array of them. */
@@ -269,6 +273,10 @@ void count_close(struct counts *c, uint64_t id, FILE *out)
 		subtract(&c->shown[cpu], &c->opened[cpu]);
 	json_open(&j, '{');
 	json_field(&j, "window", id);
+	if (c->timed) {
+		json_field(&j, "modelled_ns", c->modelled);
+		json_field(&j, "insns_astray", c->astray);
+	}
 	write_rest(c, &j, c->opener);
 }
 

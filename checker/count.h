@@ -36,6 +36,8 @@ struct counts {
 	struct window window;
 	unsigned int opener;		/* the vCPU whose marker opened it */
 	uint64_t seq;			/* windows written so far */
+	bool timed;			/* windows have a time */
+	uint64_t modelled, astray;	/* of the window: count_set_time() */
 };
 
 bool count_init(struct counts *c, unsigned int ncpus);
@@ -48,6 +50,9 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 /* These counters are kept outside; set them before each call below. */
 void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t insns_spin,
 		     uint64_t atomics);
+
+/* Before a window closes: its modelled time, ns, and instructions that were not held back as they should. */
+void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray);
 
 /* A marker. A wrong one is written as an error and changes nothing else. */
 void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);

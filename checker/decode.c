@@ -312,6 +312,15 @@ bool tlbi_has_operand(const struct tlbi *t)
 }
 
 /* By address, by ASID and range alike (Arm ARM C5.5): ASID in 63:48. */
+bool sgi_reaches(uint64_t operand, unsigned int from, unsigned int cpu)
+{
+	unsigned int cluster = operand >> 16 & 0xff;
+
+	if (operand & SGI_TO_ALL)
+		return cpu != from;
+	return cpu / 16 == cluster && operand >> cpu % 16 & 1;
+}
+
 unsigned int tlbi_asid(uint64_t operand)
 {
 	return operand >> 48;

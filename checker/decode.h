@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* ICC_SGI1R_EL1.IRM: to all CPUs but the sender. */
+#define SGI_TO_ALL	(1ULL << 40)
+
 enum insn_kind {
 	INSN_OTHER,	/* nothing the checker looks at */
 	INSN_TLBI,
@@ -97,6 +100,13 @@ const char *tlbi_class_name(enum tlbi_class class);
 
 /* Does the register operand mean anything? */
 bool tlbi_has_operand(const struct tlbi *t);
+
+/*
+ * Does an SGI go to a vCPU, from another one? Operand of ICC_SGI1R_EL1, GIC
+ * specification IHI 0069 12.2.23; QEMU's virt machine with a GICv3 numbers
+ * vCPUs in clusters of 16.
+ */
+bool sgi_reaches(uint64_t operand, unsigned int from, unsigned int cpu);
 
 /* Operand fields; which of them a form has follows from what and range. */
 unsigned int tlbi_asid(uint64_t operand);

@@ -7,10 +7,16 @@
 
 #include "options.h"
 
-enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_RAM, KEY_SPECULATION, KEY_HOOK, KEYS };
+enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_RAM, KEY_SPECULATION, KEY_HOOK, KEYS };
 
 /* Of which mode an option is. */
 enum { ANY_MODE = -1 };
+
+/* Costs that there are. */
+enum { COSTS = 5 };
+
+/* vCPUs may run ahead 10 us; what comes out hardly depends on it (docs/timing.md). */
+#define QUANTUM (10000 * PS_PER_NS)
 
 static const struct option {
 	const char *key;
@@ -24,6 +30,9 @@ static const struct option {
 	[KEY_INSNS] = { .key = "insns", .values = "segment each block", .mode = MODE_COUNT },
 	[KEY_SKIP] = { .key = "skip", .wanted = "HEXSTART-HEXEND", .mode = MODE_COUNT,
 		       .most = OPTIONS_SKIPS },
+	[KEY_COST] = { .key = "cost", .wanted = "NAME:NS, with up to three digits behind the point (names: insn tlbi broadcast latency dsb)",
+		       .mode = MODE_COUNT, .most = COSTS },
+	[KEY_QUANTUM] = { .key = "quantum", .wanted = "a number of ns, decimal, more than 0", .mode = MODE_COUNT },
 	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
@@ -99,6 +108,48 @@ static bool parse_skip(struct options *o, const char *value)
 	return true;
 }
 
+/* Nanoseconds with up to three decimals, below 10 ms: picoseconds. */
+static bool nanoseconds(const char *text, uint64_t *ps)
+{
+	const char *end = text + strlen(text), *point = strchr(text, '.');
+	uint64_t part = 0;
+
+	if (!number(text, point ?: end, 10, ps) || *ps >= 10000000)
+		return false;
+	*ps *= PS_PER_NS;
+	if (!point)
+		return true;
+	if (end - point > 4 || !number(point + 1, end, 10, &part))
+		return false;
+	for (long digits = end - point - 1; digits < 3; digits++)
+		part *= 10;
+	*ps += part;
+	return true;
+}
+
+static bool parse_cost(struct options *o, const char *value)
+{
+	static const char names[] = "insn tlbi broadcast latency dsb";
+	uint64_t *const costs[COSTS] = {
+		&o->costs.insn, &o->costs.tlbi, &o->costs.broadcast, &o->costs.latency, &o->costs.dsb,
+	};
+	const char *colon = strchr(value, ':');
+	char name[16];
+	int which;
+
+	if (!colon || colon - value >= (long)sizeof(name))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(colon - value), value);
+	which = word_index(names, name);
+	o->timed = true;
+	return which >= 0 && nanoseconds(colon + 1, costs[which]);
+}
+
+static bool parse_quantum(struct options *o, const char *value)
+{
+	return nanoseconds(value, &o->quantum) && o->quantum;
+}
+
 /* Names are ours to look up, so that any is taken that a symbol can have. */
 static bool parse_hook(struct options *o, const char *value)
 {
@@ -133,6 +184,10 @@ static bool parse_value(struct options *o, int key, const char *value)
 		return true;
 	case KEY_SKIP:
 		return parse_skip(o, value);
+	case KEY_COST:
+		return parse_cost(o, value);
+	case KEY_QUANTUM:
+		return parse_quantum(o, value);
 	case KEY_RAM:
 		return parse_ram(o, value);
 	case KEY_SPECULATION:
@@ -191,14 +246,14 @@ bool options_parse(struct options *o, int argc, char **argv,
 {
 	unsigned int given[KEYS] = { 0 };
 
-	*o = (struct options){ .speculation = true };
+	*o = (struct options){ .speculation = true, .quantum = QUANTUM };
 	for (int i = 0; i < argc; i++) {
 		size_t len = strcspn(argv[i], "=");
 		int key = find_key(argv[i], len);
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip ram speculation hook)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum ram speculation hook)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "account.h"
+
 enum run_mode {
 	MODE_COUNT,	/* what is executed */
 	MODE_CHECK,	/* whether the kernel invalidates what it must */
@@ -42,6 +44,9 @@ struct options {
 	enum insns_mode insns;		/* count mode's, and */
 	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are counted apart */
 	unsigned int nskips;
+	bool timed;			/* there are costs */
+	struct costs costs;
+	uint64_t quantum;		/* how far vCPUs may run ahead, picoseconds */
 	/* the rest is check mode's: */
 	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;

@@ -15,6 +15,7 @@ struct options options;
 struct vcpu *vcpus;
 unsigned int ncpus;
 int api;
+qemu_plugin_id_t plugin_id;
 FILE *out;
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -170,6 +171,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 		return 1;
 	}
 	api = info->version.cur;
+	plugin_id = id;
 	ncpus = info->system.max_vcpus;
 	mode = options.mode == MODE_CHECK ? &check_mode : &count_mode;
 	vcpus = calloc(ncpus, sizeof(*vcpus));

@@ -29,6 +29,7 @@ extern struct options options;
 extern struct vcpu *vcpus;
 extern unsigned int ncpus;
 extern int api;			/* QEMU's version of the plugin interface */
+extern qemu_plugin_id_t plugin_id;
 extern FILE *out;
 
 /* Serialises markers, the checker, output and exit. */

@@ -11,6 +11,7 @@
 #include "count.h"
 #include "decode.h"
 #include "plugin.h"
+#include "plugin_time.h"
 
 static struct counts counts;
 
@@ -47,13 +48,17 @@ static void on_event(unsigned int cpu, void *userdata)
 	struct insn insn = insn_of(userdata);
 
 	count_event(&counts, cpu, &insn, 0);
+	time_event(cpu, &insn, 0);
 }
 
 static void on_event_operand(unsigned int cpu, void *userdata)
 {
 	struct insn insn = insn_of(userdata);
 
-	count_event(&counts, cpu, &insn, read_x(cpu, insn.rt));
+	uint64_t operand = read_x(cpu, insn.rt);
+
+	count_event(&counts, cpu, &insn, operand);
+	time_event(cpu, &insn, operand);
 }
 
 static void on_marker(unsigned int cpu, void *userdata)
@@ -62,10 +67,13 @@ static void on_marker(unsigned int cpu, void *userdata)
 
 	pthread_mutex_lock(&lock);
 	sample_insns();
-	if (insn_of(userdata).kind == INSN_OPEN)
+	if (insn_of(userdata).kind == INSN_OPEN) {
 		count_open(&counts, cpu, id, out);
-	else
+		time_open(cpu);
+	} else {
+		time_close(cpu, &counts);
 		count_close(&counts, id, out);
+	}
 	check_output();
 	pthread_mutex_unlock(&lock);
 }
@@ -155,6 +163,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	if (per_block)
 		add_block(tb, n);
+	time_block(tb, n);
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
 		struct insn insn;
@@ -194,7 +203,7 @@ static bool install(char *error, size_t size)
 	spin.offset = offsetof(struct score, spin);
 	atomics.score = insns.score;
 	atomics.offset = offsetof(struct score, atomics);
-	return true;
+	return time_install(insns, error, size);
 }
 
 static void finish(void)
@@ -204,5 +213,5 @@ static void finish(void)
 }
 
 const struct mode count_mode = {
-	.install = install, .translate = on_translate, .finish = finish,
+	.install = install, .vcpu = time_vcpu, .translate = on_translate, .finish = finish,
 };

@@ -65,6 +65,17 @@ enum qemu_plugin_op {
 	QEMU_PLUGIN_INLINE_STORE_U64,
 };
 
+enum qemu_plugin_cond {
+	QEMU_PLUGIN_COND_NEVER,
+	QEMU_PLUGIN_COND_ALWAYS,
+	QEMU_PLUGIN_COND_EQ,
+	QEMU_PLUGIN_COND_NE,
+	QEMU_PLUGIN_COND_LT,
+	QEMU_PLUGIN_COND_LE,
+	QEMU_PLUGIN_COND_GT,
+	QEMU_PLUGIN_COND_GE,
+};
+
 typedef struct {
 	struct qemu_plugin_register *handle;
 	const char *name;
@@ -118,6 +129,13 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
 				  qemu_plugin_vcpu_simple_cb_t cb);
+/* It halts, and goes on: in its own thread. */
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id,
+				  qemu_plugin_vcpu_simple_cb_t cb);
+QEMU_IMPORT void
+qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id,
+				    qemu_plugin_vcpu_simple_cb_t cb);
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
 				      qemu_plugin_vcpu_tb_trans_cb_t cb);
@@ -152,6 +170,13 @@ qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
 				     enum qemu_plugin_cb_flags flags,
 				     void *userdata);
 QEMU_IMPORT void
+qemu_plugin_register_vcpu_tb_exec_cond_cb(struct qemu_plugin_tb *tb,
+					  qemu_plugin_vcpu_udata_cb_t cb,
+					  enum qemu_plugin_cb_flags flags,
+					  enum qemu_plugin_cond cond,
+					  qemu_plugin_u64 entry,
+					  uint64_t imm, void *userdata);
+QEMU_IMPORT void
 qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
 				 qemu_plugin_vcpu_mem_cb_t cb,
 				 enum qemu_plugin_cb_flags flags,
@@ -177,5 +202,7 @@ QEMU_IMPORT struct qemu_plugin_scoreboard *
 qemu_plugin_scoreboard_new(size_t element_size);
 QEMU_IMPORT uint64_t qemu_plugin_u64_get(qemu_plugin_u64 entry,
 					 unsigned int vcpu_index);
+QEMU_IMPORT void qemu_plugin_u64_set(qemu_plugin_u64 entry,
+				     unsigned int vcpu_index, uint64_t value);
 
 #endif

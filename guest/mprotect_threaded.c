@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
- * Published as mprotect-threaded 10000, a copy per CPU of 32.
+ * Published as mprotect-threaded 10000, a copy per CPU of 32; each of its loops changes it twice, there and back.
  */
-#include "lull.h"
+#include "gate.h"
 
 #include <pthread.h>
 
-static long procs = 4, loops = 1000;
+static long procs = 4, loops = 1000, pinned;
 
 static const struct option_spec options[] = {
 	{ "procs", &procs, NULL, "processes (0: one per CPU, as published)" },
-	{ "loops", &loops, NULL, "protection changes in each (published: 10000)" },
+	{ "loops", &loops, NULL, "protection changes in each (published: 20000)" },
+	{ "pin", &pinned, NULL, "1: each process stays on a CPU of its own" },
 	{ }
 };
 
@@ -23,8 +24,13 @@ static void *idle(void *argument)
 	return read(*(int *)argument, &byte, 1) < 0 ? NULL : NULL;
 }
 
+/* What the processes wait for, each word as gate.h has it. */
+static struct steps {
+	int ready, go, done, end;
+} *steps;
+
 /* One process: each change really takes effect, which the writes verify. */
-static void work(int ready, int start, int end)
+static void work(void)
 {
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
 	pthread_t thread;
@@ -34,8 +40,9 @@ static void work(int ready, int start, int end)
 	must(pipe(silent));
 	verify(!pthread_create(&thread, NULL, idle, &silent[0]), "pthread_create");
 	*page = 0;
-	tell(ready);
-	hear(start);
+	be_modest();
+	arrive(&steps->ready, procs);
+	await(&steps->go, 1);
 	for (i = 0; i < loops; i++) {
 		if (i % 2) {
 			must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
@@ -46,30 +53,17 @@ static void work(int ready, int start, int end)
 		}
 	}
 	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
-	tell(ready);
-	/*
-	 * Its teardown is not part of the window: wait to be told, by a pipe of its own. From the other one it would take the
-	 * start of a process that has not heard it yet.
-	 */
-	hear(end);
+	arrive(&steps->done, procs);
+	/* Its teardown is not part of the window. */
+	await(&steps->end, 1);
 	close(silent[1]);
 	pthread_join(thread, NULL);
 	exit(0);
 }
 
-/* Send every process one byte, or take one from each. */
-static void each(void (*step)(int), int fd)
-{
-	long i;
-
-	for (i = 0; i < procs; i++)
-		step(fd);
-}
-
 int main(int argc, char **argv)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
-	int ready[2], start[2], end[2];
 	char scale[64];
 	pid_t *children;
 
@@ -77,23 +71,24 @@ int main(int argc, char **argv)
 	if (!procs)
 		procs = cpus;
 	children = calloc(procs, sizeof(*children));
-	must(pipe(ready));
-	must(pipe(start));
-	must(pipe(end));
+	steps = (struct steps *)map_memory(PAGE, MAP_SHARED);
 	for (i = 0; i < procs; i++) {
 		children[i] = fork_child();
-		if (!children[i])
-			work(ready[1], start[0], end[0]);
+		if (!children[i]) {
+			if (pinned)
+				pin(i);
+			work();
+		}
 	}
-	each(hear, ready[0]);
+	await(&steps->ready, procs);
 	open_window();
-	each(tell, start[1]);
-	each(hear, ready[0]);
+	announce(&steps->go, 1);
+	await(&steps->done, procs);
 	close_window();
-	each(tell, end[1]);
+	announce(&steps->end, 1);
 	for (i = 0; i < procs; i++)
 		wait_child(children[i]);
-	snprintf(scale, sizeof(scale), "%ld x %ld of 32 x 10000 loops", procs, loops);
+	snprintf(scale, sizeof(scale), "%ld x %ld of 32 x 20000 changes", procs, loops);
 	report("", procs * loops, "mprotect", scale);
 	return 0;
 }

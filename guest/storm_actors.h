@@ -11,13 +11,14 @@
 #include <setjmp.h>
 
 static long seconds = 10, seed, hotplug, patience = 60;
-static const char *actors_wanted;
+static const char *actors_wanted, *until;
 
 #define STORM_OPTIONS							\
 	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" }, \
 	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" }, \
 	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" }, \
 	{ "actors", NULL, &actors_wanted, "some of these" },		\
+	{ "until", NULL, &until, "tallies, with commas between: go on until each is there, for eight times as long at most" }, \
 	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" }
 
 /* ---- what all processes see ---- */
@@ -301,8 +302,19 @@ static int look_after(int *unable)
 	return left;
 }
 
+/* What was asked for by until= has happened, each of it: chance and a slow host may leave something out for long. */
+static bool all_happened(const struct storm *storm)
+{
+	int i;
+
+	for (i = 0; until && i < storm->n_tallies; i++)
+		if (named(until, storm->tallies[i]) && !__atomic_load_n(&shared->tally[i], __ATOMIC_RELAXED))
+			return false;
+	return true;
+}
+
 /* To the end of all. */
-static void await_all(void)
+static void await_all(const struct storm *storm)
 {
 	struct timespec began;
 	long told = 0;
@@ -311,7 +323,7 @@ static void await_all(void)
 	clock_gettime(CLOCK_MONOTONIC, &began);
 	while (look_after(&unable)) {
 		usleep(50000);
-		if (since(&began) >= seconds)
+		if (since(&began) >= 8 * seconds || (since(&began) >= seconds && all_happened(storm)))
 			__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
 		if (since(&began) >= told + 3) {
 			told = since(&began);
@@ -352,6 +364,12 @@ static void check_wishes(const struct storm *storm)
 		known--;
 	if (known != 1)
 		finish(USAGE, "actors=%s: there are %s, with commas between", actors_wanted, actor_names(storm));
+	for (known = 0, i = 0; until && i < storm->n_tallies; i++)
+		known += named(until, storm->tallies[i]);
+	for (word = until; word && (word = strchr(word, ',')); word++)
+		known--;
+	if (until && known != 1)
+		finish(USAGE, "until=%s: not all of these are tallies", until);
 	if (hotplug && (cpus < 2 || access("/sys/devices/system/cpu/cpu1/online", W_OK)))
 		skip("hotplug=1: no CPU can go offline here");
 }
@@ -386,7 +404,7 @@ static void run_storm(const struct storm *storm)
 	begin_vmstat(storm->rows);
 	open_window();
 	start_all(storm);
-	await_all();
+	await_all(storm);
 	close_window();
 	end_vmstat(storm->rows);
 

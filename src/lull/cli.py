@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",
+    "calibrate": "the costs of modelled time, measured on an arm64 machine",
     "test": "what proves it: host tests, plugin, builds, boots, KUnit; --all is the whole",
     "boot": "a shell, or one program, in a guest",
     "build": "build kernels",

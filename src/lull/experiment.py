@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from lull import __version__, cache, plan, process
+from lull import __version__, cache, plan, process, timing
 from lull.errors import GuestGarbage, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -125,6 +125,8 @@ def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str,
             metrics["insns_quiet"] = float(len(windows) * quiet([counts["insns_own"] for counts in each]))
         if "insns_spin" in metrics:
             metrics["insns_work"] = metrics["insns"] - metrics["insns_spin"]
+        if "modelled_ns" in metrics:
+            metrics[timing.METRIC] = metrics.pop("modelled_ns") / 1e9
         found.append(
             {
                 "kernel": kernel,
@@ -154,9 +156,11 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
     operations: dict[tuple[str, str], tuple[int, str]] = {}
     for m in measurements:
         operations[m["kernel"], m["workload"]] = (m["operations"], m["unit"])
-        values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
+        if timing.METRIC not in m["metrics"]:  # by a clock that was made slower
+            values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
         for metric, value in m["metrics"].items():
-            values[m["kernel"], m["workload"], metric, COUNT_UNIT].append(value)
+            unit = "s" if metric == timing.METRIC else COUNT_UNIT
+            values[m["kernel"], m["workload"], metric, unit].append(value)
     return [
         Record(kernel, workload, vcpus, metric, unit, tuple(series), *operations[kernel, workload])
         for (kernel, workload, metric, unit), series in values.items()
@@ -181,20 +185,72 @@ def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> 
     return checks
 
 
+def step_checks(measurements: Sequence[dict[str, Any]]) -> list[Check]:
+    """Whether modelled time can be trusted: vCPUs were kept in step, in every window."""
+    most = 0.0
+    for m in measurements:
+        metrics = m["metrics"]
+        if timing.METRIC not in metrics:
+            return []
+        most = max(most, metrics[timing.ASTRAY] / (metrics["insns"] or 1))
+    if not measurements:
+        return []
+    detail = f"at most {100 * most:.2g} % of a window's instructions ran ahead of slower vCPUs"
+    return [Check("timing: vCPUs kept in step", "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
+
+
 def conduct(
-    lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, *, append: str, as_json: bool
+    lab: Lab,
+    machine: Machine,
+    boots: Sequence[plan.Boot],
+    out: Path | None,
+    *,
+    append: str,
+    as_json: bool,
+    model: timing.Model | None = None,
 ) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
+    results, folder = measure(lab, machine, boots, out, append=append, model=model)
+    if as_json:
+        print(results.to_json(), end="")
+    else:
+        from lull import verdict
+
+        verdict.show(results, folder)
+    return 1 if any(c.verdict == "failed" for c in results.checks) else 0
+
+
+def measure(
+    lab: Lab,
+    machine: Machine,
+    boots: Sequence[plan.Boot],
+    out: Path | None,
+    *,
+    append: str = "",
+    model: timing.Model | None = None,
+) -> tuple[Results, Path]:
+    """Run the plan, or what is left of it, and judge it.
+
+    Args:
+        model: modelled time, too, under these costs.
+
+    Returns: what it found, and the folder that it is in.
+    """
     if out:
         check_free(out)
+    if model and machine.accel != "tcg":
+        raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
+    if model:
+        machine = replace(machine, slower=timing.slower(machine.vcpus))
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
-    guests = {image: lab.guest(image, machine, append=append) for image in images}
+    guests = {image: lab.guest(image, machine, append=append, timing=model) for image in images}
     description = {
         **lab.describe(),
         "machine": asdict(machine),
         "append": append,
         "metrics": machine_metrics(machine.accel),
+        **({"timing": asdict(model)} if model else {}),
     }
     # All that a number depends on: the paths are those of content-keyed entries.
     made = (f"{g.image} {g.initramfs} {g.disk} {g.plugin}" for g in guests.values())
@@ -219,7 +275,7 @@ def conduct(
                 measurements += outcome["measurements"]
                 ended[boot.name] = {int(k): v for k, v in outcome["status"].items()}
                 results.records = records_of(measurements, machine.vcpus, seconds_metric(machine))
-                results.checks = job_checks(boots[:number], ended)
+                results.checks = job_checks(boots[:number], ended) + step_checks(measurements)
                 results.commands = list(dict.fromkeys(process.commands))
                 cache.write_atomic(folder / "results.json", results.to_json())
             step.update(f"{len(boots)} boots in {clock(time.monotonic() - started)}")
@@ -227,11 +283,7 @@ def conduct(
 
         verdict.judge(results, folder)
         cache.write_atomic(folder / "results.json", results.to_json())
-    if as_json:
-        print(results.to_json(), end="")
-    else:
-        verdict.show(results, folder)
-    return 1 if any(c.verdict == "failed" for c in results.checks) else 0
+    return results, folder
 
 
 def with_memory(guest_: Guest, boot: plan.Boot) -> Guest:

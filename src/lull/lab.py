@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import build, cache, guest, paths, plan, process, symbols, toolchain, tree, userland
+from lull import build, cache, guest, paths, plan, process, symbols, timing, toolchain, tree, userland
 from lull.errors import BuildError
 from lull.fetch import Store
 from lull.progress import progress
@@ -136,10 +136,13 @@ class Lab:
 
         return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
 
-    def guest(self, kernel: str, machine: Machine, *, append: str = "", count: bool = True) -> Guest:
-        """Everything to boot ``kernel`` with, counted where that is possible."""
+    def guest(
+        self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: timing.Model | None = None
+    ) -> Guest:
+        """Everything to boot ``kernel`` with, counted where that is possible, and timed by a model if one is given."""
         counted = count and machine.accel == "tcg"
-        plugin = Plugin(self.plugin, options=self.skips(kernel)) if counted else None
+        options = (*self.skips(kernel), *(timing.options() if timing else ())) if counted else ()
+        plugin = Plugin(self.plugin, options=options) if counted else None
         built = self.kernel(kernel)
         return replace(self.guest_of(built.image, machine, append, plugin), slower=built.slower)
 

@@ -121,6 +121,7 @@ class Machine:
         cpu: a CPU model of QEMU, with its properties.
         accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
         nodes: NUMA nodes, which share CPUs and memory.
+        slower: how many times its clock goes slower than the host's (lull.clock).
     """
 
     vcpus: int = 4
@@ -128,6 +129,7 @@ class Machine:
     cpu: str = "max,pauth-impdef=on"
     accel: str = "tcg"
     nodes: int = 1
+    slower: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.vcpus <= MAX_VCPUS:
@@ -148,15 +150,13 @@ def command(
     append: str,
     results: Path,
     disk: Path | None = None,
-    plugin: str = "",
     console: str = "stdio",
 ) -> list[str]:
-    """The command line of a guest.
+    """The command line of a guest, but for its plugin and its clock.
 
     Args:
         disk: the image of a disk; the guest's writes to it are forgotten.
         results: file that takes what the guest writes to its second UART: the results channel.
-        plugin: value of -plugin; only under TCG.
         console: QEMU's chardev for the first UART.
     """
     words = [str(qemu.program)]
@@ -197,8 +197,6 @@ def command(
     if disk:
         words += ["-drive", f"if=none,id=disk,format=raw,snapshot=on,file={escape(disk)}"]
         words += ["-device", "virtio-blk-device,drive=disk"]
-    if plugin:
-        words += ["-plugin", plugin]
     return words
 
 

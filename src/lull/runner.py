@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lull import cache, console, guest, process
+from lull import cache, clock, console, guest, process
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
 from lull.qemu import STDIO, Machine, Qemu, command, escape
 
@@ -28,6 +28,8 @@ ATTEMPTS = 3
 POLL_SECONDS = 0.05
 WHOLE_ASID = "tlbi_broadcast_asid"
 """The metric that is summed up here: TLBIs that take everything of an ASID from every CPU."""
+MODELLED = ("modelled_ns", "insns_astray")
+"""What the plugin says of a window that has modelled time."""
 MAX_RESULTS = 8 << 20
 """Bytes of results after which a guest is talking garbage."""
 
@@ -232,7 +234,7 @@ def launch(
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
     guest.add_job(guest_.initramfs, guest_.generator, job, initrd)
-    words = BATCH + command(
+    words = command(
         guest_.qemu,
         guest_.machine,
         kernel=guest_.image,
@@ -240,9 +242,13 @@ def launch(
         append=guest_.parameters(),
         results=results,
         disk=guest_.disk,
-        plugin=plugin.option(folder) if plugin else "",
         console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
     )
+    if guest_.machine.slower > 1:
+        words = clock.slowed(words, guest_.machine.slower, folder / "machine.dtb")
+    if plugin:
+        words += ["-plugin", plugin.option(folder)]
+    words = BATCH + words
     again = f"(cat {guest_.initramfs}; printf {process.shown([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
     cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
     follower = Follower(results, slower * boot_seconds(guest_.machine), lambda n: slower * job_seconds(n), tell)
@@ -313,7 +319,7 @@ def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> Lul
 
 
 def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
-    """Window id -> the plugin's totals, and WHOLE_ASID. Raises GuestGarbage when it wrote errors or nothing."""
+    """Window id -> the plugin's totals, WHOLE_ASID, MODELLED. Raises GuestGarbage when it wrote errors or nothing."""
     totals: dict[int, dict[str, int]] = {}
     try:
         text = path.read_text()
@@ -323,7 +329,9 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
         try:
             message = json.loads(line)
             if isinstance(message.get("window"), int):
-                totals[message["window"]] = {**message["total"], WHOLE_ASID: whole_asid(message["cpus"])}
+                modelled = {key: message[key] for key in MODELLED if key in message}
+                asid = whole_asid(message["cpus"])
+                totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **modelled}
         except (ValueError, KeyError, AttributeError) as error:
             raise GuestGarbage(f"the counting plugin wrote {line[:200]!r}", where=str(path)) from error
         if "error" in message:

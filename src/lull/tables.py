@@ -33,6 +33,7 @@ MAIN_METRICS = (
     "insns_work",
     "insns_quiet",
     "atomics_own",
+    "seconds_modelled",
     "seconds_emulated",
     "seconds",
 )

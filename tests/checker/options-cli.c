@@ -53,6 +53,10 @@ static void answer(int argc, char **argv)
 	}
 	for (unsigned int i = 0; i < o.nskips; i++)
 		printf(" %" PRIx64 "-%" PRIx64, o.skips[i].start, o.skips[i].end);
+	if (o.timed)
+		printf(" %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64, o.costs.insn, o.costs.tlbi,
+		       o.costs.broadcast, o.costs.latency, o.costs.dsb);
+	printf(" quantum=%" PRIu64, o.quantum);
 	if (options_hook(&o, "pgd_free", &addr))
 		printf(" pgd_free=%" PRIx64, addr);
 	putchar('\n');

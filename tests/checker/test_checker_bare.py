@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,12 @@ def boot(
 def bare(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> Bare:
     """Runs a body that must end well; the lines the plugin wrote."""
 
-    def go(body: str, insns: str = "segment", skip: Sequence[str] = (), **more: Any) -> list[dict[str, Any]]:
+    def go(
+        body: str, insns: str = "segment", skip: Sequence[str] = (), costs: Mapping[str, str] = {}, **more: Any
+    ) -> list[dict[str, Any]]:
         out = tmp_path / "counts"
-        plugin = ",".join([f"{build('lull.so')},mode=count,out={out},insns={insns}", *(f"skip={s}" for s in skip)])
+        words = [f"skip={s}" for s in skip] + [f"cost={name}:{ns}" for name, ns in costs.items()]
+        plugin = ",".join([f"{build('lull.so')},mode=count,out={out},insns={insns}", *words])
         done = boot(tmp_path, cross, qemu, body, plugin, **more)
         assert (done.returncode, done.stderr) == (0, "")
         return [json.loads(line) for line in out.read_text().splitlines()]
@@ -340,6 +343,55 @@ def test_own_insns(bare: Bare) -> None:
     assert whole["total"]["insns_own"] == 0
 
 
+def test_modelled_time(bare: Bare) -> None:
+    """One vCPU: what it executes and what that is said to cost, to the nanosecond."""
+    costs = {"insn": "1.5", "tlbi": "20", "broadcast": "3000", "latency": "700", "dsb": "40"}
+    body = """
+        open_window 9
+        .rept 100
+        nop
+        .endr
+        .rept 3
+        tlbi vmalle1
+        .endr
+        dsb nsh
+        close_window 9
+        open_window 10
+        .rept 3
+        tlbi vmalle1is
+        .endr
+        dsb ishst
+        dsb ish
+        dsb ish
+        close_window 10
+    """
+    _, local, broadcast, whole = bare(body, costs=costs)
+    assert local["total"]["insns"] == 100 + 3 + 1 + CLOSE_MOV
+    assert local["modelled_ns"] == int(1.5 * local["total"]["insns"] + 3 * 20 + 40)
+    # The third one is complete when all are served, which began with the first; that is behind itself and its issue.
+    served = 1.5 + 20 + 3 * 3000 + 700
+    assert broadcast["modelled_ns"] == int(served + 40 + 1.5 + 40 + 1.5 * CLOSE_MOV)
+    assert local["insns_astray"] == broadcast["insns_astray"] == 0
+    assert "modelled_ns" not in whole
+
+
+def test_vcpus_are_kept_in_step(bare: Bare) -> None:
+    """With modelled time the first vCPU, which polls, comes as far as the one that it waits for, and no further."""
+    turns = 20 << 16
+    secondary = f"""
+        open_window 9
+        movz x1, #{turns >> 16}, lsl #16
+    1:  sub x1, x1, #1
+        cbnz x1, 1b
+        close_window 9
+    """
+    _, window, _ = bare("start_cpus", secondary=secondary, cpus=2, costs={"insn": "1"})
+    own = window["total"]["insns_own"]
+    assert window["modelled_ns"] == own
+    assert window["cpus"][0]["insns"] == pytest.approx(own, rel=0.02)
+    assert window["insns_astray"] < own / 100
+
+
 def test_wrong_markers(bare: Bare) -> None:
     """Close without open, nested open, close of another, one left open: errors, and the rest holds."""
     lines = bare(
@@ -409,7 +461,7 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: str, tm
     """QEMU ends, not zero, with what the plugin has to say."""
     done = boot(tmp_path, cross, qemu, "", f"{build('lull.so')},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
-    assert "lull: unknown option 'colour' (known: mode out insns skip ram speculation hook)" in done.stderr
+    assert "lull: unknown option 'colour' (known: mode out insns skip cost quantum ram speculation hook)" in done.stderr
 
 
 def test_full_disk(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ((), "option out=FILE is missing"),
-        (("out=counts", "colour=on"), "unknown option 'colour' (known: mode out insns skip ram speculation hook)"),
+        (
+            ("out=counts", "colour=on"),
+            "unknown option 'colour' (known: mode out insns skip cost quantum ram speculation hook)",
+        ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
         (("out=counts", "mode=check"), "option ram=BYTES is missing"),
         (("out=/nowhere/counts",), "cannot write to '/nowhere/counts': No such file or directory"),

@@ -212,11 +212,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip ram speculation hook)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum ram speculation hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip ram speculation hook)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum ram speculation hook)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns skip ram speculation hook)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum ram speculation hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
@@ -347,6 +347,26 @@ static void test_count_window(void)
 }
 
 /* A wrong marker is reported, and the window that is open stays whole. */
+/* Only a window with modelled time says so, before all else. */
+static void test_count_time(void)
+{
+	FILE *f = record();
+	struct counts c;
+
+	CHECK(count_init(&c, 1));
+	count_open(&c, 0, 1, f);
+	count_close(&c, 1, f);
+	fflush(f);
+	CHECK(!strstr(text, "modelled_ns"));
+	count_open(&c, 0, 2, f);
+	count_set_time(&c, 1234, 5);
+	count_close(&c, 2, f);
+	fflush(f);
+	CHECK(strstr(text, "{\"window\":2,\"modelled_ns\":1234,\"insns_astray\":5,\"seq\":2,"));
+	forget(f);
+	count_free(&c);
+}
+
 static void test_count_errors(void)
 {
 	FILE *f = record();
@@ -455,6 +475,7 @@ int main(void)
 		TEST(options_bad),
 		TEST(options_fuzz),
 		TEST(count_window),
+		TEST(count_time),
 		TEST(count_errors),
 		TEST(count_header),
 		TEST(count_every_form),

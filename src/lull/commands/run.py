@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import experiment, plan
+from lull import experiment, plan, timing
 from lull.lab import Lab
 from lull.progress import say
 from lull.qemu import Machine
@@ -41,12 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="tcg",
         help="kvm (arm64 hosts) gives real seconds but counts nothing (default: tcg)",
     )
+    parser.add_argument(
+        "--timing",
+        metavar="NAME",
+        help=f"seconds of a machine with stated costs, too: {', '.join(timing.known())}, or your own TOML file",
+    )
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
+    model = timing.load(arguments.timing) if arguments.timing else None
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     workloads = plan.select_workloads(arguments.workload, lab.workloads)
     boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)
@@ -70,4 +76,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
                     )
                 )
         return 0
-    return experiment.conduct(lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json)
+    return experiment.conduct(
+        lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json, model=model
+    )

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What TLB maintenance costs, for "lull calibrate": mprotect of one mapping, to read-only and back, by a process that stays
+ * on its CPU. An operation is one mprotect. Also run by hand on real hardware; no root is needed.
+ *
+ *	plain		a mapping never touched: the system call, and no flush
+ *	flush		one touched page, written to each time it is writable again: one flush, which waits
+ *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of all between, in one wait.
+ *	batch-512	Without TLB ranges Linux issues a TLBI for each page of 511 and one for the whole ASID from 512 pages
+ *			on; with ranges 3 (1 + 62 + 448 pages) and 1. All else is alike, so the difference is TLBIs alone.
+ *	dsb		DSB ISH at EL0, with nothing to wait for; an operation is one DSB
+ *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... that we may use, and all
+ *
+ * What user space can tell of the model's costs by its clock:
+ *	insn		plain, over the instructions it takes: perf counts them where that is permitted, else the lab has
+ *	dsb		dsb: only where nothing is pending. What a DSB waits for is no cost of its own
+ *	broadcast	flush-N, once broadcasts are what all N wait for: then they take N times as long on N CPUs. While they
+ *			are not, it is known only to be less; batches help where it is known what issuing costs
+ *	tlbi		batches whose TLBIs are local (a Lull kernel, residency on), or take longer to issue than to serve.
+ *			Otherwise only the sum of it and latency is known: a flush waits for both
+ *	latency		what is left of flush, when all the above is known
+ *
+ * A round measures each case once, so that a clock that speeds up or slows down does so for all. Rounds are reported one by
+ * one; who reads them takes the median: the least would be the luckiest meeting of N processes. A kernel on which the
+ * writes fault (before 6.2 permission to write is not given back at once) cannot be calibrated: what a fault flushes is
+ * another thing.
+ */
+#include "lull.h"
+
+#include <linux/perf_event.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+
+#define TABLE	512UL			/* pages of a page table, which is also Linux's limit for TLBIs one by one */
+#define UNROLL	16
+
+static long ms = 20, rounds = 15, fixed, most;
+
+static const struct option_spec options[] = {
+	{ "ms", &ms, NULL, "milliseconds that a window takes, about" },
+	{ "rounds", &rounds, NULL, "windows of each case" },
+	{ "loops", &fixed, NULL, "loops in each window instead, by each process (0: by ms=)" },
+	{ "cpus", &most, NULL, "CPUs to use (0: all that this process may)" },
+	{ }
+};
+
+static int cpu_of[CPU_SETSIZE];		/* the CPUs that we may use */
+static long n_cpus;
+
+/* A mapping with its own page table: no neighbour that it could be merged with, no huge page. */
+struct mapping {
+	volatile long *start;
+	size_t size;
+};
+
+static const char *const names[] = { "plain", "flush", "batch-511", "batch-512" };
+static const unsigned long pages_of[] = { 1, 1, TABLE - 1, TABLE };
+
+enum { PLAIN, FLUSH, BATCH_511, BATCH_512, MAPPINGS };
+
+static struct mapping mappings[MAPPINGS];
+
+/* The CPUs in our affinity mask, in order. */
+static void find_cpus(void)
+{
+	cpu_set_t set;
+	int cpu;
+
+	must(sched_getaffinity(0, sizeof(set), &set));
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			cpu_of[n_cpus++] = cpu;
+	if (most && most < n_cpus)
+		n_cpus = most;
+}
+
+/* Stay on the CPU of this number among those that we may use. */
+static void stay(long number)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu_of[number], &set);
+	must(sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* Pages at the start of a page table of their own, amid address space that is reserved; touched at both ends or nowhere. */
+static struct mapping map_pages(unsigned long pages, bool touched)
+{
+	size_t table = TABLE * PAGE, size = pages * PAGE;
+	char *room = must((char *)mmap(NULL, 3 * table, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	char *start = (char *)(((uintptr_t)room + table) / table * table);
+
+	must(mmap(start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	/* A kernel without huge pages has no use for the advice. */
+	if (madvise(start, size, MADV_NOHUGEPAGE) && errno != EINVAL)
+		die("madvise");
+	if (touched)
+		start[0] = start[size - PAGE] = 0;
+	return (struct mapping){ (long *)start, size };
+}
+
+static void change(const struct mapping *m, bool touched, long loops)
+{
+	long i, before = touched ? *m->start : 0;
+
+	for (i = 0; i < loops; i++) {
+		must(mprotect((void *)m->start, m->size, PROT_READ));
+		must(mprotect((void *)m->start, m->size, PROT_READ | PROT_WRITE));
+		if (touched)
+			*m->start += 1;
+	}
+	verify(!touched || *m->start == before + loops, "%ld writes arrived, not %ld", *m->start - before, loops);
+}
+
+static void wait_for_nothing(long loops)
+{
+	long i, j;
+
+	for (i = 0; i < loops; i++) {
+#ifdef __aarch64__
+		/* Unrolled: the loop's own instructions are few beside them. */
+		#pragma GCC unroll 16
+		for (j = 0; j < UNROLL; j++)
+			asm volatile("dsb ish" : : : "memory");
+#else
+		for (j = 0; j < UNROLL; j++)
+			asm volatile("" : : : "memory");
+#endif
+	}
+}
+
+/* ---- how many loops take ms= ---- */
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void one_case(int number, long loops)
+{
+	if (number < MAPPINGS)
+		change(&mappings[number], number != PLAIN, loops);
+	else
+		wait_for_nothing(loops);
+}
+
+/* Seconds that loops of a case take, undisturbed: the lesser of two tries. */
+static double duration(int number, long loops)
+{
+	double least = 0;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		double start = now(), took;
+
+		one_case(number, loops);
+		took = now() - start;
+		if (!i || took < least)
+			least = took;
+	}
+	return least;
+}
+
+/* Loops of a case that take ms=, by doubling them until they take an eighth of that. */
+static long loops_of(int number)
+{
+	double took = 0;
+	long loops = 8;
+
+	/* A plain emulator takes 16 times as long for the TLBIs of that one, at least. */
+	if (fixed)
+		return number == BATCH_511 ? fixed / 16 + 1 : fixed;
+	while (took < ms / 8e3) {
+		loops *= 2;
+		took = duration(number, loops);
+	}
+	return loops * (ms / 1e3) / took + 1;
+}
+
+/* ---- one process ---- */
+
+/* Instructions of this process, kernel's included, from here on; -1 when that is not permitted or the machine cannot. */
+static int count_instructions(void)
+{
+	struct perf_event_attr what = {
+		.type = PERF_TYPE_HARDWARE, .size = sizeof(what), .config = PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_hv = 1, .disabled = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &what, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static long faults(void)
+{
+	struct rusage usage;
+
+	must(getrusage(RUSAGE_SELF, &usage));
+	return usage.ru_minflt;
+}
+
+static void measure(const char *name, int number, long loops, long operations)
+{
+	int counter = count_instructions();
+	uint64_t count = 0;
+	long before;
+
+	/* Pages that a child has had are copied, or only ours again, when they are written to: before the window. */
+	one_case(number, 1);
+	before = faults();
+	fresh_window();
+	if (counter >= 0)
+		must(ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	open_window();
+	one_case(number, loops);
+	close_window();
+	if (counter >= 0) {
+		verify(read(counter, &count, sizeof(count)) == sizeof(count), "perf: no count");
+		close(counter);
+	}
+	if (faults() - before > loops / 2)
+		skip("%s: its writes fault: this kernel does not give back permission to write at once (6.2 and later do)", name);
+	/* Of a machine with two kinds of CPU the counter may be the other kind's. */
+	if (count)
+		add_metric("instructions", count);
+	report(name, operations, number < MAPPINGS ? "mprotect" : "dsb", "");
+}
+
+/* ---- many processes ---- */
+
+/*
+ * Where those of flush-N meet. They spin, each on a CPU of its own: sleepers would begin one after the other, as they are
+ * woken, and so would their last flushes be alone.
+ */
+static struct meeting {
+	atomic_long ready, done;
+	atomic_bool begin, end;
+} *meeting;
+
+static void wait_for(atomic_long *count, long n)
+{
+	while (atomic_load(count) < n)
+		;
+}
+
+static void wait_until(atomic_bool *fact)
+{
+	while (!atomic_load(fact))
+		;
+}
+
+/* One of them besides us, until its end: exits flush too, so nobody leaves before the window is closed. */
+__attribute__((noreturn))
+static void work(long number, long loops)
+{
+	struct mapping own = map_pages(1, true);
+
+	stay(number);
+	change(&own, true, 1);
+	atomic_fetch_add(&meeting->ready, 1);
+	wait_until(&meeting->begin);
+	change(&own, true, loops);
+	atomic_fetch_add(&meeting->done, 1);
+	wait_until(&meeting->end);
+	exit(0);
+}
+
+static void measure_together(long n, long loops)
+{
+	pid_t child[CPU_SETSIZE];
+	char name[32];
+	long i;
+
+	snprintf(name, sizeof(name), "flush-%ld", n);
+	memset(meeting, 0, sizeof(*meeting));
+	for (i = 1; i < n; i++) {
+		child[i] = fork_child();
+		if (!child[i])
+			work(i, loops);
+	}
+	/* As in measure(). */
+	change(&mappings[FLUSH], true, 1);
+	fresh_window();
+	wait_for(&meeting->ready, n - 1);
+	open_window();
+	atomic_store(&meeting->begin, true);
+	change(&mappings[FLUSH], true, loops);
+	wait_for(&meeting->done, n - 1);
+	close_window();
+	atomic_store(&meeting->end, true);
+	for (i = 1; i < n; i++)
+		wait_child(child[i]);
+	report(name, 2 * n * loops, "mprotect", "");
+}
+
+int main(int argc, char **argv)
+{
+	long loops[MAPPINGS + 1], round, n;
+	int i;
+
+	parse_options(argc, argv, "what TLB maintenance costs, for 'lull calibrate'", options);
+	if (!ms || !rounds)
+		finish(USAGE, "ms= and rounds= are 1 or more");
+	if (sysconf(_SC_PAGESIZE) != PAGE)
+		skip("pages of %lu bytes are needed", PAGE);
+	find_cpus();
+	stay(0);
+	for (i = 0; i < MAPPINGS; i++)
+		mappings[i] = map_pages(pages_of[i], i != PLAIN);
+	meeting = must(mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	for (i = 0; i <= MAPPINGS; i++) {
+		one_case(i, 1);
+		loops[i] = loops_of(i);
+	}
+	for (round = 0; round < rounds; round++) {
+		for (i = 0; i < MAPPINGS; i++)
+			measure(names[i], i, loops[i], 2 * loops[i]);
+		measure("dsb", MAPPINGS, loops[MAPPINGS], UNROLL * loops[MAPPINGS]);
+		for (n = 2; n / 2 < n_cpus; n *= 2)
+			measure_together(n < n_cpus ? n : n_cpus, loops[FLUSH]);
+	}
+	return 0;
+}
