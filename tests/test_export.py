@@ -121,6 +121,19 @@ def test_what_is_in_the_way(fake: Fake, tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.glob(".*.part")) == []
 
 
+def test_a_tree_that_does_not_fit(fake: Fake, fake_tree: Path, tmp_path: Path) -> None:
+    """Its own exit code, with file and hunk; nothing is left behind, and an earlier series stays."""
+    out = tmp_path / "out"
+    assert fake("export", "--out", str(out)).returncode == 0
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    main = fake_tree / "init/main.c"
+    main.write_text(main.read_text().replace("#define BROADCASTS\t40", "#define BROADCASTS\t41"))
+    done = fake("export", "--out", str(out))
+    assert done.returncode == 9 and "init/main.c, hunk 1" in done.stderr
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    assert sorted(p.name for p in tmp_path.glob(".*.part")) == []
+
+
 def test_a_base_can_stand_by_itself(tool: Tool) -> None:
     """'lull export BASE', as '--base BASE'; an unknown one is refused."""
     done = tool("export", "6.12", "--dry-run")
