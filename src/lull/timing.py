@@ -107,12 +107,13 @@ class Model:
 
 
 def slower(vcpus: int) -> int:
-    """How many times the guest's clock is to go slower than the host's: twice what its work does on two host CPUs.
+    """How many times the guest's clock is to go slower than the host's: four times what its work does on two host CPUs
+    that do nothing else, so that it still does on a busy host.
 
-    It decides how many ticks there are, and no more: twice as slow changes what is modelled by less than a hundredth,
-    eight times as fast by a third (docs/timing.md).
+    It decides how many ticks there are, and no more: half as slow changes what is modelled by less than a hundredth, a
+    sixteenth by a third (docs/timing.md).
     """
-    return 24 * vcpus
+    return 48 * vcpus
 
 
 def known() -> list[str]:
