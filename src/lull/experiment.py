@@ -29,6 +29,8 @@ Kept = dict[str, Any]
 """What is kept of a boot, in boot.json: its measurements, and how its jobs ended."""
 SKIPPED = 77
 """Exit status of a guest program that this kernel or machine cannot run."""
+IN_STEP = "timing: vCPUs kept in step"
+"""The check that a busy host fails."""
 
 
 def results_folder(named: Path | None, key: str) -> Path:
@@ -207,7 +209,7 @@ def step_checks(measurements: Sequence[dict[str, Any]]) -> list[Check]:
     if not measurements:
         return []
     detail = f"at most {100 * most:.2g} % of a window's instructions ran ahead of slower vCPUs"
-    return [Check("timing: vCPUs kept in step", "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
+    return [Check(IN_STEP, "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
 
 
 def conduct(
