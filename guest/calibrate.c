@@ -34,11 +34,12 @@
 
 #define TABLE	512UL			/* pages of a page table, which is also Linux's limit for TLBIs one by one */
 #define UNROLL	16
+#define CROWDS	10			/* 2, 4, 8, ... CPU_SETSIZE */
 
 static long ms = 20, rounds = 15, fixed, most;
 
 static const struct option_spec options[] = {
-	{ "ms", &ms, NULL, "milliseconds that a window takes, about" },
+	{ "ms", &ms, NULL, "milliseconds that a window takes, about, whatever its CPUs" },
 	{ "rounds", &rounds, NULL, "windows of each case" },
 	{ "loops", &fixed, NULL, "loops in each window instead, by each process (0: by ms=)" },
 	{ "cpus", &most, NULL, "CPUs to use (0: all that this process may)" },
@@ -269,13 +270,12 @@ static void work(long number, long loops)
 	exit(0);
 }
 
-static void measure_together(long n, long loops)
+/* Seconds that n processes take together for so many loops each: the window that is closed on return. */
+static double together(long n, long loops)
 {
 	pid_t child[CPU_SETSIZE];
-	char name[32];
 	long i;
 
-	snprintf(name, sizeof(name), "flush-%ld", n);
 	memset(meeting, 0, sizeof(*meeting));
 	for (i = 1; i < n; i++) {
 		child[i] = fork_child();
@@ -294,13 +294,40 @@ static void measure_together(long n, long loops)
 	atomic_store(&meeting->end, true);
 	for (i = 1; i < n; i++)
 		wait_child(child[i]);
+	return window.seconds;
+}
+
+/*
+ * Loops of each of n that take ms=. Where broadcasts are what all wait for, a loop takes n times as long: a window of as many
+ * as one CPU does in ms= would be n times that of nothing but broadcasts, which the whole machine feels. So few are tried
+ * that they take no longer; never more than one CPU does. As in duration(), the lesser of two tries.
+ */
+static long loops_together(long n, long alone)
+{
+	long few = alone / n + 1, loops;
+	double took, again;
+
+	if (fixed)
+		return alone;
+	took = together(n, few);
+	again = together(n, few);
+	loops = few * (ms / 1e3) / (took < again ? took : again) + 1;
+	return loops < alone ? loops : alone;
+}
+
+static void measure_together(long n, long loops)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "flush-%ld", n);
+	together(n, loops);
 	report(name, 2 * n * loops, "mprotect", "");
 }
 
 int main(int argc, char **argv)
 {
-	long loops[MAPPINGS + 1], round, n;
-	int i;
+	long loops[MAPPINGS + 1], crowd[CROWDS], crowd_loops[CROWDS], round, n;
+	int i, crowds = 0;
 
 	parse_options(argc, argv, "what TLB maintenance costs, for 'lull calibrate'", options);
 	if (!ms || !rounds)
@@ -316,12 +343,17 @@ int main(int argc, char **argv)
 		one_case(i, 1);
 		loops[i] = loops_of(i);
 	}
+	for (n = 2; n / 2 < n_cpus; n *= 2) {
+		crowd[crowds] = n < n_cpus ? n : n_cpus;
+		crowd_loops[crowds] = loops_together(crowd[crowds], loops[FLUSH]);
+		crowds++;
+	}
 	for (round = 0; round < rounds; round++) {
 		for (i = 0; i < MAPPINGS; i++)
 			measure(names[i], i, loops[i], 2 * loops[i]);
 		measure("dsb", MAPPINGS, loops[MAPPINGS], UNROLL * loops[MAPPINGS]);
-		for (n = 2; n / 2 < n_cpus; n *= 2)
-			measure_together(n < n_cpus ? n : n_cpus, loops[FLUSH]);
+		for (i = 0; i < crowds; i++)
+			measure_together(crowd[i], crowd_loops[i]);
 	}
 	return 0;
 }

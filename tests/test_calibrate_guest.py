@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, common, lab_under_test
 
-from lull import calibrate_guest, check_data
-from lull.calibrate import Estimate, Fit
+from lull import calibrate_guest, check_data, cli
+from lull.calibrate import Estimate, Fit, Measurement
 from lull.calibrate_guest import CPU, Verdict, held, measurements, verdicts
-from lull.calibrate_here import Here, counted, executed
-from lull.experiment import quiet
+from lull.calibrate_here import Here, Repeats, counted, executed
+from lull.errors import LullError
+from lull.experiment import IN_STEP, quiet
 from lull.qemu import Machine, has_range_tlbis
-from lull.records import COUNT_UNIT, Record, Results
+from lull.records import COUNT_UNIT, Check, Record, Results
 from lull.runner import launch_retrying
 from lull.scale import Counts
 from lull.timing import METRIC, Costs
@@ -31,14 +32,56 @@ def found(costs: Costs, *untold: str) -> Fit:
     return Fit(costs, estimates, ())
 
 
+def flushes(cpus: int) -> list[Measurement]:
+    """A flush by one CPU, of 325 ns by TRUE, and by so many."""
+    counts = Counts(0, 1, 1, 1, 0.5)
+    return [Measurement("flush", 1, 1, (325e-9,), counts), Measurement(f"flush-{cpus}", cpus, 1, (1e-6,), counts)]
+
+
 def test_a_cost_that_is_told_must_be_right() -> None:
     """To 15 %; and what cannot be told must be right in a flush."""
-    assert held(verdicts(found(TRUE, "latency"), TRUE))
-    assert held(verdicts(found(replace(TRUE, tlbi=22.9)), TRUE))
-    assert not held(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE))
-    assert held(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE))
-    assert not held(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE))
+    far = flushes(4)
+    assert held(verdicts(found(TRUE, "latency"), TRUE, far))
+    assert held(verdicts(found(replace(TRUE, tlbi=22.9)), TRUE, far))
+    assert not held(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE, far))
+    assert held(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE, far))
+    assert not held(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE, far))
     assert not Verdict("latency", 0, 1.0, "").held
+
+
+def test_what_can_be_told_must_be() -> None:
+    """A CPU's own costs always, unless they are nothing; broadcast where CPUs are enough to wait for each other."""
+    for name in ("insn", "dsb"):
+        assert not held(verdicts(found(TRUE, name), TRUE, flushes(2)))
+    free = replace(TRUE, dsb=0)
+    assert held(verdicts(found(free, "dsb", "latency"), free, flushes(2)))
+    assert held(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(2)))
+    assert not held(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(4)))
+
+
+def test_only_a_busy_host_is_to_be_quieter(tmp_path: Path) -> None:
+    """Any other check that failed has nothing to do with it."""
+    from lull.commands.calibrate import require_sound
+
+    require_sound([Check(IN_STEP, "held", ""), Check("verified: calibrate on stock", "skipped", "")], tmp_path)
+    for name, remedy in ((IN_STEP, "try again on a quieter host"), ("verified: calibrate on stock", "")):
+        with pytest.raises(LullError, match="exit status 1") as raised:
+            require_sound([Check(name, "failed", "exit status 1")], tmp_path)
+        assert raised.value.remedy == remedy
+
+
+def test_dry_runs_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of both commands that boot by a model, as of run."""
+    assert cli.main(["calibrate", "--guest", "ampere-32", "--dry-run", "--json"]) == 0
+    boots = json.loads(capsys.readouterr().out)
+    assert [(b["boot"], b["image"], b["jobs"]) for b in boots] == [
+        ("r01-stock", "stock", ["stock calibrate"]),
+        ("r01-lull", "lull", ["lull+only=residency calibrate"]),
+    ]
+    assert cli.main(["timing", "kunpeng-920", "--vcpus", "4", "--dry-run", "--json"]) == 0
+    boots = json.loads(capsys.readouterr().out)
+    assert {b["vcpus"] for b in boots} == {4}
+    assert "stock mprotect_pinned" in {job for b in boots for job in b["jobs"]}
 
 
 def test_measurements_are_records_of_the_kernel() -> None:
@@ -79,7 +122,8 @@ def test_hardware_is_taken_to_execute_what_kernels_do(
     guest = lab.guest(kernel, Machine(vcpus=2, cpu=model), append=append)
     job = "setting gather off\n" * local + "run 1 calibrate rounds=10 loops=320\n"
     outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
-    here = Here(outcome.kernel, (), 2, kpti="kpti=on" in append, repeats=cpu == "neoverse-n1")
+    repeats = Repeats.SYNC if cpu == "neoverse-n1" else Repeats.NO
+    here = Here(outcome.kernel, (), 2, "kpti=on" in append, repeats, ranges)
     entry = 0.0
     for case in ("dsb", "plain", "flush", "batch-511", "batch-512"):
         windows = [w for w in outcome.windows if w["case"] == case]

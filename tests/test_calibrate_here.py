@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -15,12 +16,13 @@ import pytest
 from support import Tool
 
 from lull import calibrate, calibrate_here, guest, paths, process, timing, toolchain
-from lull.calibrate_here import Here, counted, executed, has_ranges, of_lines
+from lull.calibrate_here import Here, Repeats, Way, counted, executed, has_ranges, of_lines, way_of
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.scale import Counts
 
-HERE = Here("6.12.9-generic", ("0x41/0xd08",), 16, False, False)
+HERE = Here("6.12.9-generic", ("0x41/0xd08",), 16, False, Repeats.NO, None)
+NO, SYNC, EACH = Repeats
 FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
 
 
@@ -57,6 +59,68 @@ def test_a_window_takes_about_its_milliseconds(program: Path) -> None:
         for ms in (2, 40)
     )
     assert all(long[case] > 4 * short[case] for case in ("plain", "flush", "batch-511", "batch-512", "dsb"))
+
+
+CROWD = """
+#include <dlfcn.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int others;
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	for (int cpu = 0; cpu < 4; cpu++)
+		CPU_SET(cpu, set);
+	return 0;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+	return 0;
+}
+
+pid_t fork(void)
+{
+	pid_t pid = ((pid_t (*)(void))dlsym(RTLD_NEXT, "fork"))();
+
+	others = pid ? others + 1 : -1;
+	return pid;
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	others--;
+	return ((pid_t (*)(pid_t, int *, int))dlsym(RTLD_NEXT, "waitpid"))(pid, status, options);
+}
+
+int mprotect(void *at, size_t size, int protection)
+{
+	struct timespec time = { .tv_nsec = 400000 * (1 + others) };
+
+	nanosleep(&time, NULL);
+	return syscall(SYS_mprotect, at, size, protection);
+}
+"""
+
+
+def test_a_window_of_many_cpus_takes_no_longer(program: Path, tmp_path: Path) -> None:
+    """Where CPUs wait for each other they do fewer loops: here each more makes every mprotect longer by as much."""
+    (tmp_path / "crowd.c").write_text(CROWD)
+    library = tmp_path / "crowd.so"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, tmp_path / "crowd.c"], check=True)
+    done = play(program, "ms=80", "rounds=1", env={**os.environ, "LD_PRELOAD": str(library)})
+    assert done.returncode == 0, done.stderr
+    each = {
+        w["case"]: w["operations"] / calibrate_here.cpus_of(w["case"])
+        for w in map(json.loads, done.stdout.splitlines())
+    }
+    assert each["flush"] / 8 < each["flush-4"] < each["flush"] / 2
 
 
 @pytest.mark.parametrize(
@@ -102,24 +166,28 @@ def test_the_program_looks_at_what_it_wrote(program: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("case", "ranges", "local", "kpti", "repeats", "counts"),
     [
-        ("plain", False, False, True, True, Counts(7, 0, 0, 0, 0)),
-        ("dsb", False, False, True, True, Counts(7, 0, 0, 0, 1)),
-        ("flush", False, False, False, False, Counts(7, 1, 1, 1, 2)),
+        ("plain", False, False, True, SYNC, Counts(7, 0, 0, 0, 0)),
+        ("dsb", False, False, True, SYNC, Counts(7, 0, 0, 0, 1)),
+        ("flush", False, False, False, NO, Counts(7, 1, 1, 1, 2)),
         ("flush", False, False, True, None, Counts(7, 2, 2, 1, 2)),
-        ("flush", True, False, False, True, Counts(7, 2, 2, 2, 3)),
-        ("flush", True, True, False, True, Counts(7, 1, 0, 0, 2)),
-        ("batch-511", False, False, False, False, Counts(7, 511, 511, 1, 2)),
-        ("batch-511", True, False, False, False, Counts(7, 3, 3, 1, 2)),
-        ("batch-512", True, False, False, False, Counts(7, 1, 1, 1, 2)),
-        ("batch-512", False, False, False, False, Counts(7, 1, 1, 1, 3)),
-        ("batch-512", False, False, False, True, Counts(7, 3, 3, 3, 5)),
+        ("flush", True, False, False, SYNC, Counts(7, 2, 2, 2, 3)),
+        ("flush", True, False, False, EACH, Counts(7, 2, 2, 2, 3)),
+        ("flush", True, False, True, EACH, Counts(7, 4, 4, 3, 4)),
+        ("flush", True, True, False, SYNC, Counts(7, 1, 0, 0, 2)),
+        ("batch-511", False, False, False, NO, Counts(7, 511, 511, 1, 2)),
+        ("batch-511", False, False, False, SYNC, Counts(7, 512, 512, 2, 3)),
+        ("batch-511", False, False, False, EACH, Counts(7, 1022, 1022, 512, 513)),
+        ("batch-511", True, False, False, NO, Counts(7, 3, 3, 1, 2)),
+        ("batch-512", True, False, False, NO, Counts(7, 1, 1, 1, 2)),
+        ("batch-512", False, False, False, NO, Counts(7, 1, 1, 1, 3)),
+        ("batch-512", False, False, False, SYNC, Counts(7, 3, 3, 3, 5)),
     ],
 )
 def test_what_linux_executes(
-    case: str, ranges: bool, local: bool, kpti: bool, repeats: bool | None, counts: Counts
+    case: str, ranges: bool, local: bool, kpti: bool, repeats: Repeats | None, counts: Counts
 ) -> None:
     """By its source; test_calibrate_guest.py has it from the kernels."""
-    here = Here("6.12", (), 4, kpti, repeats)
+    here = Here("6.12", (), 4, kpti, repeats, ranges)
     assert executed(case, 7, here, ranges=ranges, local=local) == counts
 
 
@@ -141,9 +209,36 @@ NS = {"plain": 1500.0, "flush": 4900.0, "batch-511": 1.7e6, "batch-512": 11000.0
 
 
 def test_ranges_are_seen() -> None:
-    """By what 511 pages take longer than 512: much, or little."""
+    """By what 511 pages take longer than 512: much, or little; also where queued TLBIs are served while others wait."""
     assert not has_ranges(lines(NS))
     assert has_ranges(lines(NS | {"batch-511": 18000.0}))
+    pipelined = NS | {"plain": 1500.0, "flush": 3100.0, "batch-512": 8000.0}
+    assert not has_ranges(lines(pipelined | {"batch-511": 8000 + 510 * 15.0}))
+    assert has_ranges(lines(pipelined | {"batch-511": 8000 + 2 * 1600.0}))
+
+
+def test_the_log_tells_of_ranges_first() -> None:
+    """Time only where it cannot be read; and the file says which it was."""
+    for ranges in (True, False):
+        way = way_of(lines(NS), replace(HERE, ranges=ranges))
+        assert way == Way(calibrate_here.LAB, ranges, calibrate_here.LOG)
+    way = way_of(lines(NS, {"plain": 3100}), HERE)
+    assert way == Way(calibrate_here.PERF, False, calibrate_here.TIME)
+    found = calibrate_here.fitted(of_lines(lines(NS), HERE, ranges=False, local=False), [])
+    texts = [calibrate_here.cost_file(found, HERE, Way("x", r, t)) for r, t in ((True, "log"), (False, "time"))]
+    assert "\n# TLBIs of ranges, by log.\n" in texts[0]
+    assert "\n# No TLBIs of ranges, by time.\n" in texts[1]
+
+
+def test_no_batches_whose_broadcasts_nobody_knows() -> None:
+    """Where each TLBI may be repeated or each sync; local ones never are. The file says that they are left out."""
+    here = replace(HERE, repeats=EACH)
+    far = of_lines(lines(NS), here, ranges=False, local=False)
+    assert [m.case for m in far] == ["plain", "flush", "dsb", "flush-4"]
+    assert len(of_lines(lines(NS), here, ranges=False, local=True)) == len(NS)
+    text = calibrate_here.cost_file(calibrate_here.fitted(far, []), here, Way("x", False, "log"))
+    assert "batches of broadcasts are left out" in text
+    assert tomllib.loads(text)["costs"]["broadcast"] == pytest.approx(1717, rel=0.01)
 
 
 def test_instructions_are_perfs_or_the_labs() -> None:
@@ -164,26 +259,33 @@ def test_the_labs_counts_are_those_of_the_nearest_series() -> None:
 
 
 def test_the_machine_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Parts, KPTI and the workaround, which only the log tells, if it can be read."""
+    """Parts, KPTI, ranges and the workaround, as the log tells, if it can be read and is whole."""
     cpuinfo, meltdown = tmp_path / "cpuinfo", tmp_path / "meltdown"
     cpuinfo.write_text("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n\n" * 2)
-    meltdown.write_text("Mitigation: PTI\n")
+    meltdown.write_text("Not affected\n")
     monkeypatch.setattr(calibrate_here, "CPUINFO", cpuinfo)
     monkeypatch.setattr(calibrate_here, "MELTDOWN", meltdown)
-    boot = "[0.0] Booting Linux on physical CPU 0\n"
-    said = {
-        boot + "[0.1] CPU features: detected: Broken broadcast TLBI completion\n": True,
-        boot + "[0.1] CPU features: detected: Qualcomm erratum 1009, or ARM erratum 1286807, 2441009\n": True,
-        boot: False,
-        "[9.9] the beginning is lost\n": None,
+    boot, detected = "[0.0] Booting Linux on physical CPU 0\n", "[0.1] CPU features: detected: "
+    said: dict[str, tuple[bool, Repeats | None, bool | None]] = {
+        boot + detected + "Broken broadcast TLBI completion\n": (False, SYNC, False),
+        boot + detected + "Qualcomm erratum 1009, or ARM erratum 1286807, 2441009\n": (False, EACH, False),
+        boot + detected + "Qualcomm erratum 1009, ARM erratum 1286807\n": (False, EACH, False),
+        boot + detected + "TLB range maintenance instructions\n": (False, NO, True),
+        boot + detected + "Kernel page table isolation (KPTI)\n": (True, NO, False),
+        boot: (False, NO, False),
+        "[9.9] the beginning is lost\n": (False, None, None),
     }
-    for log, repeats in said.items():
+    for log, told in said.items():
         monkeypatch.setattr(process, "complete", lambda *a, log=log, **k: process.Done(0, log))
         here = calibrate_here.examine(None)
-        assert (here.parts, here.kpti, here.repeats) == (("0x41/0xd0c",), True, repeats)
-    monkeypatch.setattr(process, "complete", lambda *a, **k: process.Done(1, ""))
-    assert calibrate_here.examine(None).repeats is None
-    assert calibrate_here.examine(True).repeats is True
+        assert (here.parts, (here.kpti, here.repeats, here.ranges)) == (("0x41/0xd0c",), told)
+    monkeypatch.setattr(process, "complete", lambda *a, **k: process.Done(1, boot))
+    meltdown.write_text("Mitigation: PTI\n")
+    here = calibrate_here.examine(None)
+    assert (here.kpti, here.repeats, here.ranges) == (True, None, None)
+    assert calibrate_here.examine(EACH).repeats is EACH
+    monkeypatch.setattr(process, "complete", lambda *a, **k: process.Done(0, boot))
+    assert calibrate_here.examine(SYNC).repeats is SYNC
 
 
 def test_policies_are_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -210,7 +312,7 @@ def test_a_cost_file_is_one(tmp_path: Path) -> None:
     measured = of_lines(lines(NS), HERE, ranges=False, local=False)
     found = calibrate_here.fitted(measured, [])
     path = tmp_path / "server.toml"
-    path.write_text(calibrate_here.cost_file(found, HERE, calibrate_here.LAB))
+    path.write_text(calibrate_here.cost_file(found, HERE, Way(calibrate_here.LAB, False, calibrate_here.TIME)))
     model = timing.load(str(path))
     assert model.costs.broadcast == pytest.approx(3434, rel=0.01)
     assert model.costs.insn == pytest.approx(found.costs.insn, rel=1e-3)
@@ -239,6 +341,11 @@ def test_another_machine_is_refused(tool: Tool) -> None:
         (["--rounds", "0"], "1 or more"),
         (["--guest", "amper-32"], "did you mean ampere-32"),
         (["--guest", "ampere-32", "--out", "x.toml"], "leave it out"),
+        (["--guest", "ampere-32", "--ms", "5"], "--ms is of measuring this machine"),
+        (["--guest", "ampere-32", "--rounds", "5", "--dry-run"], "--rounds is of measuring this machine"),
+        (["--guest", "ampere-32", "--repeats", "sync"], "--repeats is of measuring this machine"),
+        (["--vcpus", "4"], "--vcpus is of a guest"),
+        (["--repeats", "yes"], "invalid choice"),
     ],
 )
 def test_bad_options(tool: Tool, words: list[str], says: str) -> None:
@@ -254,10 +361,10 @@ def test_the_whole_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(guest, "sources", lambda: [paths.GUEST / "calibrate.c"])
     monkeypatch.setattr(calibrate_here, "POLICIES", tmp_path)
     here = calibrate_here.examine(None)
-    measured, near, counter = calibrate_here.measure(Lab(), here, ms=2, rounds=5)
+    measured, near, way = calibrate_here.measure(Lab(), here, ms=2, rounds=5)
     assert {m.case for m in measured} >= {calibrate.PLAIN, calibrate.FLUSH, calibrate.DSB, *calibrate.BATCHES}
     assert near == []
-    text = calibrate_here.cost_file(calibrate_here.fitted(measured, near), here, counter)
+    text = calibrate_here.cost_file(calibrate_here.fitted(measured, near), here, way)
     assert tomllib.loads(text)["costs"]["insn"] > 0
     (tmp_path / "residency").write_text("[off] counted")
     _, near, _ = calibrate_here.measure(Lab(), here, ms=2, rounds=2)

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lull import plan
 from lull.base import Base
-from lull.calibrate import TOLERANCE, Fit, Measurement
+from lull.calibrate import CROWDED, FLUSH, TOLERANCE, Fit, Measurement, modelled
 from lull.calibrate_here import cpus_of
 from lull.records import Results
 from lull.scale import Counts
@@ -19,16 +19,25 @@ BROADCAST, LOCAL = "stock", "lull+only=residency"
 """Kernels whose flushes are broadcasts, and are local."""
 CPU = "cortex-a72"
 """Without TLB ranges, so that batches have many TLBIs; without the workaround that repeats them."""
+SURELY = 1.5 * CROWDED
+"""CPUs that must wait so much for each other, by the model, tell what a broadcast occupies."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A cost of the model and what was found: ``found`` is None where it could not be told."""
+    """A cost of the model and what was found.
+
+    Args:
+        found: None where it could not be told.
+        how: a sentence.
+        must: it has to be told.
+    """
 
     name: str
     true: float
     found: float | None
     how: str
+    must: bool = False
 
     @property
     def off(self) -> float | None:
@@ -37,8 +46,8 @@ class Verdict:
 
     @property
     def held(self) -> bool:
-        """Whether it is right, or said to be unknown."""
-        return self.off is None or self.off <= TOLERANCE
+        """Whether it is right, or unknown where it may be."""
+        return not self.must if self.off is None else self.off <= TOLERANCE
 
 
 def boots(base: Base, workloads: Mapping[str, plan.Workload], repeat: int) -> list[plan.Boot]:
@@ -77,16 +86,30 @@ def counts(metrics: Mapping[str, float], *, alone: bool) -> Counts:
     )
 
 
-def verdicts(fit: Fit, true: Costs) -> list[Verdict]:
-    """Each cost against the model's, and a flush by one CPU: that must be right, whatever is told of its parts."""
+def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[Verdict]:
+    """Each cost against the model's, and a flush by one CPU: that must be right, whatever is told of its parts.
+
+    Args:
+        far: what was measured of broadcasts.
+    """
+    must = musts(far, true)
     found = [
-        Verdict(name, getattr(true, name), estimate.value if estimate.told else None, estimate.sentence())
-        for name, estimate in fit.estimates.items()
+        Verdict(name, getattr(true, name), e.value if e.told else None, e.sentence(), name in must)
+        for name, e in fit.estimates.items()
     ]
     flush, by_fit = (c.tlbi + c.broadcast + c.latency + 2 * c.dsb for c in (true, fit.costs))
     return [*found, Verdict("flush", flush, by_fit, "a flush by one CPU: tlbi + broadcast + latency + 2 dsb")]
 
 
+def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
+    """Costs that have to be told: a CPU's own and, with CPUs enough to wait for each other, that of a broadcast."""
+    alone = next(m for m in far if m.case == FLUSH)
+    most = max((m.cpus * m.counts.broadcasts for m in far if m.cpus > 1), default=0.0)
+    crowded = most * true.broadcast > SURELY * modelled(alone, true, 0)
+    names = {"insn", "dsb"} | ({"broadcast"} if crowded else set())
+    return {name for name in names if getattr(true, name) > 0}
+
+
 def held(judged: Iterable[Verdict]) -> bool:
-    """Whether all are right or said to be unknown."""
+    """Whether all are right, or unknown where they may be."""
     return all(verdict.held for verdict in judged)

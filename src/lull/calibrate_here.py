@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import enum
 import json
 import os
 import platform
@@ -34,20 +35,40 @@ POLICIES = Path("/sys/kernel/mm/lull")
 CPUINFO = Path("/proc/cpuinfo")
 MELTDOWN = Path("/sys/devices/system/cpu/vulnerabilities/meltdown")
 COUNTED = paths.GUEST / "calibrate.toml"
-REPEATS = re.compile(r"detected: .*(Broken broadcast TLBI completion|erratum [0-9, ]*1286807)")
-"""What Linux says when it issues each broadcast sync twice, in newer kernels and older ones."""
+BEGINNING = "Booting Linux"
+"""Without this a log has lost its beginning, and what it does not say is not known."""
+RANGES = "detected: TLB range maintenance instructions"
+KPTI = "detected: Kernel page table isolation"
+"""The only place that tells of it where randomized addresses are why, on CPUs that Meltdown does not affect."""
+SYNCS_REPEATED = "detected: Broken broadcast TLBI completion"
+TLBIS_REPEATED = re.compile(r"detected: .*erratum [0-9, ]*1286807")
 PAGES = {FLUSH: 1, BATCHES[0]: 511, BATCHES[1]: 512}
 IN_RANGES = {1: 1, 511: 3, 512: 1}
 """TLBIs that so many pages take with FEAT_TLBIRANGE: 511 are 1 + 62 + 448."""
 LIMIT = 512
 """Pages from which on Linux invalidates the whole ASID, without ranges."""
-MANY = 8.0
-"""511 TLBIs take more than so many flushes longer than one, and 3 do not: all that tells user space of ranges."""
+MANY = 4.0
+"""511 TLBIs take more than so many flushes longer than one; 3 take at most two of them, if each is served alone."""
 METRIC = "instructions"
 PERF, LAB = "perf", "the lab"
 """Who counted instructions."""
+LOG, TIME = "the kernel's log", "what 511 pages take"
+"""Who told of TLB ranges."""
 OFF = {"residency": "off", "gather": "off"}
 LOCAL = {**OFF, "residency": "counted"}
+
+
+class Repeats(enum.StrEnum):
+    """What the erratum workaround repeats: a TLBI and DSB after each broadcast sync, or each broadcast TLBI.
+
+    Kernels before 7.0 did the latter, and those of stable series until they had erratum 4118414, with which the line in
+    the log changed too. Between, 7.0 says what older ones say and does what newer ones do. A flush of one TLBI is the
+    same either way, one of 511 is not.
+    """
+
+    NO = "no"
+    SYNC = "sync"
+    EACH = "each"
 
 
 @dataclass(frozen=True)
@@ -59,14 +80,31 @@ class Here:
         parts: part numbers of its CPUs, with the implementer's.
         cpus: how many it has.
         kpti: page tables are isolated, so that each flush is of two ASIDs.
-        repeats: each flush is repeated (erratum workaround); None: its log cannot be read.
+        repeats: what the erratum workaround repeats; None: the kernel's log cannot be read.
+        ranges: it has TLBIs of ranges; None as above.
     """
 
     kernel: str
     parts: tuple[str, ...]
     cpus: int
     kpti: bool
-    repeats: bool | None
+    repeats: Repeats | None
+    ranges: bool | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """How measurements came to what a clock does not tell.
+
+    Args:
+        counter: who counted instructions.
+        ranges: TLBIs of ranges are used.
+        teller: who told of ranges.
+    """
+
+    counter: str
+    ranges: bool
+    teller: str
 
 
 def require_arm64() -> None:
@@ -79,28 +117,40 @@ def require_arm64() -> None:
         )
 
 
-def examine(repeats: bool | None) -> Here:
+def examine(repeats: Repeats | None) -> Here:
     """What the machine says of itself.
 
     Args:
-        repeats: what the user says of the workaround; None: look into the kernel's log.
+        repeats: what the user says of the workaround; None: as the kernel's log says.
     """
     text = CPUINFO.read_text()
     implementers, parts = (
         re.findall(rf"^CPU {word}\s*: (\S+)", text, re.MULTILINE) for word in ("implementer", "part")
     )
-    if repeats is None:
-        log = process.complete(["dmesg"], apart=True)
-        # A log that has lost its beginning does not say either.
-        if log.status == 0 and "Booting Linux" in log.output:
-            repeats = bool(REPEATS.search(log.output))
-    kpti = MELTDOWN.exists() and "PTI" in MELTDOWN.read_text()
+    log = kernel_log()
+    kpti = (MELTDOWN.exists() and "PTI" in MELTDOWN.read_text()) or (log is not None and KPTI in log)
     named = tuple(sorted({f"{i}/{p}" for i, p in zip(implementers, parts, strict=False)}))
-    return Here(platform.release(), named, os.cpu_count() or 1, kpti, repeats)
+    ranges = None if log is None else RANGES in log
+    return Here(platform.release(), named, os.cpu_count() or 1, kpti, repeats or repeated(log), ranges)
 
 
-def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measurement], list[Measurement], str]:
-    """Build the program and run it: with broadcasts and, on a Lull kernel, with local flushes; and who counted.
+def kernel_log() -> str | None:
+    """The kernel's log; None when it cannot be read, or has lost its beginning."""
+    log = process.complete(["dmesg"], apart=True)
+    return log.output if log.status == 0 and BEGINNING in log.output else None
+
+
+def repeated(log: str | None) -> Repeats | None:
+    """What the workaround repeats, by the kernel's log."""
+    if log is None:
+        return None
+    if SYNCS_REPEATED in log:
+        return Repeats.SYNC
+    return Repeats.EACH if TLBIS_REPEATED.search(log) else Repeats.NO
+
+
+def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measurement], list[Measurement], Way]:
+    """Build the program and run it: with broadcasts and, on a Lull kernel, with local flushes; and how it was done.
 
     Raises: UsageError when its policies cannot be set; LullError when the program fails.
     """
@@ -110,9 +160,17 @@ def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measuremen
     for number, settings in enumerate(passes, 1):
         with policies(settings), progress.step(f"measuring, pass {number} of {len(passes)}"):
             told.append(run_program(program, ms, rounds))
-    ranges = has_ranges(told[0])
-    found = [of_lines(lines, here, ranges=ranges, local=bool(place)) for place, lines in enumerate(told)]
-    return found[0], found[1] if found[1:] else [], PERF if METRIC in told[0][0]["metrics"] else LAB
+    way = way_of(told[0], here)
+    found = [of_lines(lines, here, ranges=way.ranges, local=bool(place)) for place, lines in enumerate(told)]
+    return found[0], found[1] if found[1:] else [], way
+
+
+def way_of(lines: Sequence[Mapping[str, Any]], here: Here) -> Way:
+    """Who counted instructions, and who told of TLB ranges: the kernel, or time where its log cannot be read."""
+    counter = PERF if METRIC in lines[0]["metrics"] else LAB
+    if here.ranges is None:
+        return Way(counter, has_ranges(lines), TIME)
+    return Way(counter, here.ranges, LOG)
 
 
 @contextlib.contextmanager
@@ -162,11 +220,14 @@ def by_case(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 
 def of_lines(lines: Iterable[Mapping[str, Any]], here: Here, *, ranges: bool, local: bool) -> list[Measurement]:
-    """Measurements from the program's result lines."""
+    """Measurements from the program's result lines; no batches of broadcasts whose number is not sure."""
     cases = by_case(lines)
     known = counted(here.kernel, ranges=ranges, local=local)
+    unsure = BATCHES if here.repeats is Repeats.EACH and not local else ()
     found = []
     for case, windows in cases.items():
+        if case in unsure:
+            continue
         kind = FLUSH if is_crowd(case) else case
         own = [w["metrics"][METRIC] / w["operations"] for w in cases[kind] if METRIC in w["metrics"]]
         insns = statistics.median(own) if own else known[kind]
@@ -187,7 +248,7 @@ def cpus_of(case: str) -> int:
 
 
 def has_ranges(lines: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether TLBIs of ranges are used: 510 TLBIs more, or 2, show in an operation of a batch."""
+    """Whether TLBIs of ranges are used, by time: 510 TLBIs more, or 2, show in an operation of a batch."""
     windows = by_case(lines).items()
     seconds: dict[str, float] = {
         case: statistics.median(w["seconds"] / w["operations"] for w in rounds) for case, rounds in windows
@@ -211,7 +272,7 @@ def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) 
     tlbis = (1 if whole else IN_RANGES[pages] if ranges else pages) * (2 if here.kpti else 1)
     # The flush of a whole ASID waits, and then the flush that it is part of waits once more.
     syncs = 2 if whole else 1
-    again = syncs if here.repeats and not local else 0
+    again = {Repeats.SYNC: syncs, Repeats.EACH: tlbis}.get(here.repeats or Repeats.NO, 0) if not local else 0
     dsbs = 1 + syncs + again
     return Counts(insns, tlbis, 0, 0, dsbs) if local else Counts(insns, tlbis + again, tlbis + again, 1 + again, dsbs)
 
@@ -225,19 +286,24 @@ def counted(kernel: str, *, ranges: bool, local: bool) -> Mapping[str, float]:
     return chosen
 
 
-def cost_file(fit: Fit, here: Here, counter: str) -> str:
+def cost_file(fit: Fit, here: Here, way: Way) -> str:
     """The text of the cost file: each cost with where it comes from."""
     today = datetime.date.today().isoformat()
     where = f"Linux {here.kernel}, CPU parts {', '.join(here.parts) or 'unknown'}"
-    repeats = {True: "each flush is repeated (erratum workaround)", False: "no flush is repeated", None: ""}[
-        here.repeats
-    ]
-    unknown = "whether flushes are repeated (erratum workaround) is not known: taken as not"
-    counts = f"counted by {counter}" + (f" ({COUNTED.name})" if counter == LAB else "")
+    repeats = {
+        None: "whether flushes are repeated (erratum workaround) is not known: taken as not",
+        Repeats.NO: "no flush is repeated",
+        Repeats.SYNC: "each flush is repeated once (erratum workaround)",
+        Repeats.EACH: "each TLBI is repeated (erratum workaround of older kernels), or each flush once (7.0, whose log "
+        "says the same): batches of broadcasts are left out",
+    }[here.repeats]
+    ranges = f"{'TLBIs of ranges' if way.ranges else 'no TLBIs of ranges'}, by {way.teller}"
+    counts = f"instructions counted by {way.counter}" + (f" ({COUNTED.name})" if way.counter == LAB else "")
     about = f"{here.cpus} CPUs, parts {', '.join(here.parts) or 'unknown'}, measured {today} on Linux {here.kernel}"
     lines = [
         "# SPDX-License-Identifier: GPL-2.0-only",
-        f"# Written by 'lull calibrate' on {today}: {where}; {repeats or unknown}; instructions {counts}.",
+        f"# Written by 'lull calibrate' on {today}: {where}.",
+        *(f"# {fact[0].upper()}{fact[1:]}." for fact in (repeats, ranges, counts)),
         "",
         f"about = {quoted(about)}",
         f"cpus = {here.cpus}",

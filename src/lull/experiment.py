@@ -31,6 +31,8 @@ TIMED = 2.0
 """How much longer guests may take whose clock is slow."""
 SKIPPED = 77
 """Exit status of a guest program that this kernel or machine cannot run."""
+IN_STEP = "timing: vCPUs kept in step"
+"""The check that a busy host fails."""
 
 
 def results_folder(named: Path | None, key: str) -> Path:
@@ -205,7 +207,7 @@ def step_checks(measurements: Sequence[dict[str, Any]]) -> list[Check]:
         return []
     most = max(metrics[timing.ASTRAY] / (metrics["insns"] or 1) for metrics in timed)
     detail = f"at most {100 * most:.2g} % of a workload's instructions ran ahead of slower vCPUs"
-    return [Check("timing: vCPUs kept in step", "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
+    return [Check(IN_STEP, "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
 
 
 def conduct(

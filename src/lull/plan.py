@@ -270,6 +270,13 @@ def renamed(boot: Boot, name: str) -> Boot:
     return replace(boot, name=name)
 
 
+def as_json(boots: Sequence[Boot]) -> list[dict[str, Any]]:
+    """What would be booted, for --dry-run."""
+    return [
+        {"boot": b.name, "image": b.image, "jobs": [f"{j.spec.name} {j.workload.name}" for j in b.jobs]} for b in boots
+    ]
+
+
 def job_script(boot: Boot, defaults: dict[str, str]) -> str:
     """The /lull/job of a boot: settings and runs, in order.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,8 +77,13 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
     return 1 if any(check.verdict == "failed" for check in found.checks) else 0
 
 
-def tell(planned: dict[int, list[Boot]]) -> None:
+def tell(planned: dict[int, list[Boot]], *, as_json: bool) -> None:
     """Say what would be booted."""
+    if as_json:
+        print(
+            json.dumps([{"vcpus": n, **boot} for n, boots in planned.items() for boot in plan.as_json(boots)], indent=1)
+        )
+        return
     for number, boots in planned.items():
         for boot in boots:
             jobs = ", ".join(f"{job.workload.name} [{job.spec.name}]" for job in boot.jobs)

@@ -5,68 +5,97 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lull import cache, calibrate_guest, calibrate_here, experiment, tables, timing
+from lull import cache, calibrate_guest, calibrate_here, experiment, plan, tables, timing
 from lull.calibrate import TOLERANCE, Fit, fit
+from lull.calibrate_here import Repeats
 from lull.errors import LullError, UsageError
 from lull.lab import Lab
 from lull.progress import say
 from lull.qemu import Machine
+from lull.records import Check
+
+OF_HERE = {"out": None, "ms": 20, "rounds": 15, "repeats": None}
+OF_GUEST = {"vcpus": 8, "cpu": calibrate_guest.CPU, "repeat": 1}
+"""Options of one of both ways, with their defaults: the other refuses them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull calibrate``."""
     add = parser.add_argument
     add("--out", metavar="FILE", type=Path, help="where the cost file goes, FILE.toml (default: standard output)")
-    add("--ms", metavar="N", type=int, default=20, help="milliseconds of a measurement (default: 20)")
-    add("--rounds", metavar="N", type=int, default=15, help="measurements of each case (default: 15)")
+    add("--ms", metavar="N", type=int, help=f"milliseconds of a measurement, about (default: {OF_HERE['ms']})")
+    add("--rounds", metavar="N", type=int, help=f"measurements of each case (default: {OF_HERE['rounds']})")
     add(
         "--repeats",
-        choices=("yes", "no"),
-        help="whether this kernel repeats broadcast TLBIs, as for erratum 4118414 (default: as its log says)",
+        choices=[repeats.value for repeats in Repeats],
+        help="what this kernel repeats of a broadcast flush for an erratum: each sync (4118414), or each TLBI "
+        "(1286807 and others, before Linux 7.0; default: as its log says)",
     )
     add("--guest", metavar="NAME", help="try it in a guest whose time is made by this model, a name or a file in TOML")
-    add("--vcpus", metavar="N", type=int, default=8, help="with --guest: virtual CPUs (default: 8)")
+    add("--vcpus", metavar="N", type=int, help=f"with --guest: virtual CPUs (default: {OF_GUEST['vcpus']})")
     add(
         "--cpu",
         metavar="MODEL",
-        default=calibrate_guest.CPU,
-        help=f"with --guest: CPU of QEMU (default: {calibrate_guest.CPU}, which has no TLB ranges)",
+        help=f"with --guest: CPU of QEMU (default: {OF_GUEST['cpu']}, which has no TLB ranges)",
     )
-    add("--repeat", metavar="N", type=int, default=1, help="with --guest: boots of each kernel (default: 1)")
+    add("--repeat", metavar="N", type=int, help=f"with --guest: boots of each kernel (default: {OF_GUEST['repeat']})")
     parser.epilog = (
-        f"exit: 0 measured; with --guest, every cost that is told is right within {TOLERANCE:.0%}; 1 one is not\n"
+        "exit: 0 measured; with --guest, each cost is told that can be, and those told are right within "
+        f"{TOLERANCE:.0%}; 1 one is not\n"
         "example: lull calibrate --out my-server.toml; then anywhere: lull run --timing my-server.toml"
     )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Measure here, or try it in a guest."""
+    if arguments.guest is not None:
+        refuse(arguments, OF_HERE, "is of measuring this machine", "leave it out with --guest")
+        default(arguments, OF_GUEST)
+        return in_guest(lab, arguments)
+    refuse(arguments, OF_GUEST, "is of a guest", "name its model with --guest, or leave it out")
+    default(arguments, OF_HERE)
     if arguments.ms < 1 or arguments.rounds < 1:
         raise UsageError("--ms and --rounds are 1 or more")
-    if arguments.guest is not None:
-        if arguments.out:
-            raise UsageError("--out is where the costs of this machine go", remedy="leave it out with --guest")
-        return in_guest(lab, arguments)
     if arguments.out and arguments.out.suffix != ".toml":
         raise UsageError(f"--out {arguments.out}: a cost file is a .toml file", remedy=f"--out {arguments.out}.toml")
     return here(lab, arguments)
+
+
+def refuse(arguments: argparse.Namespace, names: Iterable[str], why: str, remedy: str) -> None:
+    """Raise UsageError when one of these options was given."""
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} {why}", remedy=remedy)
+
+
+def default(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
+    """Set options that were not given."""
+    for name, value in values.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
 
 
 def here(lab: Lab, arguments: argparse.Namespace) -> int:
     """Measure this machine and write its cost file."""
     calibrate_here.require_arm64()
     if arguments.dry_run:
-        say(f"would run guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds} here, and fit the costs to it")
+        if arguments.json:
+            program = {"program": "guest/calibrate.c", "ms": arguments.ms, "rounds": arguments.rounds}
+            print(json.dumps(program, indent=1))
+        else:
+            say(
+                f"would run guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds} here, and fit the costs to it"
+            )
         return 0
-    machine = calibrate_here.examine({None: None, "yes": True, "no": False}[arguments.repeats])
-    measured, near, counter = calibrate_here.measure(lab, machine, arguments.ms, arguments.rounds)
+    machine = calibrate_here.examine(Repeats(arguments.repeats) if arguments.repeats else None)
+    measured, near, way = calibrate_here.measure(lab, machine, arguments.ms, arguments.rounds)
     found = calibrate_here.fitted(measured, near)
-    text = calibrate_here.cost_file(found, machine, counter)
+    text = calibrate_here.cost_file(found, machine, way)
     if arguments.out:
         with cache.disk_errors(arguments.out):
             cache.write_atomic(arguments.out, text)
@@ -83,25 +112,27 @@ def here(lab: Lab, arguments: argparse.Namespace) -> int:
 
 
 def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Measure a guest's modelled time, and compare what is found with the model. Returns 1 when a cost is wrong."""
+    """Measure a guest's modelled time, and compare what is found with the model.
+
+    Returns: 1 when a cost is wrong, or not told that must be.
+    """
     model = timing.load(arguments.guest)
     machine = Machine(arguments.vcpus, cpu=arguments.cpu)
     boots = calibrate_guest.boots(lab.base, lab.workloads, arguments.repeat)
     if arguments.dry_run:
-        for boot in boots:
-            say(f"would boot {boot.image} ({boot.name}) by {model.name}: {calibrate_guest.WORKLOAD}")
+        if arguments.json:
+            print(json.dumps(plan.as_json(boots), indent=1))
+        else:
+            for boot in boots:
+                say(f"would boot {boot.image} ({boot.name}) by {model.name}: {calibrate_guest.WORKLOAD}")
         return 0
     results, folder = experiment.measure(lab, machine, boots, None, model=model)
-    failed = [check for check in results.checks if check.verdict == "failed"]
-    if failed:
-        raise LullError(
-            f"{failed[0].name}: {failed[0].detail}", where=str(folder), remedy="try again on a quieter host"
-        )
+    require_sound(results.checks, folder)
     far, near = (
         calibrate_guest.measurements(results, kernel) for kernel in (calibrate_guest.BROADCAST, calibrate_guest.LOCAL)
     )
     found = fit(far, near)
-    judged = calibrate_guest.verdicts(found, model.costs)
+    judged = calibrate_guest.verdicts(found, model.costs, far)
     if arguments.json:
         shown = {"verdicts": [{**asdict(v), "held": v.held} for v in judged], **as_json(found)}
         print(json.dumps(shown, indent=1))
@@ -109,7 +140,18 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
         console = tables.make_console()
         for grid in (verdicts_grid(judged), residuals_grid(found)):
             tables.show_grid(console, grid)
+    for verdict in judged:
+        if verdict.found is None:
+            say(f"{verdict.name} was not told" + ("; it must be here" if verdict.must else ""))
     return 0 if calibrate_guest.held(judged) else 1
+
+
+def require_sound(checks: Iterable[Check], folder: Path) -> None:
+    """Raise LullError when a check of the run failed: nothing can be fitted to it."""
+    for check in checks:
+        if check.verdict == "failed":
+            remedy = "try again on a quieter host" if check.name == experiment.IN_STEP else ""
+            raise LullError(f"{check.name}: {check.detail}", where=str(folder), remedy=remedy)
 
 
 def as_json(found: Fit) -> Mapping[str, Any]:
@@ -133,7 +175,7 @@ def verdicts_grid(judged: list[calibrate_guest.Verdict]) -> tables.Grid:
             f"{v.true:.4g}",
             "-" if v.found is None else f"{v.found:.4g}",
             "-" if v.off is None else f"{v.off:.1%}",
-            "held" if v.held and v.found is not None else "not told" if v.held else "wrong",
+            ("must be told" if v.must else "not told") if v.found is None else "held" if v.held else "wrong",
         )
         for v in judged
     )

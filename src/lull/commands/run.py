@@ -58,15 +58,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)
     if arguments.dry_run:
         if arguments.json:
-            print(
-                json.dumps(
-                    [
-                        {"boot": b.name, "image": b.image, "jobs": [f"{j.spec.name} {j.workload.name}" for j in b.jobs]}
-                        for b in boots
-                    ],
-                    indent=1,
-                )
-            )
+            print(json.dumps(plan.as_json(boots), indent=1))
         else:
             for boot in boots:
                 say(

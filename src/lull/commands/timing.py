@@ -56,6 +56,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     vcpus = numbers(arguments.vcpus)
     planned = timing_run.plans(model, lab.base, lab.workloads, vcpus, arguments.repeat)
     if arguments.dry_run:
-        timing_run.tell(planned)
+        timing_run.tell(planned, as_json=arguments.json)
         return 0
     return timing_run.conduct(lab, model, planned, arguments.out, as_json=arguments.json)
