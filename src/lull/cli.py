@@ -19,6 +19,7 @@ from lull.progress import progress, say
 
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "sweep": "many runs as one: vCPUs, CPUs and workloads as jobs, on one machine or on many",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sweeps: what their jobs are, and all of it on the fake kernel: failing, interrupted, by two machines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from support import FAKE, REAL_CACHE, Tool, lab_under_test
+
+from lull import extras, sweep_engine, sweep_job, sweep_report
+from lull.errors import FetchError, UsageError
+from lull.records import Record, Results
+
+Fake = Callable[..., CompletedProcess[str]]
+SWEEP = ("sweep", "--repeat", "1", "--workers", "2")
+
+
+@pytest.fixture
+def engine(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's packages from the real cache, fetched once."""
+    with monkeypatch.context() as patch:
+        patch.setenv("LULL_CACHE", str(REAL_CACHE))
+        try:
+            extras.fetched(sweep_engine.EXTRA, offline=lab_under_test().offline)
+        except FetchError as error:
+            pytest.skip(error.text())
+    (tool.cache / "python").symlink_to(REAL_CACHE / "python")
+
+
+@pytest.fixture
+def sweep(fake: Fake, engine: None) -> Fake:
+    """Run a sweep on the fake kernel, two jobs at once."""
+
+    def run(*words: str, **options: str) -> CompletedProcess[str]:
+        return fake(*SWEEP, *words, **options)
+
+    return run
+
+
+@pytest.fixture
+def begin(tool: Tool, fake: Fake, fake_tree: Path, engine: None) -> Callable[..., subprocess.Popen[str]]:
+    """Start one, to be interrupted or joined."""
+    common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
+    return lambda *words: tool.start(*SWEEP, *common, *words)
+
+
+def jobs_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The jobs of sweep.json by name."""
+    return {job["name"]: job for job in json.loads((folder / "sweep.json").read_text())["jobs"]}
+
+
+def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for something to become true."""
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit, "it took too long"
+        time.sleep(0.02)
+
+
+def test_the_plan(tool: Tool) -> None:
+    """--dry-run: each number of vCPUs with each CPU and each set, the largest first; nothing is fetched or made."""
+    words = ["--vcpus", "1,4", "--cpu", "max", "--cpu", "cortex-a76", "--workload", "young,fork_exec", "--workload"]
+    done = tool("sweep", "--dry-run", "--json", "--repeat", "2", *words, "sleeper", "--append=-- x", LULL_QEMU="")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert len(plan) == 8 and len({job["job"] for job in plan}) == 8
+    assert plan[0]["job"] == "001-vcpus-4-max-young+fork_exec"
+    assert plan[7]["job"] == "008-vcpus-1-cortex-a76-sleeper"
+    for job in plan:  # what a job is said to be is what its run would do
+        run = tool("run", "--dry-run", "--json", *job["words"])
+        assert run.returncode == 0, run.stderr
+        assert [boot["boot"] for boot in json.loads(run.stdout)] == job["boots"]
+    assert not any(tool.cache.iterdir())
+    shown = tool("sweep", "--dry-run", "--vcpus", "2").stderr
+    assert "would run 001-vcpus-2, 20 boots: lull run --vcpus 2" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--vcpus", "1,two"], "not numbers"),
+        (["--vcpus", "0,1"], "1 to"),
+        (["--workload", "young", "--workload", "sleeper,young"], "in two jobs: young"),
+        (["--workload", "young,agin"], "did you mean aging"),
+        (["--workers", "0"], "at least one"),
+        (["--workers", "-1", "--listen", "tcp://localhost:1"], "at least one"),
+        (["--listen", "localhost:80"], "tcp://HOST:PORT"),
+        (["--join", "tcp://localhost:99999"], "tcp://HOST:PORT"),
+        (["--join", "tcp://localhost:1", "--listen", "tcp://localhost:1"], "not allowed with"),
+        (["--timing", "nowhere"], "unknown timing model"),
+        (["--repeat", "0"], "--repeat 0"),
+    ],
+)
+def test_mistakes(tool: Tool, words: list[str], said: str) -> None:
+    """Said before anything is fetched."""
+    done = tool("sweep", "--offline", *words)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_its_packages(tool: Tool) -> None:
+    """--offline and an empty cache: exit 7, and what to do."""
+    done = tool("sweep", "--join", "tcp://127.0.0.1:1", "--offline")
+    assert done.returncode == 7, done.stderr
+    assert "run 'lull sweep' once with a network" in done.stderr
+
+
+def one_job(place: Path, vcpus: int, values: dict[str, float], cpu: str = "max") -> Path:
+    """The folder of a complete job whose kernels each have one value."""
+    records = [
+        Record(kernel, "count", vcpus, "tlbi_broadcast_user", "count", (value, value), 10, "page")
+        for kernel, value in values.items()
+    ]
+    place.mkdir()
+    settings = {"qemu": "10.0.2", "machine": {"cpu": cpu, "vcpus": vcpus}}
+    results = Results("0", "6.12", {"model": f"host of {place.name}", "cpus": 2}, records, settings=settings)
+    (place / "results.json").write_text(results.to_json())
+    (place / "complete").touch()
+    return place
+
+
+def test_a_ratio_is_of_one_job(tmp_path: Path) -> None:
+    """Jobs meet in one table for each CPU, and their numbers do not; what is not alike is not said of all."""
+    places = {
+        "a": one_job(tmp_path / "a", 1, {"stock": 40, "lull": 4}),
+        "b": one_job(tmp_path / "b", 4, {"stock": 400, "lull": 4}),
+        "c": one_job(tmp_path / "c", 4, {"stock": 40, "lull": 40}, cpu="cortex-a76"),
+        "d": tmp_path / "nothing",
+    }
+    first, second = sweep_report.join(places)
+    assert {(row.vcpus, row.effect.estimate) for row in first.comparison.rows} == {(1, 0.1), (4, 0.01)}
+    assert (first.cpu, second.cpu) == ("max", "cortex-a76")
+    assert [row.effect.estimate for row in second.comparison.rows] == [1]
+    assert first.results.host == {"cpus": 2}
+    assert first.results.settings == {"qemu": "10.0.2", "machine": {"cpu": "max"}}
+
+
+def order(tmp_path: Path, token: str) -> sweep_job.Order:
+    """An order of a sweep in ``tmp_path``."""
+    return sweep_job.Order("001-x", (), str(tmp_path / "sweep"), token, "key")
+
+
+def test_what_a_machine_sends_back(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not see the sweep's folder runs in the cache, sends all back, and keeps what can be resumed only."""
+    (tmp_path / "sweep/jobs/001-x").mkdir(parents=True)
+    (tmp_path / "sweep/jobs/001-x/old").touch()
+    (tmp_path / "sweep/token").write_text("of a sweep with the same folder on another machine")
+
+    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.Done:
+        place = sweep_job.place_of(sweep, order.name)
+        (place / "boots/r01").mkdir(parents=True, exist_ok=True)
+        (place / "boots/r01/boot.json").write_text("{}")
+        sweep_job.log_of(sweep, order.name).write_text("said\n")
+        if complete:
+            (place / "complete").touch()
+        return sweep_job.Done(order.name, 0 if complete else 4, 1.5)
+
+    monkeypatch.setattr(sweep_job, "run", run)
+    here = own_cache / "sweep/key/jobs/001-x"
+    for complete in (False, True):
+        done = sweep_job.perform(order(tmp_path, "mine"))
+        assert here.exists() is not complete
+        sweep_job.take(done, tmp_path / "sweep")
+    place = tmp_path / "sweep/jobs/001-x"
+    assert {str(p.relative_to(place)) for p in place.rglob("*") if p.is_file()} == {"complete", "boots/r01/boot.json"}
+    assert (tmp_path / "sweep/jobs/001-x.log").read_text() == "said\nsaid\n"
+    (tmp_path / "sweep/token").write_text("mine")
+    assert not sweep_job.perform(order(tmp_path, "mine")).files
+
+
+def test_addresses() -> None:
+    """What --listen and --join take."""
+    assert str(sweep_engine.parse_address("tls://host.example:8786")) == "tls://host.example:8786"
+    for bad in ("host:80", "udp://h:80", "tcp://h", "tcp://h:0", "tcp:///h:80"):
+        with pytest.raises(UsageError, match="is no address"):
+            sweep_engine.parse_address(bad)
+
+
+@pytest.mark.qemu
+def test_jobs_side_by_side(sweep: Fake, tmp_path: Path) -> None:
+    """Two at once on one machine, each a run; one table with every ratio, and nothing is done twice."""
+    out = tmp_path / "out put"
+    done = sweep("--vcpus", "1,2,3", "--out", str(out), "--append", "a b")
+    assert done.returncode == 0, done.stderr
+    jobs = jobs_of(out)
+    assert [(job["vcpus"], job["state"], job["exit_code"]) for job in jobs.values()] == [
+        (vcpus, "held", 0) for vcpus in (3, 2, 1)
+    ]
+    starts = [line.split(":")[0].strip() for line in done.stderr.splitlines() if ": begun: " in line]
+    first_end = next(n for n, line in enumerate(done.stderr.splitlines()) if ": held in " in line)
+    assert sorted(starts) == sorted(jobs)
+    assert sum(": begun: " in line for line in done.stderr.splitlines()[:first_end]) == 2
+    for job in jobs.values():
+        results = Results.load(out / job["results"] / "results.json")
+        assert {record.vcpus for record in results.records} == {job["vcpus"]}
+    table = (out / "comparison.md").read_text()
+    assert [line for line in table.splitlines() if line.startswith("| count | ") and line.endswith("| 4 | 0.100 ? |")]
+    assert (out / "complete").exists()
+
+    written = {path: path.stat().st_mtime_ns for path in (out / "jobs").rglob("*")}
+    again = sweep("--vcpus", "1,2,3", "--out", str(out), "--append", "a b", "--json")
+    assert again.returncode == 0, again.stderr
+    assert list(jobs_of(out).values()) == json.loads(again.stdout)["jobs"] == list(jobs.values())
+    assert written == {path: path.stat().st_mtime_ns for path in (out / "jobs").rglob("*")}
+    assert sweep("--vcpus", "1,2", "--out", str(out)).returncode == 2, "another plan"
+
+
+@pytest.mark.qemu
+def test_a_job_that_fails(sweep: Fake, tmp_path: Path) -> None:
+    """A panic breaks one job off, a check fails in another: both are named, the rest is there, and exit code 1."""
+    words = ["--kernel", "stock", "--vcpus", "1", "--workload", "panic", "--workload", "fail", "--workload", "count"]
+    out = tmp_path / "out"
+    done = sweep(*words, "--out", str(out))
+    assert done.returncode == 1, done.stderr
+    assert "1 of 3 jobs have no results" in done.stderr
+    panic, fail, count = jobs_of(out).values()
+    assert (panic["state"], panic["exit_code"], panic["results"]) == ("broke off", 4, "")
+    assert "fake trouble" in (out / panic["log"]).read_text()
+    assert (fail["state"], fail["exit_code"]) == ("failed", 1)
+    assert "verified: fail on stock" in fail["failed"]
+    assert (count["state"], count["exit_code"]) == ("held", 0)
+    assert "the guest kernel panicked; its log: " in done.stderr
+    assert not (out / "complete").exists()
+    log = (out / panic["log"]).read_text()
+    again = sweep(*words, "--out", str(out))
+    assert again.returncode == 1
+    assert "1 of 3 jobs to do" in again.stderr, "what has results, good or bad, is not run again"
+    assert len((out / panic["log"]).read_text()) > len(log)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_resumed(
+    sweep: Fake, begin: Callable[..., subprocess.Popen[str]], tool: Tool, tmp_path: Path, kill: signal.Signals
+) -> None:
+    """Killed in the middle: no run is left (ended with it, or waited for), and the same command does the rest."""
+    out = tmp_path / "out"
+    words = ["--vcpus", "1,2,3", "--repeat", "2", "--out", str(out)]
+    child = begin(*words)
+    until(lambda: list(out.glob("jobs/*/complete")) or child.poll() is not None)
+    child.send_signal(kill)
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == (130 if kill == signal.SIGINT else -kill), errors
+    if kill == signal.SIGINT:
+        assert "resumes" in errors
+        assert not runs_of(out), "nothing is left behind"
+    assert not (out / "complete").exists()
+    first = next(out.glob("jobs/*/complete")).parent
+    written = (first / "results.json").stat().st_mtime_ns
+    again = sweep(*words)
+    assert again.returncode == 0, again.stderr
+    assert f"{first.name}: begun" not in again.stderr
+    assert (first / "results.json").stat().st_mtime_ns == written
+    assert [job["state"] for job in jobs_of(out).values()] == ["held"] * 3
+    assert not runs_of(out)
+
+
+def runs_of(out: Path) -> list[str]:
+    """Processes whose command line names a sweep's folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+            if any(word.startswith(f"{out}/") for word in words):
+                found.append(" ".join(words))
+    return found
+
+
+@pytest.fixture
+def address() -> str:
+    """An address that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def other_machine(tool: Tool) -> Iterator[Tool]:
+    """A second machine: with a cache of its own, which has what the first one's has."""
+    cache = tool.cache.with_name(f"{tool.cache.name}-other")
+    shutil.copytree(tool.cache, cache, symlinks=True)
+    place = tool.cwd / "other"
+    place.mkdir()
+    yield Tool(cache, place, {**tool.environment, "LULL_CACHE": str(cache)})
+
+
+@pytest.mark.qemu
+def test_two_machines(
+    begin: Callable[..., subprocess.Popen[str]], other_machine: Tool, address: str, tmp_path: Path
+) -> None:
+    """One gives, another joins and does all, without its files; one that is killed is another's job again."""
+    out = tmp_path / "out"
+    words = ["--vcpus", "1,2", "--repeat", "2", "--listen", address, "--workers", "0", "--out", str(out)]
+    giver = begin(*words)
+    helpers = [other_machine.start("sweep", "--join", address, "--workers", "1", "--offline") for _ in range(2)]
+    try:
+        until(lambda: giver.poll() is not None or len(list(out.glob("../lost"))) or begun(other_machine))
+        helpers[0].kill()
+        said, errors = giver.communicate(timeout=100)
+        assert giver.returncode == 0, errors
+        assert [job["state"] for job in jobs_of(out).values()] == ["held", "held"]
+        assert "| 0.100" in (out / "comparison.md").read_text(), said
+        assert helpers[1].wait(timeout=30) == 0, helpers[1].stderr
+        until(lambda: not runs_of(other_machine.cache))
+    finally:
+        for child in (giver, *helpers):
+            child.kill()
+            child.communicate()
+
+
+def begun(machine: Tool) -> bool:
+    """Whether a machine that joined runs a job, outside of the sweep's folder."""
+    return bool(list(machine.cache.glob("sweep/*/jobs/*/boots")))
