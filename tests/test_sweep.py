@@ -134,13 +134,13 @@ def one_job(place: Path, vcpus: int, values: dict[str, float], cpu: str = "max")
 def test_a_ratio_is_of_one_job(tmp_path: Path) -> None:
     """Jobs meet in one table for each CPU, and their numbers do not; what is not alike is not said of all."""
     places = {
-        "a": one_job(tmp_path / "a", 1, {"stock": 40, "lull": 4}),
-        "b": one_job(tmp_path / "b", 4, {"stock": 400, "lull": 4}),
+        "a": one_job(tmp_path / "a", 4, {"stock": 400, "lull": 4}),
+        "b": one_job(tmp_path / "b", 1, {"stock": 40, "lull": 4}),
         "c": one_job(tmp_path / "c", 4, {"stock": 40, "lull": 40}, cpu="cortex-a76"),
         "d": tmp_path / "nothing",
     }
     first, second = sweep_report.join(places)
-    assert {(row.vcpus, row.effect.estimate) for row in first.comparison.rows} == {(1, 0.1), (4, 0.01)}
+    assert [(row.vcpus, row.effect.estimate) for row in first.comparison.rows] == [(1, 0.1), (4, 0.01)]
     assert (first.cpu, second.cpu) == ("max", "cortex-a76")
     assert [row.effect.estimate for row in second.comparison.rows] == [1]
     assert first.results.host == {"cpus": 2}
@@ -306,7 +306,7 @@ def test_two_machines(
     giver = begin(*words)
     helpers = [other_machine.start("sweep", "--join", address, "--workers", "1", "--offline") for _ in range(2)]
     try:
-        until(lambda: giver.poll() is not None or len(list(out.glob("../lost"))) or begun(other_machine))
+        until(lambda: giver.poll() is not None or begun(other_machine))
         helpers[0].kill()
         said, errors = giver.communicate(timeout=100)
         assert giver.returncode == 0, errors

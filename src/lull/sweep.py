@@ -12,12 +12,12 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from lull import __version__, cache, check, experiment, plan, process, sweep_engine, sweep_job, timing
-from lull.errors import DEFECT, EXIT_CODES, LullError
+from lull.errors import EXIT_CODES, LullError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.qemu import Machine
@@ -56,7 +56,7 @@ class Job:
     def what(self) -> str:
         """What is its own, for people."""
         chosen = ", ".join(self.workloads) or "default workloads"
-        return f"{self.machine.vcpus} vCPUs, {self.machine.cpu}: {chosen}"
+        return f"{self.machine.vcpus} vCPU{'s' * (self.machine.vcpus > 1)}, {self.machine.cpu}: {chosen}"
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,10 @@ class Choice:
         return Job(name, machine, workloads, tuple(boots), (*words, *self.words))
 
 
-def default_workers(vcpus: int) -> int:
-    """How many jobs of so many vCPUs a machine runs at once, so that each vCPU has a CPU."""
-    return max(1, len(os.sched_getaffinity(0)) // vcpus)
+def default_workers(vcpus: int, memory_mib: int) -> int:
+    """How many guests of that size a machine runs at once: each vCPU has a CPU, and half of the memory is left."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
 def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
@@ -123,14 +124,14 @@ def conduct(
     choice: Choice,
     out: Path | None,
     *,
-    workers: int,
+    workers: int | None,
     listen: sweep_engine.Address | None,
     as_json: bool,
 ) -> int:
     """Do the jobs that are left, and show all. Returns 0 when everything held, 1 when a check failed.
 
     Args:
-        workers: jobs at once on this machine.
+        workers: jobs at once on this machine; None: as many as it is made for.
         listen: where other machines may join.
 
     Raises: Unfinished when a job has no results; and what making the kernels raises.
@@ -138,6 +139,9 @@ def conduct(
     if out:
         experiment.check_free(out)
     jobs = choice.jobs(lab)
+    if workers is None:
+        memory = max(boot.memory for job in jobs for boot in job.boots)
+        workers = default_workers(max(choice.vcpus), max(memory, choice.memory_mib))
     key = prepare(lab, choice, jobs)
     with experiment.holding(out, key) as folder:
         record = Record(lab, jobs, folder)
@@ -175,18 +179,18 @@ def perform(
     title = f"sweep: {len(left)} of {len(record.jobs)} jobs to do, {workers} at once here{where}"
     with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as engine:
         under_way: list[str] = []
-        count = 0
+        ended = 0
         for event in engine.perform(orders):
             if isinstance(event, str):
-                under_way.append(event)
+                under_way = [*dict.fromkeys([*under_way, event])]  # once more when a machine was lost
                 say(f"  {event}: begun: {record.job(event).what}")
             elif event:
-                count += 1
+                ended += 1
                 under_way = [name for name in under_way if name != event.name]
                 sweep_job.take(event, folder)
                 record.ended(event)
                 say(f"  {event.name}: {record.says(record.job(event.name))} in {clock(event.seconds)}")
-            step.update(f"{count} of {len(left)} ended" + "".join(last_words(folder, under_way)))
+            step.update(f"{ended} of {len(left)} ended" + "".join(last_words(folder, under_way)))
 
 
 def last_words(folder: Path, names: Sequence[str]) -> Iterator[str]:
@@ -214,7 +218,8 @@ class Record:
         path = folder / "sweep.json"
         if path.exists():
             for entry in json.loads(path.read_text())["jobs"]:
-                self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
+                if entry["seconds"] is not None:
+                    self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
 
     def job(self, name: str) -> Job:
         """A job by name."""
@@ -240,8 +245,13 @@ class Record:
         """One of the states above."""
         if self.complete(job):
             return FAILED if self.failures(job) else HELD
-        code = self.ends.get(job.name, {}).get("exit_code")
-        return WAITING if code is None else BROKE_OFF
+        return BROKE_OFF if job.name in self.ends else WAITING
+
+    def exit_code(self, job: Job) -> int | None:
+        """What its run ended with; of a complete one that is told by its results, whoever saw it end."""
+        known = {HELD: 0, FAILED: FELL_SHORT, WAITING: None}
+        state = self.state(job)
+        return known[state] if state in known else int(self.ends[job.name]["exit_code"])
 
     def says(self, job: Job) -> str:
         """A job's state, and why."""
@@ -249,8 +259,8 @@ class Record:
         if state == FAILED:
             return f"{state}: {', '.join(self.failures(job))}"
         if state == BROKE_OFF:
-            code = self.ends[job.name]["exit_code"]
-            reason = "its machine was lost" if code == sweep_engine.LOST else EXIT_CODES.get(code, EXIT_CODES[DEFECT])
+            code = self.exit_code(job) or 0
+            reason = "its machine was lost" if code == sweep_engine.LOST else EXIT_CODES.get(code, "killed")
             return f"{state}: exit code {code}, {reason}; its log: {sweep_job.log_of(self.folder, job.name)}"
         return state
 
@@ -266,9 +276,8 @@ class Record:
                 "boots": len(job.boots),
                 "state": self.state(job),
                 "failed": self.failures(job) if self.complete(job) else [],
-                "exit_code": None,
-                "seconds": None,
-                **self.ends.get(job.name, {}),
+                "exit_code": self.exit_code(job),
+                "seconds": self.ends.get(job.name, {}).get("seconds"),
                 "results": str(sweep_job.place_of(Path(), job.name)) if self.complete(job) else "",
                 "log": str(sweep_job.log_of(Path(), job.name)),
             }
@@ -281,7 +290,6 @@ class Record:
             "lull": __version__,
             "host": experiment.host(),
             "settings": self.lab.describe(),
-            "machine": asdict(self.jobs[0].machine) | {"vcpus": None, "cpu": None},
             "jobs": self.entries(),
         }
         return json.dumps(described, indent=1) + "\n"

@@ -29,6 +29,8 @@ LOST = -1
 PATIENCE = 60.0
 """Seconds in which a machine that joins must find a sweep."""
 INTERVAL = 0.3
+PAGES = "127.0.0.1:0"
+"""Where its pages for people are, of which we leave none: it has a port for them in any case."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def load(*, offline: bool) -> Any:
             # A job waits at the scheduler until a thread is free, and is moved from who has several to who has none.
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.scheduler.default-task-durations": {"job": "10m"},
+            "distributed.scheduler.http.routes": [],
+            "distributed.worker.http.routes": [],
             # A machine that is lost, not a job that failed: that is told by its exit code.
             "distributed.scheduler.allowed-failures": 3,
         }
@@ -142,7 +146,7 @@ def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[
     """An engine with a worker in this process, which runs ``workers`` jobs at once (0: only others work).
 
     Args:
-        listen: where other machines may join; None: nothing listens anywhere.
+        listen: where other machines may join; None: nobody can.
 
     Raises: FetchError, and LullError when it cannot listen there.
     """
@@ -158,7 +162,8 @@ def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[
                     n_workers=min(workers, 1),
                     threads_per_worker=max(workers, 1),
                     processes=False,
-                    dashboard_address=None,
+                    dashboard_address=PAGES,
+                    worker_dashboard_address=PAGES,
                     silence_logs=logging.CRITICAL,
                     **where,
                     **worker_options(distributed),
@@ -189,7 +194,7 @@ def join(address: Address, workers: int, *, offline: bool) -> None:
     check_same(distributed, address)
 
     async def serve() -> None:
-        options = {"nthreads": workers, "dashboard": False, "silence_logs": logging.CRITICAL}
+        options = {"nthreads": workers, "dashboard_address": PAGES, "silence_logs": logging.CRITICAL}
         async with distributed.Worker(str(address), **options, **worker_options(distributed)) as worker:
             await worker.finished()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache, compare, tables
-from lull.records import Results
+from lull.records import Record, Results
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,17 @@ def join(places: Mapping[str, Path]) -> list[Joint]:
             group[0].lull,
             group[0].base,
             alike([results.host for results in group]),
-            [record for results in group for record in results.records],
+            in_order([record for results in group for record in results.records]),
             settings=alike([results.settings for results in group]),
         )
         joints.append(Joint(cpu, one, compare.compare(one)))
     return joints
+
+
+def in_order(records: Sequence[Record]) -> list[Record]:
+    """By workload, as they came, then by vCPUs: what is asked of a sweep is how one changes with the other."""
+    place = {name: number for number, name in enumerate(dict.fromkeys(record.workload for record in records))}
+    return sorted(records, key=lambda record: (place[record.workload], record.vcpus))
 
 
 def alike(dictionaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

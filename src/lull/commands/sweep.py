@@ -35,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help=f"CPU of QEMU; repeatable, a job for each (default: {Machine.cpu})",
     )
-    add("--workers", metavar="N", type=int, help="jobs at once on this machine (default: so that each vCPU has a CPU)")
+    add(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="jobs at once on this machine (default: each vCPU has a CPU, half of the memory is left)",
+    )
     group = parser.add_argument_group("other machines")
     where = group.add_mutually_exclusive_group()
     where.add_argument(
@@ -62,14 +67,14 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         sweep.show_plan(choice.jobs(lab), as_json=arguments.json)
         return 0
-    workers = sweep.default_workers(max(choice.vcpus)) if arguments.workers is None else arguments.workers
-    return sweep.conduct(lab, choice, arguments.out, workers=workers, listen=listen, as_json=arguments.json)
+    return sweep.conduct(lab, choice, arguments.out, workers=arguments.workers, listen=listen, as_json=arguments.json)
 
 
 def join(lab: Lab, arguments: argparse.Namespace) -> int:
     """Work for a sweep elsewhere."""
     address = sweep_engine.parse_address(arguments.join)
-    workers = sweep.default_workers(Machine.vcpus) if arguments.workers is None else arguments.workers
+    usual = sweep.default_workers(Machine.vcpus, Machine.memory_mib)
+    workers = usual if arguments.workers is None else arguments.workers
     if arguments.dry_run:
         say(f"would run jobs of the sweep at {address}, {workers} at once")
         return 0
