@@ -90,7 +90,7 @@ def test_the_plan(tool: Tool) -> None:
     ("words", "said"),
     [
         (["--vcpus", "1,two"], "not numbers"),
-        (["--vcpus", "0,1"], "1 to"),
+        (["--vcpus", "1,999"], "1 to"),
         (["--workload", "young", "--workload", "sleeper,young"], "in two jobs: young"),
         (["--workload", "young,agin"], "did you mean aging"),
         (["--workers", "0"], "at least one"),
@@ -131,20 +131,27 @@ def one_job(place: Path, vcpus: int, values: dict[str, float], cpu: str = "max")
     return place
 
 
-def test_a_ratio_is_of_one_job(tmp_path: Path) -> None:
+def test_a_ratio_is_of_one_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Jobs meet in one table for each CPU, and their numbers do not; what is not alike is not said of all."""
-    places = {
-        "a": one_job(tmp_path / "a", 4, {"stock": 400, "lull": 4}),
-        "b": one_job(tmp_path / "b", 1, {"stock": 40, "lull": 4}),
-        "c": one_job(tmp_path / "c", 4, {"stock": 40, "lull": 40}, cpu="cortex-a76"),
-        "d": tmp_path / "nothing",
-    }
-    first, second = sweep_report.join(places)
-    assert [(row.vcpus, row.effect.estimate) for row in first.comparison.rows] == [(1, 0.1), (4, 0.01)]
-    assert (first.cpu, second.cpu) == ("max", "cortex-a76")
-    assert [row.effect.estimate for row in second.comparison.rows] == [1]
-    assert first.results.host == {"cpus": 2}
-    assert first.results.settings == {"qemu": "10.0.2", "machine": {"cpu": "max"}}
+    places = [
+        one_job(tmp_path / "a", 4, {"stock": 400, "lull": 4}),
+        one_job(tmp_path / "b", 1, {"stock": 40, "lull": 4}),
+        tmp_path / "nothing",
+    ]
+    (one,) = sweep_report.join(places, tmp_path)
+    assert [(row.vcpus, row.effect.estimate) for row in one.comparison.rows] == [(1, 0.1), (4, 0.01)]
+    assert one.results.host == {"cpus": 2}
+    assert one.results.settings == {"qemu": "10.0.2", "machine": {"cpu": "max"}}
+    assert Results.load(tmp_path / "results.json") == one.results
+
+    places.append(one_job(tmp_path / "c", 4, {"stock": 40, "lull": 20}, cpu="cortex-a76,x=on"))
+    runs = sweep_report.join(places, tmp_path)
+    assert [run.path.name for run in runs] == ["results-max.json", "results-cortex-a76_x=on.json"]
+    sweep_report.show(runs, [], tmp_path)
+    shown = capsys.readouterr().out
+    assert "cpu differs: A max; B cortex-a76,x=on" in shown
+    lines = [line.split() for line in shown.splitlines() if line.startswith("count")]
+    assert lines == [["count", "lull", "1", "0.100"], ["count", "lull", "4", "0.0100", "0.500"]]
 
 
 def order(tmp_path: Path, token: str) -> sweep_job.Order:
@@ -206,7 +213,9 @@ def test_jobs_side_by_side(sweep: Fake, tmp_path: Path) -> None:
         results = Results.load(out / job["results"] / "results.json")
         assert {record.vcpus for record in results.records} == {job["vcpus"]}
     table = (out / "comparison.md").read_text()
-    assert [line for line in table.splitlines() if line.startswith("| count | ") and line.endswith("| 4 | 0.100 ? |")]
+    assert [line for line in table.splitlines() if line.endswith("| 4 | 0.4 | 0.100 ? |")] == [
+        f"| count | {vcpus} | 4 | 0.4 | 0.100 ? |" for vcpus in (1, 2, 3)
+    ]
     assert (out / "complete").exists()
 
     written = {path: path.stat().st_mtime_ns for path in (out / "jobs").rglob("*")}

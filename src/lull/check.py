@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -32,6 +32,7 @@ FELL_SHORT = 1
 SECONDS = "seconds_checked"
 """What the guest's seconds are called: it had the checker to carry."""
 LOST = "tlb_lost"
+WALKS = "seconds_walks"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Options:
     append: str = ""
     speculation: bool = True
     checker: bool = True
+    walk: float = 0.0
+    """ns that a page walk takes, for modelled time; 0: nothing is said of it."""
 
 
 @dataclass(frozen=True)
@@ -384,7 +387,7 @@ def conduct(
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
-        show(results, folder, goals)
+        show(results, folder, goals, options.walk)
     return exit_code(results) or (FELL_SHORT if goals else 0)
 
 
@@ -424,14 +427,26 @@ def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
     return experiment.records_of(measurements, vcpus, SECONDS)
 
 
+def walks(records: Sequence[Record], walk: float) -> list[Record]:
+    """What it takes CPUs to walk for the entries that TLBIs took and that were still true, all CPUs together: at most,
+    since not each of them was used again.
+
+    Args:
+        walk: ns of one.
+    """
+    lost = (r for r in records if r.metric == LOST)
+    return [replace(r, metric=WALKS, unit="s", values=tuple(v * walk / 1e9 for v in r.values)) for r in lost]
+
+
 def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
     """The same as a run's: a record for each metric, a check for each boot that is of no mutant, and gather's goals."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
+    records = records_of(results, options.vcpus)
     found = Results(
         __version__,
         lab.base.name,
         experiment.host(),
-        records_of(results, options.vcpus),
+        records + (walks(records, options.walk) if options.walk else []),
         [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
         list(dict.fromkeys(process.commands)),
         settings(lab, options),
@@ -546,8 +561,9 @@ def cell(results: Sequence[Result]) -> str:
     return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if results else "")) + notes
 
 
-def lost_grid(results: Sequence[Result]) -> list[tables.Grid]:
-    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels.
+def lost_grids(results: Sequence[Result], walk: float) -> list[tables.Grid]:
+    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels; and
+    what walking for it costs, when ``walk`` says what one does, in ns.
 
     Of one machine: several are too wide for a table.
     """
@@ -556,15 +572,23 @@ def lost_grid(results: Sequence[Result]) -> list[tables.Grid]:
     records = [r for r in records_of(results, 0) if r.metric == LOST and r.operations]
     kernels = list(dict.fromkeys(r.kernel for r in records))
     found = {(r.workload, r.operation, r.kernel): median(r.values) / r.operations for r in records}
-    rows = [
-        (*work, *(f"{found[*work, k]:.3g}" if (*work, k) in found else "" for k in kernels))
-        for work in dict.fromkeys(key[:2] for key, lost in found.items() if lost)
-    ]
+    work = list(dict.fromkeys(key[:2] for key, lost in found.items() if lost))
+
+    def grid(title: str, note: str, shown: Callable[[float], str]) -> tables.Grid:
+        cells = [(*row, *(shown(found[*row, k]) if (*row, k) in found else "" for k in kernels)) for row in work]
+        return tables.Grid(title, ("workload", "per", *kernels), tuple(cells), 2, (note,))
+
+    if not work:
+        return []
     note = "entries that TLBIs took from CPUs which had used them, and that were still true"
-    return [tables.Grid(LOST, ("workload", "per", *kernels), tuple(rows), 2, (note,))] if rows else []
+    made = [grid(LOST, note, lambda lost: f"{lost:.3g}")]
+    if walk:
+        note = f"page walks for these, all CPUs together, at most: {walk:g} ns each; modelled time"
+        made.append(grid(WALKS, note, lambda lost: tables.number(lost * walk / 1e9, "s")))
+    return made
 
 
-def grids(results: Sequence[Result]) -> list[tables.Grid]:
+def grids(results: Sequence[Result], walk: float = 0.0) -> list[tables.Grid]:
     """Machines x kernels, what was lost, and the mutants."""
     found = []
     if boots := plain(results):
@@ -575,7 +599,7 @@ def grids(results: Sequence[Result]) -> list[tables.Grid]:
             for m in machines
         ]
         found.append(tables.Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels)))
-        found += lost_grid(results)
+        found += lost_grids(results, walk)
     if scores := mutant_scores(results):
         lines = [
             (
@@ -592,7 +616,7 @@ def grids(results: Sequence[Result]) -> list[tables.Grid]:
     return found
 
 
-def show(results: Sequence[Result], folder: Path, goals: Sequence[Check]) -> None:
+def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, goals that were missed, where everything is, and the verdict last."""
     console = tables.make_console()
 
@@ -605,7 +629,7 @@ def show(results: Sequence[Result], folder: Path, goals: Sequence[Check]) -> Non
         if result.raw["trouble"]:
             line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
         line("")
-    for grid in grids(results):
+    for grid in grids(results, walk):
         tables.show_grid(console, grid)
         line("")
     for goal in goals:

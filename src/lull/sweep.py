@@ -151,12 +151,12 @@ def conduct(
             perform(record, left, key, workers, listen, offline=lab.offline)
         from lull import sweep_report
 
-        joint = sweep_report.join({job.name: sweep_job.place_of(folder, job.name) for job in jobs})
-        sweep_report.write(joint, record.entries(), folder)
+        runs = sweep_report.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
+        sweep_report.write(runs, record.entries(), folder)
         if as_json:
             print(record.text(), end="")
         else:
-            sweep_report.show(joint, record.entries(), folder)
+            sweep_report.show(runs, record.entries(), folder)
         states = [record.state(job) for job in jobs]
         if broken := len(states) - states.count(HELD) - states.count(FAILED):
             raise Unfinished(

@@ -1,51 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The jobs of a sweep in one table for each CPU. Imports scipy; imported when needed.
+"""The jobs of a sweep in one table, the ratios of several CPUs side by side. Imports scipy; imported when needed.
 
-A line is of one number of vCPUs and one workload, and that is one job's: so each ratio in it is of one run.
+With one CPU a line is of one workload and one number of vCPUs, and that is one job's: so each ratio in it is one run's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lull import cache, compare, tables
+from lull import cache, compare, joint, tables
+from lull.check import slug
+from lull.joint import Run
 from lull.records import Record, Results
 
 
-@dataclass(frozen=True)
-class Joint:
-    """The records of all complete jobs with one CPU, as if one run had made them, and their comparison."""
-
-    cpu: str
-    results: Results
-    comparison: compare.Comparison
-
-
-def join(places: Mapping[str, Path]) -> list[Joint]:
-    """The complete jobs joined, CPU by CPU.
+def join(places: Iterable[Path], folder: Path) -> list[Run]:
+    """The complete jobs, those with one CPU as if one run had made them; each such run is written to ``folder``.
 
     Args:
-        places: each job's name and folder.
+        places: the jobs' folders.
     """
     found: dict[str, list[Results]] = {}
-    for place in places.values():
+    for place in places:
         if (place / "complete").exists():
-            results = Results.load(place / "results.json")
+            results = Results.load(place / joint.FILE)
             found.setdefault(str(results.settings["machine"]["cpu"]), []).append(results)
-    joints = []
-    for cpu, group in found.items():
+    runs = []
+    labels = itertools.chain(joint.LABELS, map(str, itertools.count(len(joint.LABELS) + 1)))
+    for label, (cpu, group) in zip(labels, found.items(), strict=False):
         one = Results(
             group[0].lull,
             group[0].base,
             alike([results.host for results in group]),
             in_order([record for results in group for record in results.records]),
+            [check for results in group for check in results.checks],
             settings=alike([results.settings for results in group]),
         )
-        joints.append(Joint(cpu, one, compare.compare(one)))
-    return joints
+        path = folder / (joint.FILE if len(found) == 1 else f"results-{slug(cpu)}.json")
+        cache.write_atomic(path, one.to_json())
+        runs.append(Run(label, path, one, compare.compare(one)))
+    return runs
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
@@ -84,18 +81,25 @@ def index(entries: Sequence[Mapping[str, Any]]) -> tables.Grid:
     return tables.Grid("jobs", ("job", "cpu", "verdict", "vcpus", "boots", "exit code", "seconds"), rows, 3)
 
 
-def write(joints: Sequence[Joint], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Write comparison.md."""
-    parts = [f"## {joint.cpu}\n\n{tables.markdown(joint.results, joint.comparison)}" for joint in joints]
+def write(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Write comparison.md: what each CPU has, and the jobs."""
+    parts = [
+        f"## {run.results.settings['machine']['cpu']}\n\n{tables.markdown(run.results, run.comparison)}" for run in runs
+    ]
     cache.write_atomic(folder / "comparison.md", "\n".join([*parts, tables.grid_markdown(index(entries)), ""]))
 
 
-def show(joints: Sequence[Joint], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def show(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Print the tables, each job's verdict and where everything is."""
     console = tables.make_console()
-    for joint in joints:
-        tables.show(console, joint.results, joint.comparison)
-        console.print()
+    if len(runs) > 1:
+        joint.show(console, runs)
+    elif runs:
+        tables.show(console, runs[0].results, runs[0].comparison)
+    tables.say(console, "")
     tables.show_grid(console, index(entries))
-    console.print()
-    console.print(f"results: {folder}/sweep.json, comparison.md; jobs: {folder}/jobs", markup=False, soft_wrap=True)
+    tables.say(console, "")
+    results = "results.json" if len(runs) == 1 else "results-CPU.json"
+    console.print(
+        f"results: {folder}/sweep.json, {results}, comparison.md; jobs: {folder}/jobs", markup=False, soft_wrap=True
+    )

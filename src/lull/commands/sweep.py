@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import sweep, sweep_engine, timing
+from lull import plan, sweep, sweep_engine, timing
 from lull.commands import run as run_command
 from lull.errors import UsageError
 from lull.lab import Lab
@@ -22,12 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--workload",
-        metavar="W[,W]...",
+        metavar="W",
         action="append",
         default=[],
-        help="workloads that share a job; repeatable, a job for each (default: one job with those of 'lull run')",
+        help="a workload, or several with commas between, which share a job; repeatable, a job for each (default: one "
+        "job with those of 'lull run')",
     )
-    add("--vcpus", metavar="N[,N]...", default=VCPUS, help=f"virtual CPUs, a job for each (default: {VCPUS})")
+    add("--vcpus", metavar="LIST", default=VCPUS, help=f"virtual CPUs, a job for each (default: {VCPUS})")
     add(
         "--cpu",
         metavar="MODEL",
@@ -94,7 +95,7 @@ def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
     if twice:
         raise UsageError(f"in two jobs: {', '.join(sorted(twice))}", remedy="name a workload in one --workload only")
     return sweep.Choice(
-        numbers(arguments.vcpus),
+        tuple(plan.numbers("--vcpus", arguments.vcpus)),
         tuple(dict.fromkeys(arguments.cpu)) or (Machine.cpu,),
         sets,
         tuple(dict.fromkeys(arguments.kernel)),
@@ -105,16 +106,6 @@ def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
         model,
         tuple(shared_words(lab, arguments)),
     )
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """``1,4,16`` as numbers. Raises UsageError."""
-    try:
-        return tuple(dict.fromkeys(int(word) for word in text.split(",")))
-    except ValueError as error:
-        raise UsageError(
-            f"--vcpus {text}: not numbers with commas between them", remedy="e.g. --vcpus 1,4,16"
-        ) from error
 
 
 def shared_words(lab: Lab, arguments: argparse.Namespace) -> list[str]:
