@@ -9,17 +9,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support import FAKE, REAL_CACHE, Tool, lab_under_test
 
 from lull import extras, sweep_engine, sweep_job, sweep_report
-from lull.errors import FetchError, UsageError
+from lull.errors import FetchError, LullError, UsageError
 from lull.records import Record, Results
 
 Fake = Callable[..., CompletedProcess[str]]
@@ -187,6 +189,50 @@ def test_what_a_machine_sends_back(tmp_path: Path, own_cache: Path, monkeypatch:
     assert not sweep_job.perform(order(tmp_path, "mine")).files
 
 
+def test_only_the_same_lull_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose sources differ is refused, before it takes a job; so is one that finds no sweep."""
+    said: list[str | None] = []
+
+    class Client(contextlib.AbstractContextManager["Client", None]):
+        def __init__(self, address: str, timeout: float) -> None:
+            assert (address, 0 < timeout <= sweep_engine.PATIENCE) == ("tcp://h:1", True)
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def get_metadata(self, keys: list[str], default: None) -> str | None:
+            return said.pop(0) if said else default
+
+    engine = SimpleNamespace(Client=Client)
+    address = sweep_engine.parse_address("tcp://h:1")
+    monkeypatch.setattr(sweep_engine, "INTERVAL", 0.01)
+    said[:] = [None, sweep_job.fingerprint()]
+    sweep_engine.check_same(engine, address)
+    said[:] = ["another"]
+    with pytest.raises(UsageError, match="of another Lull"):
+        sweep_engine.check_same(engine, address)
+    monkeypatch.setattr(sweep_engine, "PATIENCE", 0.1)
+    with pytest.raises(LullError, match="no sweep at tcp://h:1"):
+        sweep_engine.check_same(engine, address)
+
+
+def test_a_job_whose_machines_were_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It has an end of its own, not the tool's defect; what the tool does wrong is one."""
+
+    class KilledWorker(Exception): ...
+
+    def raising(error: Exception) -> SimpleNamespace:
+        def result() -> None:
+            raise error
+
+        return SimpleNamespace(result=result)
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(KilledWorker=KilledWorker))
+    done = sweep_engine.ended(raising(KilledWorker()), order(tmp_path, "mine"))
+    assert done == sweep_job.Done("001-x", sweep_engine.LOST, 0.0)
+    with pytest.raises(KeyError):
+        sweep_engine.ended(raising(KeyError("a defect")), order(tmp_path, "mine"))
+
+
 def test_addresses() -> None:
     """What --listen and --join take."""
     assert str(sweep_engine.parse_address("tls://host.example:8786")) == "tls://host.example:8786"
@@ -296,39 +342,66 @@ def address() -> str:
 
 
 @pytest.fixture
-def other_machine(tool: Tool) -> Iterator[Tool]:
-    """A second machine: with a cache of its own, which has what the first one's has."""
-    cache = tool.cache.with_name(f"{tool.cache.name}-other")
-    shutil.copytree(tool.cache, cache, symlinks=True)
-    place = tool.cwd / "other"
-    place.mkdir()
-    yield Tool(cache, place, {**tool.environment, "LULL_CACHE": str(cache)})
+def machines(tool: Tool) -> list[Tool]:
+    """Two more machines: each with a cache of its own, which has what the first one's has."""
+    found = []
+    for name in ("one", "two"):
+        cache = tool.cache.with_name(f"{tool.cache.name}-{name}")
+        shutil.copytree(tool.cache, cache, symlinks=True)
+        found.append(Tool(cache, tool.cwd, {**tool.environment, "LULL_CACHE": str(cache)}))
+    return found
+
+
+def hiding(folder: Path) -> list[str]:
+    """Words before a command that does not see what is in ``folder``."""
+    return ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{folder}" && exec "$@"', "sh"]
+
+
+def start_without(folder: Path, machine: Tool, *words: str) -> subprocess.Popen[str]:
+    """Start the tool on a machine that does not have the files in ``folder``."""
+    return subprocess.Popen(
+        [*hiding(folder), *machine.command(*words)],
+        cwd=machine.cwd,
+        env=machine.environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 @pytest.mark.qemu
-def test_two_machines(
-    begin: Callable[..., subprocess.Popen[str]], other_machine: Tool, address: str, tmp_path: Path
+def test_two_more_machines(
+    begin: Callable[..., subprocess.Popen[str]], machines: list[Tool], address: str, tmp_path: Path
 ) -> None:
-    """One gives, another joins and does all, without its files; one that is killed is another's job again."""
+    """One gives, two join and do all, without its files; the job of the one that is killed is the other's."""
     out = tmp_path / "out"
-    words = ["--vcpus", "1,2", "--repeat", "2", "--listen", address, "--workers", "0", "--out", str(out)]
-    giver = begin(*words)
-    helpers = [other_machine.start("sweep", "--join", address, "--workers", "1", "--offline") for _ in range(2)]
+    out.mkdir()
+    if subprocess.run([*hiding(out), "true"], capture_output=True).returncode != 0:
+        pytest.skip("hiding a folder from a process is not allowed here")
+    giver = begin("--vcpus", "1,2", "--repeat", "2", "--listen", address, "--workers", "0", "--out", str(out))
+    join = ("sweep", "--join", address, "--workers", "1", "--offline")
+    helpers = [start_without(out, machine, *join) for machine in machines]
     try:
-        until(lambda: giver.poll() is not None or begun(other_machine))
+        until(lambda: giver.poll() is not None or all(begun(machine) for machine in machines))
+        assert giver.poll() is None, "".join(giver.communicate())
         helpers[0].kill()
-        said, errors = giver.communicate(timeout=100)
+        _, errors = giver.communicate(timeout=100)
         assert giver.returncode == 0, errors
         assert [job["state"] for job in jobs_of(out).values()] == ["held", "held"]
-        assert "| 0.100" in (out / "comparison.md").read_text(), said
-        assert helpers[1].wait(timeout=30) == 0, helpers[1].stderr
-        until(lambda: not runs_of(other_machine.cache))
+        assert errors.count(": begun: ") == 3, "one of two jobs was begun again"
+        for job in jobs_of(out).values():
+            assert (out / job["results"] / "boots/r02-lull/console.log").exists()
+            assert str(machines[1].cache) in (out / job["log"]).read_text()
+        assert helpers[1].wait(timeout=30) == 0
+        assert not begun(machines[1]), "what was sent is removed"
+        until(lambda: not runs_of(machines[0].cache))
     finally:
         for child in (giver, *helpers):
             child.kill()
             child.communicate()
 
 
-def begun(machine: Tool) -> bool:
-    """Whether a machine that joined runs a job, outside of the sweep's folder."""
-    return bool(list(machine.cache.glob("sweep/*/jobs/*/boots")))
+def begun(machine: Tool) -> list[Path]:
+    """The boots of a machine that joined, outside of the sweep's folder."""
+    return list(machine.cache.glob("sweep/*/jobs/*/boots/*"))

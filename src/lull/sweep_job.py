@@ -126,6 +126,7 @@ def take(done: Done, sweep: Path) -> None:
     for folder in (part, place):
         if done.files and folder.exists():
             shutil.rmtree(folder)
+    place.parent.mkdir(parents=True, exist_ok=True)
     inside = place.relative_to(sweep)
     for name, content in done.files.items():
         path = Path(name)
