@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,9 +171,7 @@ def perform(
 ) -> None:
     """Have jobs performed, and record each as it ends."""
     folder = record.folder.absolute()
-    token = uuid.uuid4().hex
-    cache.write_atomic(folder / sweep_job.TOKEN, token)
-    orders = [sweep_job.Order(job.name, job.words, str(folder), token, key) for job in left]
+    orders = [sweep_job.Order(job.name, job.words, str(folder), sweep_job.HERE, key) for job in left]
     where = f", others join with 'lull sweep --join {listen}'" if listen else ""
     title = f"sweep: {len(left)} of {len(record.jobs)} jobs to do, {workers} at once here{where}"
     with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as engine:
@@ -187,9 +184,10 @@ def perform(
             elif event:
                 ended += 1
                 under_way = [name for name in under_way if name != event.name]
-                sweep_job.take(event, folder)
+                if event.files:
+                    sweep_job.take(event, folder)
                 record.ended(event)
-                say(f"  {event.name}: {record.says(record.job(event.name))} in {clock(event.seconds)}")
+                say(f"  {event.name}: {record.says(record.job(event.name))} ({clock(event.seconds)})")
             step.update(f"{ended} of {len(left)} ended" + "".join(last_words(folder, under_way)))
 
 
@@ -230,10 +228,6 @@ class Record:
         self.ends[done.name] = {"exit_code": done.status, "seconds": round(done.seconds, 1)}
         self.write()
 
-    def complete(self, job: Job) -> bool:
-        """Whether a job's run is: that is for its folder to say, whoever wrote it."""
-        return (sweep_job.place_of(self.folder, job.name) / "complete").exists()
-
     def failures(self, job: Job) -> list[str]:
         """The checks of a complete run that failed."""
         if job.name not in self.failed:
@@ -243,7 +237,7 @@ class Record:
 
     def state(self, job: Job) -> str:
         """One of the states above."""
-        if self.complete(job):
+        if sweep_job.complete(self.folder, job.name):
             return FAILED if self.failures(job) else HELD
         return BROKE_OFF if job.name in self.ends else WAITING
 
@@ -275,10 +269,12 @@ class Record:
                 "workloads": sorted({j.workload.name for boot in job.boots for j in boot.jobs}),
                 "boots": len(job.boots),
                 "state": self.state(job),
-                "failed": self.failures(job) if self.complete(job) else [],
+                "failed": self.failures(job) if sweep_job.complete(self.folder, job.name) else [],
                 "exit_code": self.exit_code(job),
                 "seconds": self.ends.get(job.name, {}).get("seconds"),
-                "results": str(sweep_job.place_of(Path(), job.name)) if self.complete(job) else "",
+                "results": str(sweep_job.place_of(Path(), job.name))
+                if sweep_job.complete(self.folder, job.name)
+                else "",
                 "log": str(sweep_job.log_of(Path(), job.name)),
             }
             for job in self.jobs

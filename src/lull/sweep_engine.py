@@ -17,7 +17,7 @@ from typing import Any
 
 from lull import cache, extras, sweep_job
 from lull.errors import LullError, UsageError
-from lull.sweep_job import Done, Order, stopping
+from lull.sweep_job import Done, Order, Stopped, stopping
 
 EXTRA = "sweep"
 """requirements-sweep.txt"""
@@ -114,20 +114,24 @@ class Engine:
         futures = {self.client.submit(performed, order, key=("job", order.name)): order for order in orders}
         while futures:
             for future in [future for future in futures if future.done()]:
-                order = futures.pop(future)
-                yield ended(future, order)
+                if done := ended(future, futures[future]):
+                    del futures[future]
+                    yield done
             while begun:
                 yield begun.pop(0)
             yield None
             time.sleep(INTERVAL)
 
 
-def ended(future: Any, order: Order) -> Done:
-    """How a job ended; raises what the engine, or we, did wrong."""
+def ended(future: Any, order: Order) -> Done | None:
+    """How a job ended; None when its machine left, and another gets it. Raises what the engine, or we, did wrong."""
     from distributed import KilledWorker
 
     try:
         done: Done = future.result()
+    except Stopped:
+        future.retry()
+        return None
     except KilledWorker:
         return Done(order.name, LOST, 0.0)
     return done

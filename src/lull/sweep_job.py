@@ -7,14 +7,16 @@ import shutil
 import sys
 import threading
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lull import cache, paths, process
 
 JOBS = "jobs"
-TOKEN = "token"
-"""A file in a sweep's folder: who can read it there is on the sweep's machine, or shares its files."""
+HERE = uuid.uuid4().hex
+"""This process, among those of all machines."""
+COMPLETE = "complete"
 GRACE = 10.0
 """Seconds for a run to end its guest in."""
 INTERVAL = 0.2
@@ -35,15 +37,15 @@ class Order:
     Args:
         name: its folder, and its log's name.
         words: of ``lull run``, but for ``--out``.
-        sweep: the sweep's folder on the machine that began it, absolute.
-        token: what the file TOKEN says there.
+        sweep: the sweep's folder, absolute.
+        giver: the process that has that folder.
         key: the sweep's plan.
     """
 
     name: str
     words: tuple[str, ...]
     sweep: str
-    token: str
+    giver: str
     key: str
 
 
@@ -55,7 +57,7 @@ class Done:
         name: the job's.
         status: the exit code of its run.
         seconds: that it took.
-        files: what it left, path in the sweep's folder -> content; nothing when it is there already.
+        files: what it left, path in the sweep's folder -> content; nothing when it is there.
     """
 
     name: str
@@ -69,6 +71,11 @@ def place_of(sweep: Path, name: str) -> Path:
     return sweep / JOBS / name
 
 
+def complete(sweep: Path, name: str) -> bool:
+    """Whether the run of a job is: that is for its folder to say, whoever wrote it."""
+    return (place_of(sweep, name) / COMPLETE).exists()
+
+
 def log_of(sweep: Path, name: str) -> Path:
     """What its run said; beside its folder, for a run takes no folder that holds other files."""
     return sweep / JOBS / f"{name}.log"
@@ -77,29 +84,21 @@ def log_of(sweep: Path, name: str) -> Path:
 def perform(order: Order) -> Done:
     """Run a job to its end. Raises Stopped.
 
-    Where the sweep's folder cannot be seen the run goes to the cache, is sent back whole, and is removed when it is
-    complete: what was interrupted is resumed by whoever gets the job again here.
+    In another process than the sweep's the run is in the cache, is sent back whole, and is removed when it is complete.
+    What was interrupted is resumed there when the job comes again. The sweep's folder is of no use even where files are
+    shared: a run is resumed under the cache that it was begun under, and no other.
     """
-    sweep = Path(order.sweep)
-    if token(sweep) == order.token:
-        return run(order, sweep)
+    if order.giver == HERE:
+        return run(order, Path(order.sweep))
     sweep = cache.root() / "sweep" / order.key
     done = run(order, sweep)
     place, log = place_of(sweep, order.name), log_of(sweep, order.name)
     found = [log, *(path for path in place.rglob("*") if path.is_file())]
     files = {str(path.relative_to(sweep)): path.read_bytes() for path in found}
     log.unlink()
-    if (place / "complete").exists():
+    if complete(sweep, order.name):
         shutil.rmtree(place)
     return Done(done.name, done.status, done.seconds, files)
-
-
-def token(sweep: Path) -> str:
-    """What the sweep's folder says it is; empty when there is none here."""
-    try:
-        return (sweep / TOKEN).read_text()
-    except OSError:
-        return ""
 
 
 def run(order: Order, sweep: Path) -> Done:
@@ -120,25 +119,25 @@ def run(order: Order, sweep: Path) -> Done:
 
 
 def take(done: Done, sweep: Path) -> None:
-    """Put what a machine sent back where its run would have been: whole, or not at all."""
-    place = place_of(sweep, done.name)
-    part = place.with_name(f"{place.name}.part")
-    for folder in (part, place):
-        if done.files and folder.exists():
-            shutil.rmtree(folder)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    """Put what a machine sent back where its run would have been; one that is not complete beside it.
+
+    A run that broke off elsewhere cannot be resumed here: it is of another machine's cache.
+    """
+    place, log = place_of(sweep, done.name), log_of(sweep, done.name)
     inside = place.relative_to(sweep)
+    target = place if f"{inside}/{COMPLETE}" in done.files else place.with_name(f"{place.name}.broken")
+    part = place.with_name(f"{place.name}.part")
+    part.mkdir(parents=True, exist_ok=True)
     for name, content in done.files.items():
         path = Path(name)
         if path.is_relative_to(inside):
-            target = part / path.relative_to(inside)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            cache.write_atomic(part / path.relative_to(inside), content)
         else:
-            with open(log_of(sweep, done.name), "ab") as log:
-                log.write(content)
-    if part.exists():
-        part.rename(place)
+            with open(log, "ab") as out:
+                out.write(content)
+    if target.exists():
+        shutil.rmtree(target)
+    part.rename(target)
 
 
 def fingerprint() -> str:

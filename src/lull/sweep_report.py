@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lull import cache, compare, joint, tables
+from lull import cache, compare, joint, sweep_job, tables
 from lull.check import slug
 from lull.joint import Run
 from lull.records import Record, Results
@@ -25,7 +25,7 @@ def join(places: Iterable[Path], folder: Path) -> list[Run]:
     """
     found: dict[str, list[Results]] = {}
     for place in places:
-        if (place / "complete").exists():
+        if (place / sweep_job.COMPLETE).exists():
             results = Results.load(place / joint.FILE)
             found.setdefault(str(results.settings["machine"]["cpu"]), []).append(results)
     runs = []
