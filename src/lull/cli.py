@@ -34,6 +34,8 @@ COMMANDS = {
     "doctor": "what this machine has, what is missing, what can be measured",
     "tree": "make a git tree of the kernel with a commit per feature",
     "save": "turn the commits of such a tree back into the features",
+    "export": "the features as a series of mails for git am, with a cover letter",
+    "deb": "a Lull kernel as Debian packages, of your configuration",
     "completion": "print what completes its command lines in bash, zsh or fish",
     "man": "print its manual page",
 }

@@ -110,17 +110,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'", remedy=f"{hint}known: {', '.join(names)}")
 
 
-def numbers(option: str, text: str) -> list[int]:
-    """``1,2,4``, as an option was given it, as ascending numbers. Raises UsageError."""
-    try:
-        found = sorted({int(word) for word in text.split(",")})
-    except ValueError:
-        raise UsageError(f"{option} {text}: not numbers with commas between", remedy=f"e.g. {option} 1,2,4") from None
-    if found[0] < 1:
-        raise UsageError(f"{option} {text}: at least 1 is needed")
-    return found
-
-
 def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
     try:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import plan, sweep, sweep_engine, timing
+from lull import sweep, sweep_engine, timing
 from lull.commands import run as run_command
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.progress import say
-from lull.qemu import Machine
+from lull.qemu import Machine, numbers_of_vcpus
 
 VCPUS = "1,4,16"
 
@@ -95,7 +95,7 @@ def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
     if twice:
         raise UsageError(f"in two jobs: {', '.join(sorted(twice))}", remedy="name a workload in one --workload only")
     return sweep.Choice(
-        tuple(plan.numbers("--vcpus", arguments.vcpus)),
+        tuple(numbers_of_vcpus(arguments.vcpus)),
         tuple(dict.fromkeys(arguments.cpu)) or (Machine.cpu,),
         sets,
         tuple(dict.fromkeys(arguments.kernel)),

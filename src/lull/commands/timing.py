@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import plan, timing
+from lull import timing
 from lull.lab import Lab
+from lull.qemu import numbers_of_vcpus
 
 VCPUS = "1,2,4,8,16,32"
 
@@ -42,7 +43,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     from lull import timing_run  # and with it scipy, which --help does not wait for
 
     model = timing.load(arguments.name)
-    vcpus = plan.numbers("--vcpus", arguments.vcpus)
+    vcpus = numbers_of_vcpus(arguments.vcpus)
     planned = timing_run.plans(model, lab.base, lab.workloads, vcpus, arguments.repeat)
     if arguments.dry_run:
         timing_run.tell(planned)
