@@ -12,8 +12,7 @@ from typing import cast
 import pytest
 
 from lull import base as bases
-from lull import cli, experiment, plan, timing, timing_eval, timing_report, timing_run
-from lull.commands import timing as command
+from lull import cli, experiment, plan, qemu, timing, timing_eval, timing_report, timing_run
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.records import Check, Record, Results
@@ -288,10 +287,10 @@ def test_conduct(
 
 def test_numbers_of_vcpus() -> None:
     """Ascending, each once; anything else is refused."""
-    assert command.numbers("8,1,8") == [1, 8]
+    assert qemu.numbers_of_vcpus("8,1,8") == [1, 8]
     for text in ("", "1,x", "1;2", "0,1", "-4"):
         with pytest.raises(UsageError):
-            command.numbers(text)
+            qemu.numbers_of_vcpus(text)
 
 
 @pytest.mark.parametrize(

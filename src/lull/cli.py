@@ -19,6 +19,7 @@ from lull.progress import progress, say
 
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "sweep": "many runs as one: vCPUs, CPUs and workloads as jobs, on one machine or on many",
     "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
     "compare": "set the results of several runs, or machines, side by side",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",

@@ -55,13 +55,15 @@ WORDS: dict[str, Words] = {
     "build kernel": lambda base: base.kernels,
     "soak kernel": lambda base: base.kernels,
     "run cpu": models,
+    "sweep cpu": models,
+    "sweep vcpus": lambda base: ["1,4,16"],
     "boot cpu": models,
     "timing name": lambda base: timing.known(),
     "timing vcpus": lambda base: ["1,2,4,8,16,32"],
     "calibrate cpu": models,
 }
 """What an option takes, by its name, or, where commands differ, by the command's and its own."""
-FREE = ("append", "program", "pytest")
+FREE = ("append", "listen", "join", "program", "pytest")
 """What takes any words: nothing is offered."""
 FOLDERS = ("DIR", "PATH")
 """Path options that are shown so take a folder, others a file."""

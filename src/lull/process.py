@@ -49,9 +49,13 @@ def missing_program(name: str) -> MissingError:
 
 @contextlib.contextmanager
 def started(
-    argv: Sequence[str | Path], *, new_group: bool = True, **options: object
+    argv: Sequence[str | Path], *, new_group: bool = True, grace: float = 3.0, **options: object
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start ``argv``; when the body is left, however it is left, the process and its children are gone.
+
+    Args:
+        new_group: it gets a session of its own, and is ended with all that is in it.
+        grace: seconds that it has to end by itself.
 
     Raises MissingError when the program does not exist.
     """
@@ -69,7 +73,7 @@ def started(
     try:
         yield process
     finally:
-        stop(process, group=new_group)
+        stop(process, group=new_group, grace=grace)
 
 
 def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float = 3.0) -> None:

@@ -141,6 +141,15 @@ class Machine:
             )
 
 
+def numbers_of_vcpus(text: str) -> list[int]:
+    """``1,2,4`` as ascending numbers that a machine may have. Raises UsageError."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy="e.g. --vcpus 1,2,4") from None
+    return [Machine(vcpus=number).vcpus for number in found]  # which refuses what cannot be
+
+
 def command(
     qemu: Qemu,
     machine: Machine,

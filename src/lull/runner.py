@@ -255,8 +255,8 @@ def launch(
     errors = folder / "qemu.log"
     try:
         with open(errors, "wb") as stderr:
-            streams = {} if interactive else {"stdin": process.DEVNULL, "stdout": stderr, "stderr": stderr}
-            with process.started(words, new_group=not interactive, **streams) as child:
+            streams: dict[str, Any] = {"stdin": process.DEVNULL, "stdout": stderr, "stderr": stderr}
+            with process.started(words, new_group=not interactive, **({} if interactive else streams)) as child:
                 while child.poll() is None:
                     follower.poll()
                     if not interactive and time.monotonic() > follower.deadline:

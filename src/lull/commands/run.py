@@ -15,14 +15,7 @@ from lull.qemu import Machine
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull run``."""
-    parser.add_argument(
-        "--kernel",
-        metavar="K",
-        action="append",
-        default=[],
-        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
-        "the policies a workload names); repeatable",
-    )
+    measuring(parser)
     parser.add_argument(
         "--workload",
         metavar="W",
@@ -31,10 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
     )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
+    parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
+
+
+def measuring(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that measures: those that are not of one machine or one choice of workloads."""
+    parser.add_argument(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
+        "the policies a workload names); repeatable",
+    )
     parser.add_argument("--repeat", metavar="N", type=int, default=5, help="boots of each kernel (default: 5)")
     parser.add_argument("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
-    parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
     parser.add_argument(
         "--accel",
         choices=("tcg", "kvm"),

@@ -7,9 +7,8 @@ import argparse
 from pathlib import Path
 
 from lull import timing
-from lull.errors import UsageError
 from lull.lab import Lab
-from lull.qemu import Machine
+from lull.qemu import numbers_of_vcpus
 
 VCPUS = "1,2,4,8,16,32"
 
@@ -39,21 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def numbers(text: str) -> list[int]:
-    """``1,2,4`` as ascending numbers. Raises UsageError."""
-    try:
-        found = sorted({int(word) for word in text.split(",")})
-    except ValueError:
-        raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy=f"e.g. --vcpus {VCPUS}") from None
-    return [Machine(vcpus=number).vcpus for number in found]  # which refuses what cannot be
-
-
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run, evaluate, compare. Returns 1 when the simulation or the model is off."""
     from lull import timing_run  # and with it scipy, which --help does not wait for
 
     model = timing.load(arguments.name)
-    vcpus = numbers(arguments.vcpus)
+    vcpus = numbers_of_vcpus(arguments.vcpus)
     planned = timing_run.plans(model, lab.base, lab.workloads, vcpus, arguments.repeat)
     if arguments.dry_run:
         timing_run.tell(planned, as_json=arguments.json)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull sweep: many runs as one, on one machine or on many."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lull import sweep, sweep_engine, timing
+from lull.commands import run as run_command
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import say
+from lull.qemu import Machine, numbers_of_vcpus
+
+VCPUS = "1,4,16"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull sweep``."""
+    run_command.measuring(parser)
+    add = parser.add_argument
+    add(
+        "--workload",
+        metavar="W",
+        action="append",
+        default=[],
+        help="a workload, or several with commas between, which share a job; repeatable, a job for each (default: one "
+        "job with those of 'lull run')",
+    )
+    add("--vcpus", metavar="LIST", default=VCPUS, help=f"virtual CPUs, a job for each (default: {VCPUS})")
+    add(
+        "--cpu",
+        metavar="MODEL",
+        action="append",
+        default=[],
+        help=f"CPU of QEMU; repeatable, a job for each (default: {Machine.cpu})",
+    )
+    add(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="jobs at once on this machine (default: each vCPU has a CPU, half of the memory is left)",
+    )
+    group = parser.add_argument_group("other machines")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="tcp://HOST:PORT of this machine, where others may join; who reaches a tcp:// address can run programs "
+        "here: docs/guide.md says how to have tls://",
+    )
+    where.add_argument("--join", metavar="ADDRESS", help="work for the sweep that listens there, until it is over")
+    parser.epilog = (
+        "exit: 0 everything held in every job; 1 a check failed, or a job has no results\n"
+        "example: lull sweep --vcpus 1,4,16 --workload young --workload swap_bench,fork_exec --repeat 3"
+    )
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Sweep, or help another machine to."""
+    if arguments.workers is not None and arguments.workers < (0 if arguments.listen else 1):
+        raise UsageError(f"--workers {arguments.workers}: at least one is needed", remedy="0 goes with --listen")
+    if arguments.join:
+        return join(lab, arguments)
+    choice = chosen(lab, arguments)
+    listen = sweep_engine.parse_address(arguments.listen) if arguments.listen else None
+    if arguments.dry_run:
+        sweep.show_plan(choice.jobs(lab), as_json=arguments.json)
+        return 0
+    return sweep.conduct(lab, choice, arguments.out, workers=arguments.workers, listen=listen, as_json=arguments.json)
+
+
+def join(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Work for a sweep elsewhere."""
+    address = sweep_engine.parse_address(arguments.join)
+    usual = sweep.default_workers(Machine.vcpus, Machine.memory_mib)
+    workers = usual if arguments.workers is None else arguments.workers
+    if arguments.dry_run:
+        say(f"would run jobs of the sweep at {address}, {workers} at once")
+        return 0
+    say(f"joining the sweep at {address}, {workers} jobs at once")
+    sweep_engine.join(address, workers, offline=lab.offline)
+    say("the sweep is over")
+    return 0
+
+
+def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
+    """What the command line asks for. Raises UsageError."""
+    model = timing.load(arguments.timing) if arguments.timing else None
+    if model and arguments.accel != "tcg":
+        raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
+    sets = tuple(tuple(dict.fromkeys(names.split(","))) for names in arguments.workload) or ((),)
+    twice = {name for i, one in enumerate(sets) for name in one if any(name in other for other in sets[:i])}
+    if twice:
+        raise UsageError(f"in two jobs: {', '.join(sorted(twice))}", remedy="name a workload in one --workload only")
+    return sweep.Choice(
+        tuple(numbers_of_vcpus(arguments.vcpus)),
+        tuple(dict.fromkeys(arguments.cpu)) or (Machine.cpu,),
+        sets,
+        tuple(dict.fromkeys(arguments.kernel)),
+        arguments.repeat,
+        arguments.memory,
+        arguments.accel,
+        arguments.append,
+        model,
+        tuple(shared_words(lab, arguments)),
+    )
+
+
+def shared_words(lab: Lab, arguments: argparse.Namespace) -> list[str]:
+    """The words of 'lull run' that all jobs have. A path is absolute in them."""
+    named = arguments.timing or ""
+    cost_file = str(Path(named).absolute()) if named.endswith(".toml") else named
+    values = {
+        "--repeat": str(arguments.repeat),
+        "--memory": str(arguments.memory),
+        "--accel": arguments.accel,
+        "--timing": cost_file,
+        "--append": arguments.append,
+        "--base": str(Path(arguments.base).absolute()) if "/" in arguments.base else arguments.base,
+        "--tree": str(lab.user_tree.absolute()) if lab.user_tree else "",
+        "--suite": arguments.suite,
+    }
+    # With "=": a value may begin with a dash.
+    return [f"{name}={value}" for name, value in values.items() if value] + ["--offline"] * lab.offline

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sweeps: what their jobs are, and all of it on the fake kernel: failing, interrupted, by two machines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import FAKE, REAL_CACHE, Tool, lab_under_test
+
+from lull import extras, sweep_engine, sweep_job, sweep_report
+from lull.errors import FetchError, LullError, UsageError
+from lull.records import Record, Results
+
+Fake = Callable[..., CompletedProcess[str]]
+SWEEP = ("sweep", "--repeat", "1", "--workers", "2")
+
+
+@pytest.fixture
+def engine(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's packages from the real cache, fetched once."""
+    with monkeypatch.context() as patch:
+        patch.setenv("LULL_CACHE", str(REAL_CACHE))
+        try:
+            extras.fetched(sweep_engine.EXTRA, offline=lab_under_test().offline)
+        except FetchError as error:
+            pytest.skip(error.text())
+    (tool.cache / "python").symlink_to(REAL_CACHE / "python")
+
+
+@pytest.fixture
+def sweep(fake: Fake, engine: None) -> Fake:
+    """Run a sweep on the fake kernel, two jobs at once."""
+
+    def run(*words: str, **options: str) -> CompletedProcess[str]:
+        return fake(*SWEEP, *words, **options)
+
+    return run
+
+
+@pytest.fixture
+def begin(tool: Tool, fake: Fake, fake_tree: Path, engine: None) -> Callable[..., subprocess.Popen[str]]:
+    """Start one, to be interrupted or joined."""
+    common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
+    return lambda *words: tool.start(*SWEEP, *common, *words)
+
+
+def jobs_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The jobs of sweep.json by name."""
+    return {job["name"]: job for job in json.loads((folder / "sweep.json").read_text())["jobs"]}
+
+
+def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for something to become true."""
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit, "it took too long"
+        time.sleep(0.02)
+
+
+def test_the_plan(tool: Tool) -> None:
+    """--dry-run: each number of vCPUs with each CPU and each set, the largest first; nothing is fetched or made."""
+    words = ["--vcpus", "1,4", "--cpu", "max", "--cpu", "cortex-a76", "--workload", "young,fork_exec", "--workload"]
+    done = tool("sweep", "--dry-run", "--json", "--repeat", "2", *words, "sleeper", "--append=-- x", LULL_QEMU="")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert len(plan) == 8 and len({job["job"] for job in plan}) == 8
+    assert plan[0]["job"] == "001-vcpus-4-max-young+fork_exec"
+    assert plan[7]["job"] == "008-vcpus-1-cortex-a76-sleeper"
+    for job in plan:  # what a job is said to be is what its run would do
+        run = tool("run", "--dry-run", "--json", *job["words"])
+        assert run.returncode == 0, run.stderr
+        assert [boot["boot"] for boot in json.loads(run.stdout)] == job["boots"]
+    assert not any(tool.cache.iterdir())
+    shown = tool("sweep", "--dry-run", "--vcpus", "2").stderr
+    assert "would run 001-vcpus-2, 20 boots: lull run --vcpus 2" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--vcpus", "1,two"], "not numbers"),
+        (["--vcpus", "1,999"], "1 to"),
+        (["--workload", "young", "--workload", "sleeper,young"], "in two jobs: young"),
+        (["--workload", "young,agin"], "did you mean aging"),
+        (["--workers", "0"], "at least one"),
+        (["--workers", "-1", "--listen", "tcp://localhost:1"], "at least one"),
+        (["--listen", "localhost:80"], "tcp://HOST:PORT"),
+        (["--join", "tcp://localhost:99999"], "tcp://HOST:PORT"),
+        (["--join", "tcp://localhost:1", "--listen", "tcp://localhost:1"], "not allowed with"),
+        (["--timing", "nowhere"], "unknown timing model"),
+        (["--repeat", "0"], "--repeat 0"),
+    ],
+)
+def test_mistakes(tool: Tool, words: list[str], said: str) -> None:
+    """Said before anything is fetched."""
+    done = tool("sweep", "--offline", *words)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_its_packages(tool: Tool) -> None:
+    """--offline and an empty cache: exit 7, and what to do."""
+    done = tool("sweep", "--join", "tcp://127.0.0.1:1", "--offline")
+    assert done.returncode == 7, done.stderr
+    assert "run 'lull sweep' once with a network" in done.stderr
+
+
+def one_job(place: Path, vcpus: int, values: dict[str, float], cpu: str = "max") -> Path:
+    """The folder of a complete job whose kernels each have one value."""
+    records = [
+        Record(kernel, "count", vcpus, "tlbi_broadcast_user", "count", (value, value), 10, "page")
+        for kernel, value in values.items()
+    ]
+    place.mkdir()
+    settings = {"qemu": "10.0.2", "machine": {"cpu": cpu, "vcpus": vcpus}}
+    results = Results("0", "6.12", {"model": f"host of {place.name}", "cpus": 2}, records, settings=settings)
+    (place / "results.json").write_text(results.to_json())
+    (place / "complete").touch()
+    return place
+
+
+def test_a_ratio_is_of_one_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Jobs meet in one table for each CPU, and their numbers do not; what is not alike is not said of all."""
+    places = [
+        one_job(tmp_path / "a", 4, {"stock": 400, "lull": 4}),
+        one_job(tmp_path / "b", 1, {"stock": 40, "lull": 4}),
+        tmp_path / "nothing",
+    ]
+    (one,) = sweep_report.join(places, tmp_path)
+    assert [(row.vcpus, row.effect.estimate) for row in one.comparison.rows] == [(1, 0.1), (4, 0.01)]
+    assert one.results.host == {"cpus": 2}
+    assert one.results.settings == {"qemu": "10.0.2", "machine": {"cpu": "max"}}
+    assert Results.load(tmp_path / "results.json") == one.results
+
+    places.append(one_job(tmp_path / "c", 4, {"stock": 40, "lull": 20}, cpu="cortex-a76,x=on"))
+    runs = sweep_report.join(places, tmp_path)
+    assert [run.path.name for run in runs] == ["results-max.json", "results-cortex-a76_x=on.json"]
+    sweep_report.show(runs, [], tmp_path)
+    shown = capsys.readouterr().out
+    assert "cpu differs: A max; B cortex-a76,x=on" in shown
+    lines = [line.split() for line in shown.splitlines() if line.startswith("count")]
+    assert lines == [["count", "lull", "1", "0.100"], ["count", "lull", "4", "0.0100", "0.500"]]
+
+
+def order(tmp_path: Path, giver: str) -> sweep_job.Order:
+    """An order of a sweep in ``tmp_path``."""
+    return sweep_job.Order("001-x", (), str(tmp_path / "sweep"), giver, "key")
+
+
+def test_what_a_machine_sends_back(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process runs in the cache, sends all back, and keeps what can be resumed only."""
+    (tmp_path / "sweep/jobs/001-x").mkdir(parents=True)
+    (tmp_path / "sweep/jobs/001-x/old").touch()
+
+    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.Done:
+        place = sweep_job.place_of(sweep, order.name)
+        (place / "boots/r01").mkdir(parents=True, exist_ok=True)
+        (place / "boots/r01/boot.json").write_text("{}")
+        sweep_job.log_of(sweep, order.name).write_text("said\n")
+        if complete:
+            (place / "complete").touch()
+        return sweep_job.Done(order.name, 0 if complete else 4, 1.5)
+
+    monkeypatch.setattr(sweep_job, "run", run)
+    here = own_cache / "sweep/key/jobs/001-x"
+    for complete in (False, True):
+        done = sweep_job.perform(order(tmp_path, "another"))
+        assert here.exists() is not complete
+        sweep_job.take(done, tmp_path / "sweep")
+        assert sweep_job.complete(tmp_path / "sweep", "001-x") is complete
+        assert (tmp_path / "sweep/jobs/001-x/old").exists() is not complete, "a run of our own, to be resumed"
+        assert (tmp_path / "sweep/jobs/001-x.broken/boots/r01/boot.json").exists()
+    place = tmp_path / "sweep/jobs/001-x"
+    assert {str(p.relative_to(place)) for p in place.rglob("*") if p.is_file()} == {"complete", "boots/r01/boot.json"}
+    assert (tmp_path / "sweep/jobs/001-x.log").read_text() == "said\nsaid\n"
+    assert not sweep_job.perform(order(tmp_path, sweep_job.HERE)).files
+
+
+def test_only_the_same_lull_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose sources differ is refused, before it takes a job; so is one that finds no sweep."""
+    said: list[str | None] = []
+
+    class Client(contextlib.AbstractContextManager["Client", None]):
+        def __init__(self, address: str, timeout: float) -> None:
+            assert (address, 0 < timeout <= sweep_engine.PATIENCE) == ("tcp://h:1", True)
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def get_metadata(self, keys: list[str], default: None) -> str | None:
+            return said.pop(0) if said else default
+
+    engine = SimpleNamespace(Client=Client)
+    address = sweep_engine.parse_address("tcp://h:1")
+    monkeypatch.setattr(sweep_engine, "INTERVAL", 0.01)
+    said[:] = [None, sweep_job.fingerprint()]
+    sweep_engine.check_same(engine, address)
+    said[:] = ["another"]
+    with pytest.raises(UsageError, match="of another Lull"):
+        sweep_engine.check_same(engine, address)
+    monkeypatch.setattr(sweep_engine, "PATIENCE", 0.1)
+    with pytest.raises(LullError, match="no sweep at tcp://h:1"):
+        sweep_engine.check_same(engine, address)
+
+
+def test_a_job_whose_machines_were_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It has an end of its own, not the tool's defect; what the tool does wrong is one."""
+
+    class KilledWorker(Exception): ...
+
+    def raising(error: Exception) -> SimpleNamespace:
+        def result() -> None:
+            raise error
+
+        return SimpleNamespace(result=result)
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(KilledWorker=KilledWorker))
+    done = sweep_engine.ended(raising(KilledWorker()), order(tmp_path, "mine"))
+    assert done == sweep_job.Done("001-x", sweep_engine.LOST, 0.0)
+    again: list[bool] = []
+    left = SimpleNamespace(result=raising(sweep_job.Stopped()).result, retry=lambda: again.append(True))
+    assert sweep_engine.ended(left, order(tmp_path, "mine")) is None and again
+    with pytest.raises(KeyError):
+        sweep_engine.ended(raising(KeyError("a defect")), order(tmp_path, "mine"))
+
+
+def test_addresses() -> None:
+    """What --listen and --join take."""
+    assert str(sweep_engine.parse_address("tls://host.example:8786")) == "tls://host.example:8786"
+    for bad in ("host:80", "udp://h:80", "tcp://h", "tcp://h:0", "tcp:///h:80"):
+        with pytest.raises(UsageError, match="is no address"):
+            sweep_engine.parse_address(bad)
+
+
+@pytest.mark.qemu
+def test_jobs_side_by_side(sweep: Fake, tmp_path: Path) -> None:
+    """Two at once on one machine, each a run; one table with every ratio, and nothing is done twice."""
+    out = tmp_path / "out put"
+    done = sweep("--vcpus", "1,2,3", "--out", str(out), "--append", "a b")
+    assert done.returncode == 0, done.stderr
+    jobs = jobs_of(out)
+    assert [(job["vcpus"], job["state"], job["exit_code"]) for job in jobs.values()] == [
+        (vcpus, "held", 0) for vcpus in (3, 2, 1)
+    ]
+    starts = [line.split(":")[0].strip() for line in done.stderr.splitlines() if ": begun: " in line]
+    first_end = next(n for n, line in enumerate(done.stderr.splitlines()) if ": held (" in line)
+    assert sorted(starts) == sorted(jobs)
+    assert sum(": begun: " in line for line in done.stderr.splitlines()[:first_end]) == 2
+    for job in jobs.values():
+        results = Results.load(out / job["results"] / "results.json")
+        assert {record.vcpus for record in results.records} == {job["vcpus"]}
+    table = (out / "comparison.md").read_text()
+    assert [line for line in table.splitlines() if line.endswith("| 4 | 0.4 | 0.100 ? |")] == [
+        f"| count | {vcpus} | 4 | 0.4 | 0.100 ? |" for vcpus in (1, 2, 3)
+    ]
+    assert (out / "complete").exists()
+
+    written = {path: path.stat().st_mtime_ns for path in (out / "jobs").rglob("*")}
+    again = sweep("--vcpus", "1,2,3", "--out", str(out), "--append", "a b", "--json")
+    assert again.returncode == 0, again.stderr
+    assert list(jobs_of(out).values()) == json.loads(again.stdout)["jobs"] == list(jobs.values())
+    assert written == {path: path.stat().st_mtime_ns for path in (out / "jobs").rglob("*")}
+    assert sweep("--vcpus", "1,2", "--out", str(out)).returncode == 2, "another plan"
+
+
+@pytest.mark.qemu
+def test_a_job_that_fails(sweep: Fake, tmp_path: Path) -> None:
+    """A panic breaks one job off, a check fails in another: both are named, the rest is there, and exit code 1."""
+    words = ["--kernel", "stock", "--vcpus", "1", "--workload", "panic", "--workload", "fail", "--workload", "count"]
+    out = tmp_path / "out"
+    done = sweep(*words, "--out", str(out))
+    assert done.returncode == 1, done.stderr
+    assert "1 of 3 jobs have no results" in done.stderr
+    panic, fail, count = jobs_of(out).values()
+    assert (panic["state"], panic["exit_code"], panic["results"]) == ("broke off", 4, "")
+    assert "fake trouble" in (out / panic["log"]).read_text()
+    assert (fail["state"], fail["exit_code"]) == ("failed", 1)
+    assert "verified: fail on stock" in fail["failed"]
+    assert (count["state"], count["exit_code"]) == ("held", 0)
+    assert "the guest kernel panicked; its log: " in done.stderr
+    assert not (out / "complete").exists()
+    log = (out / panic["log"]).read_text()
+    again = sweep(*words, "--out", str(out))
+    assert again.returncode == 1
+    assert "1 of 3 jobs to do" in again.stderr, "what has results, good or bad, is not run again"
+    assert len((out / panic["log"]).read_text()) > len(log)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_resumed(
+    sweep: Fake, begin: Callable[..., subprocess.Popen[str]], tool: Tool, tmp_path: Path, kill: signal.Signals
+) -> None:
+    """Killed in the middle: no run is left (ended with it, or waited for), and the same command does the rest."""
+    out = tmp_path / "out"
+    words = ["--vcpus", "1,2,3", "--repeat", "2", "--out", str(out)]
+    child = begin(*words)
+    until(lambda: list(out.glob("jobs/*/complete")) or child.poll() is not None)
+    child.send_signal(kill)
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == (130 if kill == signal.SIGINT else -kill), errors
+    if kill == signal.SIGINT:
+        assert "resumes" in errors
+        assert not runs_of(out), "nothing is left behind"
+    assert not (out / "complete").exists()
+    first = next(out.glob("jobs/*/complete")).parent
+    written = (first / "results.json").stat().st_mtime_ns
+    again = sweep(*words)
+    assert again.returncode == 0, again.stderr
+    assert f"{first.name}: begun" not in again.stderr
+    assert (first / "results.json").stat().st_mtime_ns == written
+    assert [job["state"] for job in jobs_of(out).values()] == ["held"] * 3
+    assert not runs_of(out)
+
+
+def runs_of(out: Path) -> list[str]:
+    """Processes whose command line names a sweep's folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+            if any(word.startswith(f"{out}/") for word in words):
+                found.append(" ".join(words))
+    return found
+
+
+@pytest.fixture
+def address() -> str:
+    """An address that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def machines(tool: Tool) -> list[Tool]:
+    """Two more machines: each with a cache of its own, which has what the first one's has."""
+    found = []
+    for name in ("one", "two"):
+        cache = tool.cache.with_name(f"{tool.cache.name}-{name}")
+        shutil.copytree(tool.cache, cache, symlinks=True)
+        found.append(Tool(cache, tool.cwd, {**tool.environment, "LULL_CACHE": str(cache)}))
+    return found
+
+
+@pytest.mark.qemu
+def test_two_more_machines(
+    begin: Callable[..., subprocess.Popen[str]], machines: list[Tool], address: str, tmp_path: Path
+) -> None:
+    """One gives, two join and do all, without its files; the job of the one that leaves is the other's."""
+    out = tmp_path / "out"
+    giver = begin("--vcpus", "1,2", "--repeat", "2", "--listen", address, "--workers", "0", "--out", str(out))
+    join = ("sweep", "--join", address, "--workers", "1", "--offline")
+    helpers = [machine.start(*join) for machine in machines]
+    try:
+        until(lambda: giver.poll() is not None or all(begun(machine) for machine in machines))
+        assert giver.poll() is None, "".join(giver.communicate())
+        helpers[0].terminate()
+        _, errors = giver.communicate(timeout=100)
+        assert giver.returncode == 0, errors
+        assert [job["state"] for job in jobs_of(out).values()] == ["held", "held"]
+        assert errors.count(": begun: ") == 3, "one of two jobs was begun again"
+        for job in jobs_of(out).values():
+            assert (out / job["results"] / "boots/r02-lull/console.log").exists()
+            assert str(machines[1].cache) in (out / job["log"]).read_text()
+        assert helpers[1].wait(timeout=30) == 0
+        assert not begun(machines[1]), "what was sent is removed"
+        assert (helpers[0].wait(timeout=30), runs_of(machines[0].cache)) == (130, [])
+    finally:
+        for child in (giver, *helpers):
+            child.kill()
+            child.communicate()
+
+
+def begun(machine: Tool) -> list[Path]:
+    """The boots of a machine that joined, outside of the sweep's folder."""
+    return list(machine.cache.glob("sweep/*/jobs/*/boots/*"))
