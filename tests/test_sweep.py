@@ -300,7 +300,7 @@ def test_a_job_that_fails(sweep: Fake, tmp_path: Path) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("kill", [pytest.param(signal.SIGINT, marks=pytest.mark.whole), signal.SIGKILL])
 def test_resumed(
     sweep: Fake, begin: Callable[..., subprocess.Popen[str]], tool: Tool, tmp_path: Path, kill: signal.Signals
 ) -> None:
@@ -357,6 +357,7 @@ def machines(tool: Tool) -> list[Tool]:
 
 
 @pytest.mark.qemu
+@pytest.mark.whole
 def test_two_more_machines(
     begin: Callable[..., subprocess.Popen[str]], machines: list[Tool], address: str, tmp_path: Path
 ) -> None:
