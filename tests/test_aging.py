@@ -214,7 +214,7 @@ def test_refuses() -> None:
 
 def test_markdown() -> None:
     shapes = {p: {**policies, "stock": policies["nosync"]} for p, policies in AS_PUBLISHED.items()}
-    text = aging.results_markdown(simulate(shapes), picture="aging.svg")
+    text = aging.results_markdown(simulate(shapes), address="aging.svg")
     assert "](aging.svg)" in text
     assert "31 repeats" in text
     assert "| rand-write | none 51 % faster than sync | none takes -51 % time [" in text
@@ -223,7 +223,7 @@ def test_markdown() -> None:
     for table in (block for block in text.split("\n\n") if block.startswith("|")):
         widths = {line.count("|") for line in table.splitlines()}
         assert len(widths) == 1
-    assert aging.results_markdown(simulate(shapes), picture="aging.svg") == text
+    assert aging.results_markdown(simulate(shapes), address="aging.svg") == text
 
 
 def test_picture() -> None:

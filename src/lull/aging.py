@@ -13,7 +13,6 @@ and "n % faster" to be n % less time: the study's own words leave room for other
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from lull import stats
+from lull import picture, stats
 from lull.records import Results
 from lull.tables import markdown_table, number, ratio
 
@@ -270,12 +269,12 @@ def evaluate(results: Results) -> Evaluation:
     )
 
 
-def results_markdown(results: Results, picture: str = "") -> str:
+def results_markdown(results: Results, address: str = "") -> str:
     """The evaluation as a chapter for docs/results.md.
 
     Args:
         results: a run with the ``aging`` workload.
-        picture: address of the picture, relative to the document; empty for none.
+        address: of the picture, relative to the document; empty for none.
 
     Raises: ValueError as ``evaluate``.
     """
@@ -289,8 +288,8 @@ def results_markdown(results: Results, picture: str = "") -> str:
         f"p < {ALPHA}; *Holm* says whether it still does after correction for all differences "
         "tested. The published study used 31 repeats on a machine with 8 CPUs."
     ]
-    if picture:
-        parts.append(f"![Emulated seconds of each repeat, by program and policy]({picture})")
+    if address:
+        parts.append(f"![Emulated seconds of each repeat, by program and policy]({address})")
     parts += [
         "**Time and its variation.** Mean, standard deviation and coefficient of variation.",
         _spread_table(found),
@@ -315,31 +314,15 @@ def results_markdown(results: Results, picture: str = "") -> str:
 def picture_svg(results: Results) -> str:
     """A panel per program: each repeat's emulated seconds as a dot, by policy, over a box plot.
 
-    matplotlib is imported here, so that nothing else waits for it. The text is an ``<svg>`` element
-    fit to stand inside HTML, and the same for the same data.
+    The text is an ``<svg>`` element fit to stand inside HTML, and the same for the same data.
 
     Raises: ValueError as ``evaluate``, and when there is nothing to draw.
     """
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     found = evaluate(results)
     if not found.spreads:
         raise ValueError("the aging workload was not measured: there is nothing to draw")
     shown = (*POLICIES, STOCK)
-    with matplotlib.rc_context(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "lull",
-            "font.family": "sans-serif",
-            "font.size": 9.0,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    ):
-        figure = Figure(figsize=(9, 5), layout="constrained")
-        FigureCanvasSVG(figure)
+    with picture.drawing(9, 5) as (figure, text):
         panels = figure.subplots(2, 3).ravel()
         rng = np.random.default_rng(SEED)
         for panel, program in zip(panels, PROGRAMS, strict=True):
@@ -365,10 +348,7 @@ def picture_svg(results: Results) -> str:
             panel.set_ylim(bottom=0)
         for panel in panels[::3]:
             panel.set_ylabel("emulated seconds")
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    text = file.getvalue()
-    return text[text.index("<svg") :]
+        return text()
 
 
 def _differences(spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]) -> list[Difference]:

@@ -20,6 +20,7 @@ from lull.progress import progress, say
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
+    "timing": "modelled time: how it grows with CPUs, and how near it comes to published numbers",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",
     "calibrate": "the costs of modelled time, measured on an arm64 machine",

@@ -38,7 +38,7 @@ class Costs:
         broadcast: how long a broadcast TLBI occupies what all CPUs share.
         dsb: each DSB, beside what it waits for.
         latency: from there until the broadcast is complete.
-        walk: each entry that a TLBI took from a CPU which had used it.
+        walk: each entry that a TLBI took from a CPU which had used it; 0, as runs do not count those so far.
     """
 
     insn: float
@@ -167,8 +167,12 @@ def _costs(raw: Mapping[str, Any]) -> Costs:
         if value is None:
             raise ValueError(f"[costs] has no '{field.name}'")
         found[field.name] = _number(value, f"[costs] {field.name}")
-    if found["insn"] == 0:
-        raise ValueError("[costs] insn is 0: time would stand still")
+    if round(found["insn"], 3) == 0:
+        raise ValueError("[costs] insn is 0, to a picosecond: time would stand still")
+    if found["walk"]:
+        raise ValueError(
+            "[costs] walk is not 0: a run does not count the entries that TLBIs took, so it would do nothing"
+        )
     return Costs(**found)
 
 

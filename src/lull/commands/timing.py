@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull timing: modelled time against the number of CPUs, and against what was published."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lull import timing
+from lull.errors import UsageError
+from lull.lab import Lab
+
+VCPUS = "1,2,4,8,16,32"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull timing``."""
+    add = parser.add_argument
+    names = ", ".join(timing.known())
+    add(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="ampere-32",
+        help=f"{names}, or your own TOML file (default: ampere-32)",
+    )
+    add("--vcpus", metavar="N,N...", default=VCPUS, help=f"a run with each number of virtual CPUs (default: {VCPUS})")
+    add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
+    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    parser.epilog = (
+        "exit: 0 the simulation agrees with the runs, and the model with what it was fitted to; 1 it does not\n"
+        "example: lull timing kunpeng-920 --vcpus 4"
+    )
+
+
+def numbers(text: str) -> list[int]:
+    """``1,2,4`` as ascending numbers. Raises UsageError."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy=f"e.g. --vcpus {VCPUS}") from None
+    if found[0] < 1:
+        raise UsageError(f"--vcpus {text}: at least 1 is needed")
+    return found
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Run, evaluate, compare. Returns 1 when the simulation or the model is off."""
+    from lull import timing_run  # and with it scipy, which --help does not wait for
+
+    model = timing.load(arguments.name)
+    vcpus = numbers(arguments.vcpus)
+    planned = timing_run.plans(model, lab.base, lab.workloads, vcpus, arguments.repeat)
+    if arguments.dry_run:
+        timing_run.tell(planned)
+        return 0
+    return timing_run.conduct(lab, model, planned, arguments.out, as_json=arguments.json)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An evaluation of modelled time for people and programs: tables, a picture, timing.md, timing.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from lull import cache, picture, tables
+from lull.goals import STOCK
+from lull.tables import Grid, number, ratio
+from lull.timing import Costs
+from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Point, shown
+
+PICTURE = "timing.svg"
+COLOURS = ("#d1603d", "#a8862b", "#3b82c4")
+"""Of KERNELS; dark enough for a light page, and light enough for a dark one."""
+
+
+def grids(found: Evaluation) -> list[Grid]:
+    """Everything that was found, as tables."""
+    made = [costs_grid(found)]
+    if found.points:
+        made.append(sweep_grid(found))
+    if found.outcomes:
+        made.append(published_grid(found))
+    if found.checks:
+        made.append(tables.checks_grid(found.checks))
+    return made
+
+
+def costs_grid(found: Evaluation) -> Grid:
+    """The costs, and where each comes from."""
+    rows = []
+    for cost in fields(Costs):
+        value = getattr(found.model.costs, cost.name)
+        rows.append((cost.name, found.model.sources.get(cost.name, ""), f"{value:g}"))
+    title = f"{found.model.name}: {found.model.about}"
+    return Grid(title, ("cost", "from", "ns"), tuple(rows), 2)
+
+
+def sweep_grid(found: Evaluation) -> Grid:
+    """Seconds of an operation by the number of CPUs: modelled, simulated, and how far the second is from the first."""
+    points = {(point.kernel, point.cpus): point for point in found.points}
+    kernels = [kernel for kernel in KERNELS if any(point.kernel == kernel for point in found.points)]
+    rows = []
+    for cpus in sorted({point.cpus for point in found.points}):
+        cells = [str(cpus)]
+        for kernel in kernels:
+            point = points.get((kernel, cpus))
+            cells += _cells(point) if point else ["", "", ""]
+        ends = [points.get((kernel, cpus)) for kernel in (STOCK, LULL)]
+        stock, lull = (None if end is None else _best(end) for end in ends)
+        rows.append((*cells, ratio(stock / lull) if stock and lull else ""))
+    header = ["CPUs"]
+    for kernel in kernels:
+        header += [kernel.removeprefix("lull+residency="), "simulated", "off"]
+    title = f"{SWEEP}: an mprotect as the CPU sees it that does it, all CPUs at once (modelled time)"
+    most = max(point.measured.vcpus for point in found.points)
+    notes = ["off: simulated to modelled; ratio: stock to lull."]
+    if any(point.modelled is None for point in found.points):
+        notes.append(f"More than {most} CPUs were only simulated, from the counts at {most}.")
+    return Grid(title, (*header, "ratio"), tuple(rows), 1, tuple(notes))
+
+
+def _cells(point: Point) -> list[str]:
+    if point.modelled is None or point.off is None:
+        return ["", number(point.simulated, "s"), ""]
+    return [number(point.modelled, "s"), number(point.simulated, "s"), f"{point.off:+.1%}"]
+
+
+def _best(point: Point) -> float:
+    return point.simulated if point.modelled is None else point.modelled
+
+
+def published_grid(found: Evaluation) -> Grid:
+    """Each published number, the model's, and how far off that is."""
+    rows, notes = [], []
+    for outcome in found.outcomes:
+        figure = outcome.figure
+        rows.append(
+            (
+                figure.what,
+                "fitted" if figure.calibrated else "test",
+                outcome.how,
+                shown(figure, figure.published),
+                "" if outcome.modelled is None else shown(figure, outcome.modelled),
+                "" if outcome.residual is None else f"{outcome.residual:+.1%}",
+                "" if outcome.lull is None else shown(figure, outcome.lull),
+            )
+        )
+        if figure.note:
+            notes.append(f"{figure.what}: {figure.note}")
+    header = ("published", "use", "modelled by", "published", "modelled", "residual", "Lull")
+    return Grid(f"{found.model.name}: published and modelled", header, tuple(rows), 3, tuple(notes))
+
+
+def how_to_read() -> str:
+    """The lines under the tables."""
+    return (
+        "How to read this: modelled time is the counts of a run times the costs above, broadcasts one after the other; "
+        "it is no machine's. Costs were fitted to the figures that say so, the others test them. Not modelled: caches, "
+        "page walks, the way of an IPI, locks handed over (docs/timing.md)."
+    )
+
+
+def markdown(found: Evaluation, address: str = "") -> str:
+    """The tables as Markdown, with the picture at ``address`` when one is given."""
+    parts = [tables.grid_markdown(grid) for grid in grids(found)]
+    if address:
+        parts.insert(1, f"![Time of an mprotect against CPUs, modelled and simulated]({address})")
+    return "\n\n".join([*parts, f"*{how_to_read()}*"]) + "\n"
+
+
+def as_json(found: Evaluation) -> str:
+    """Everything, for programs; shares, seconds and counts as they are."""
+    points = [
+        {
+            "kernel": point.kernel,
+            "cpus": point.cpus,
+            "modelled": point.modelled,
+            "modelled_spread": None if point.modelled is None else point.measured.spread,
+            "simulated": point.simulated,
+            "off": point.off,
+            "counted_at": point.measured.vcpus,
+            "counts": asdict(point.measured.counts),
+        }
+        for point in found.points
+    ]
+    figures = [{**asdict(outcome), "residual": outcome.residual} for outcome in found.outcomes]
+    checks = [asdict(check) for check in found.checks]
+    made = {"model": asdict(found.model), "workload": SWEEP, "points": points, "figures": figures, "checks": checks}
+    return json.dumps(made, indent=1) + "\n"
+
+
+def picture_svg(found: Evaluation) -> str:
+    """Seconds of an operation against CPUs: modelled solid, with dots; simulated dashed.
+
+    Raises: ValueError when there is nothing to draw.
+    """
+    if not found.points:
+        raise ValueError(f"{SWEEP} was not measured: there is nothing to draw")
+    with picture.drawing(7, 4.2, clear=True) as (figure, text):
+        axes = figure.subplots()
+        for kernel, colour in zip(KERNELS, COLOURS, strict=True):
+            mine = [point for point in found.points if point.kernel == kernel]
+            ran = [(point.cpus, point.modelled * 1e6) for point in mine if point.modelled is not None]
+            if not ran:
+                continue
+            axes.plot(*zip(*ran, strict=True), "o-", ms=4, color=colour, label=f"{kernel}, modelled")
+            dashed = [(point.cpus, point.simulated * 1e6) for point in mine]
+            axes.plot(*zip(*dashed, strict=True), "--", lw=1.2, color=colour, label=f"{kernel}, simulated")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        ticks = sorted({point.cpus for point in found.points})
+        axes.set_xticks(ticks, [str(cpus) for cpus in ticks])
+        axes.set_xlabel("CPUs, each in an mprotect loop")
+        axes.set_ylabel("µs an mprotect (modelled)")
+        axes.set_title(f"{found.model.name}", fontsize=10)
+        axes.grid(color=picture.GREY, alpha=0.25, lw=0.5)
+        axes.legend(frameon=False)
+        return text()
+
+
+def write(found: Evaluation, folder: Path) -> None:
+    """timing.json, timing.md and, if there is something to draw, the picture."""
+    if found.points:
+        cache.write_atomic(folder / PICTURE, picture_svg(found))
+    cache.write_atomic(folder / "timing.md", markdown(found, PICTURE if found.points else ""))
+    cache.write_atomic(folder / "timing.json", as_json(found))
+
+
+def show(found: Evaluation, folder: Path) -> None:
+    """Print the tables, and where everything is."""
+    console = tables.make_console()
+    for grid in grids(found):
+        tables.show_grid(console, grid)
+        console.print()
+    console.print(how_to_read(), style="dim", markup=False)
+    console.print(f"results: {folder}/timing.json, timing.md; runs: {folder}/vcpus-*", markup=False, soft_wrap=True)
