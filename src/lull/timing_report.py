@@ -9,9 +9,11 @@ from pathlib import Path
 
 from lull import cache, picture, tables
 from lull.goals import STOCK
+from lull.records import Check
+from lull.scale import Counts
 from lull.tables import Grid, number, ratio
-from lull.timing import Costs
-from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Point, shown
+from lull.timing import Costs, Figure, Model
+from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Measured, Outcome, Point, shown
 
 PICTURE = "timing.svg"
 COLOURS = ("#d1603d", "#a8862b", "#3b82c4")
@@ -132,6 +134,36 @@ def as_json(found: Evaluation) -> str:
     checks = [asdict(check) for check in found.checks]
     made = {"model": asdict(found.model), "workload": SWEEP, "points": points, "figures": figures, "checks": checks}
     return json.dumps(made, indent=1) + "\n"
+
+
+def from_json(text: str) -> Evaluation:
+    """An evaluation back from ``as_json``, for its tables and its picture. Raises ValueError when it is none.
+
+    How many operations a run had is not kept: nothing more can be simulated from it.
+    """
+    raw = json.loads(text)
+    try:
+        model = Model(
+            **{
+                **raw["model"],
+                "costs": Costs(**raw["model"]["costs"]),
+                "figures": tuple(Figure(**figure) for figure in raw["model"]["figures"]),
+            }
+        )
+        ran = {
+            (p["kernel"], p["cpus"]): Measured(
+                p["cpus"], p["modelled"], tuple(p["modelled_spread"]), Counts(**p["counts"]), operations=0
+            )
+            for p in raw["points"]
+            if p["modelled"] is not None
+        }
+        points = [
+            Point(p["kernel"], p["cpus"], ran[p["kernel"], p["counted_at"]], p["simulated"]) for p in raw["points"]
+        ]
+        outcomes = [Outcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
+        return Evaluation(model, tuple(points), tuple(outcomes), tuple(Check(**c) for c in raw["checks"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a timing.json of this version: {error!r}") from error
 
 
 def picture_svg(found: Evaluation) -> str:

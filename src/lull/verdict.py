@@ -60,7 +60,10 @@ def judge(results: Results, folder: Path) -> None:
 def published(results: Results) -> list[tables.Grid]:
     """What was measured beside what the systems were published with."""
     found = [reclaim.published(results)] if reclaim.concerns(results) else []
-    return found + (vmemmap.published(results) if vmemmap.concerns(results) else [])
+    for feature in (residency, teardown, vmemmap):
+        if feature.concerns(results):
+            found += feature.published(results)
+    return found
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
