@@ -17,12 +17,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lull import picture, stats
 from lull.records import Results
 from lull.tables import Grid, grid_markdown, number, ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 METRIC = "seconds_emulated"
 PROGRAMS = ("seq-read", "rand-read", "hot-read", "seq-write", "rand-write", "hot-write")
@@ -31,6 +35,7 @@ POLICIES = ("sync", "nosync", "none")
 # judged by those.
 FAMILIES = ("lull+residency=off", "lull")
 STOCK = "stock"
+COLOURS = dict(zip((STOCK, *POLICIES), picture.SERIES, strict=False))
 ALPHA = 0.01
 RESAMPLES = 4000
 # A bootstrap of fewer repeats makes the interval of a deviation far too narrow to judge by.
@@ -322,34 +327,39 @@ def picture_svg(results: Results) -> str:
     found = evaluate(results)
     if not found.spreads:
         raise ValueError("the aging workload was not measured: there is nothing to draw")
-    shown = (*POLICIES, STOCK)
-    with picture.drawing(9, 5) as (figure, text):
-        panels = figure.subplots(2, 3).ravel()
-        rng = np.random.default_rng(SEED)
+    with picture.drawing(6.6, 6.6, clear=True) as (figure, text):
+        panels = figure.subplots(3, 2).ravel()
         for panel, program in zip(panels, PROGRAMS, strict=True):
-            for place, policy in enumerate(shown):
-                spread = found.spreads.get((program, policy))
-                if spread is None:
-                    continue
-                panel.boxplot(
-                    spread.values,
-                    positions=[place],
-                    widths=0.5,
-                    showfliers=False,
-                    boxprops={"color": "#888888"},
-                    whiskerprops={"color": "#888888"},
-                    capprops={"color": "#888888"},
-                    medianprops={"color": "#222222", "linewidth": 1.5},
-                )
-                aside = place + rng.uniform(-0.12, 0.12, len(spread.values))
-                panel.plot(aside, spread.values, "o", ms=3, alpha=0.5, mew=0, color=f"C{place}")
-            panel.set_title(program, fontsize=10)
-            panel.set_xticks(range(len(shown)), shown)
-            panel.set_xlim(-0.6, len(shown) - 0.4)
-            panel.set_ylim(bottom=0)
-        for panel in panels[::3]:
+            _panel(panel, program, found)
+        for panel in panels[::2]:
             panel.set_ylabel("emulated seconds")
         return text()
+
+
+def _panel(panel: Axes, program: str, found: Evaluation) -> None:
+    rng = np.random.default_rng([SEED, PROGRAMS.index(program)])
+    shown = (*POLICIES, STOCK)
+    grey = {"color": picture.GREY}
+    for place, policy in enumerate(shown):
+        spread = found.spreads.get((program, policy))
+        if spread is None:
+            continue
+        panel.boxplot(
+            spread.values,
+            positions=[place],
+            widths=0.5,
+            showfliers=False,
+            boxprops=grey,
+            whiskerprops=grey,
+            capprops=grey,
+            medianprops={**grey, "linewidth": 1.5},
+        )
+        aside = place + rng.uniform(-0.12, 0.12, len(spread.values))
+        panel.plot(aside, spread.values, "o", ms=3.5, alpha=0.6, mew=0, color=COLOURS[policy])
+    panel.set_title(program, fontsize=10)
+    panel.set_xticks(range(len(shown)), shown)
+    panel.set_xlim(-0.6, len(shown) - 0.4)
+    panel.set_ylim(bottom=0)
 
 
 def _differences(spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]) -> list[Difference]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",
     "calibrate": "the costs of modelled time, measured on an arm64 machine",
+    "report": "one page, report.html, of what runs, checks and timings found",
     "test": "what proves it: host tests, plugin, builds, boots, KUnit; --all is the whole",
     "boot": "a shell, or one program, in a guest",
     "build": "build kernels",

@@ -211,6 +211,10 @@ def conduct(
 ) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
     results, folder = measure(lab, machine, boots, out, append=append, model=model)
+    from lull import report  # Jinja2, and matplotlib when it draws
+
+    with progress.step("drawing the report"):
+        report.write(folder)
     if as_json:
         print(results.to_json(), end="")
     else:

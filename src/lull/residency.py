@@ -91,9 +91,10 @@ def published(results: Results) -> list[tables.Grid]:
             )
         )
     header = ("", "published", "avoided", "times", "here", "avoided", "times", "broadcasts", "avoided")
+    vcpus = " or ".join(str(number) for number in sorted({record.vcpus for record in results.records}))
     notes = (
-        f"published: the whole program on 32 CPUs; here: {' or '.join(sorted(names))} of an operation, at "
-        f"{' or '.join(sorted({str(r.vcpus) for r in results.records}))} vCPUs, and broadcasts of an operation; medians",
+        f"published: the whole program on 32 CPUs; here: {' or '.join(sorted(names))} of an operation, at {vcpus} "
+        "vCPUs, and broadcasts of an operation; medians",
     )
     return [tables.Grid("system B", header, tuple(rows), 1, notes)] if rows else []
 

@@ -64,8 +64,8 @@ def published(results: Results) -> list[tables.Grid]:
     if not rows:
         return []
     theirs = tuple((f"published: {what}", before, after, f"{ratio:.3f}") for what, before, after, ratio in PUBLISHED)
-    note = "published: of pages kept as runs, which stock 6.12 has already. Ours, on top of that: instructions a page, the "
-    note += "least of the repeats"
+    note = "published: of pages kept as runs, which stock 6.12 has already. Ours, on top of that: instructions a page, "
+    note += "the least of the repeats"
     return [tables.Grid("system C", ("", "before", "after", "ratio"), (*theirs, *rows), 1, (note,))]
 
 

@@ -104,4 +104,8 @@ def show(results: Results, folder: Path) -> None:
     for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
         tables.show_grid(console, grid)
         console.print()
-    console.print(f"results: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True)
+    console.print(
+        f"results: {folder}/report.html, results.json, comparison.md; logs: {folder}/boots",
+        markup=False,
+        soft_wrap=True,
+    )
