@@ -26,7 +26,7 @@ MARKERS = "osDv^P"
 """Of the series, for those who see no colours at all."""
 FIRST = ("stock", "lull+residency=sticky", "lull")
 """The kernels that have the same look in every picture."""
-FONT = re.compile(r"font: ([0-9.]+px) [^;\"]*")
+FONT = re.compile(r"(?<=[\" ])font-family: [^;\"]*;? ?")
 
 
 def looks(kernels: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -48,7 +48,7 @@ def inline(svg: str, number: int, about: str) -> str:
     """
     svg = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>p{number}-", svg)
-    svg = FONT.sub(r"font-size: \1", svg).replace("xlink:href", "href")
+    svg = FONT.sub("", svg).replace("xlink:href", "href")
     colours = {GREY: "ink", PAPER: "paper", **{colour: f"s{place}" for place, colour in enumerate(SERIES)}}
     for colour, name in colours.items():
         svg = svg.replace(colour, f"var(--{name}, {colour})")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lull import cache, compare, picture, report_plots, report_systems, tables, timing_report, verdict
 from lull.goals import CONTROL
@@ -120,6 +120,7 @@ def render(sources: Sequence[Source]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = lambda text: escape(text).replace("_", Markup("_<wbr>"))
     environment.globals.update(
         table_of=table_of,
         tally=Tally.of,
@@ -137,7 +138,7 @@ def render(sources: Sequence[Source]) -> str:
         residuals=residuals,
         published=timing_report.published_grid,
     )
-    return environment.get_template(NAME).render(page=page_of(list(sources))) + "\n"
+    return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
 
 
 def page_of(sources: list[Source]) -> Page:
@@ -231,7 +232,7 @@ def _facts(results: Results) -> dict[str, str]:
     machine = settings.get("machine", {})
     kernels = list(dict.fromkeys(record.kernel for record in results.records))
     repeats = sorted({len(record.values) for record in results.records})
-    again = ", and a second series of stock" if CONTROL in kernels else ""
+    again = " (stock twice)" if CONTROL in kernels else ""
     package = f" ({settings['source']})" if settings.get("source") else ""
     return {
         "Kernels": ", ".join(kernel for kernel in kernels if kernel != CONTROL),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from lull import check_report, check_tables, compare, timing_report
 from lull.errors import UsageError
+from lull.goals import STOCK
 from lull.records import Results
 from lull.tables import Grid
 from lull.timing_eval import Evaluation
@@ -74,7 +75,7 @@ class Source:
     check: Boots | None = None
     timing: Evaluation | None = None
     configs: dict[str, list[str]] = field(default_factory=dict)
-    """Image -> its kernel configuration."""
+    """Image -> its kernel configuration, stock first."""
 
     @property
     def results(self) -> Results | None:
@@ -110,8 +111,9 @@ def _source(folder: Path) -> Source:
         source.comparison = _read(folder / RUN, lambda _: compare.compare(results))
     if (folder / TIMING).is_file():
         source.timing = _read(folder / TIMING, timing_report.from_json)
-    for path in sorted(folder.glob("config-*")):
-        source.configs[path.name.removeprefix("config-")] = path.read_text(errors="replace").splitlines()
+    configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}
+    for image in sorted(configs, key=lambda image: image != STOCK):
+        source.configs[image] = configs[image].read_text(errors="replace").splitlines()
     return source
 
 
