@@ -285,6 +285,23 @@ def test_the_table() -> None:
     assert check.overall(results) == "blind in 1 of 4 boots"
 
 
+def test_page_walks_for_what_was_lost() -> None:
+    """Per operation, at what one costs; nothing is said of them without a cost, or where nothing was lost."""
+    window = {"kernel": "stock", "workload": "w", "operations": 4, "unit": "page", "scale": "", "seconds": 1.0}
+    results = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 10}}])]
+    assert [grid.title for grid in check.grids(results)] == ["check", "tlb_lost"]
+    lost, walked = check.grids(results, walk=40)[1:]
+    assert (lost.rows, walked.title, walked.rows) == (
+        (("w", "page", "2.5"),),
+        "seconds_walks",
+        (("w", "page", "100ns"),),
+    )
+    (record,) = check.walks(check.records_of(results, 4), 40)
+    assert (record.metric, record.unit, record.values) == ("seconds_walks", "s", (10 * 40 / 1e9,))
+    none = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 0}}])]
+    assert [grid.title for grid in check.grids(none, walk=40)] == ["check"]
+
+
 def test_a_crash_does_not_hide_a_report() -> None:
     """Both are said; the exit code is the report's."""
     trouble = {"kind": "crashed", "what": "it panicked", "code": 4, "text": ""}

@@ -139,7 +139,7 @@ def bare_path(tmp_path: Path) -> Path:
     """A PATH with what every system has, and none of what the lab needs."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "dirname", "uname", "id", "cat", "cut", "sha256sum", "tail", "sed", "mkdir"):
+    for name in ("sh", "dirname", "readlink", "uname", "id", "cat", "cut", "sha256sum", "tail", "sed", "mkdir"):
         found = next(Path(p) / name for p in [*os.defpath.split(":"), "/usr/bin", "/bin"] if (Path(p) / name).exists())
         (folder / name).symlink_to(found)
     return folder
@@ -155,6 +155,14 @@ def test_launcher_names_everything_missing_in_one_line(bare_path: Path) -> None:
     for package in ("python3", "python3-venv", "flex", "bison", "make"):
         assert f" {package}" in line
     assert "apt-get was run" not in done.stderr
+
+
+def test_launcher_through_a_link(bare_path: Path, tmp_path: Path) -> None:
+    """It finds its repository: the packages that it names are of a list there."""
+    (tmp_path / "lull").symlink_to(REPOSITORY / "lull")
+    words = [str(tmp_path / "lull"), "run", "--dry-run"]
+    done = subprocess.run(words, text=True, capture_output=True, env={**os.environ, "PATH": str(bare_path)})
+    assert done.returncode == 3 and " flex" in done.stderr
 
 
 def test_launcher_without_apt_names_tree(bare_path: Path) -> None:

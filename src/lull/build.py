@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from lull.tree import Tree, waiting
 
 BUILD_GIB = 1.5
 """Free space a build needs, with a margin; objects are removed when it is done."""
-PRODUCTS = {"arch/arm64/boot/Image": "Image", "System.map": "System.map", ".config": "config"}
+IMAGE = "arch/arm64/boot/Image"
+PRODUCTS = {IMAGE: "Image", "System.map": "System.map", ".config": "config"}
 SANITIZERS = ("CONFIG_KASAN", "CONFIG_KCSAN")
 SANITIZED = 4.0
 # The same source gives the same bytes: no clock, no names of people and machines.
@@ -141,8 +142,22 @@ class Builder:
                 remedy="take them out of the fragment, or add what they depend on",
             )
 
-    def compile(self, step: Step) -> None:
-        """Build the Image; ``step`` shows the object under way. Raises BuildError with the log's tail."""
+    def configure_from(self, config: str) -> list[str]:
+        """Write .config from a whole configuration, Kconfig's defaults for what it does not name.
+
+        Returns what Kconfig dropped of it, as ``dropped_options`` does.
+        """
+        (self.out / ".config").write_text(config)
+        process.run_logged(
+            self.make_command("olddefconfig"), self.log, error=BuildError, what="the kernel could not be configured"
+        )
+        return dropped_options(asked_options(config), (self.out / ".config").read_text())
+
+    def compile(self, step: Step, *words: str, env: Mapping[str, str] | None = None) -> None:
+        """Build the Image, or what ``words`` tell make instead; ``step`` shows the object under way.
+
+        Raises BuildError with the log's tail.
+        """
         count = 0
 
         def line(text: str) -> None:
@@ -152,8 +167,9 @@ class Builder:
                 step.update(f"{count} {match.group(1)}")
 
         process.run_logged(
-            self.make_command(f"-j{jobs()}", "Image"),
+            self.make_command(f"-j{jobs()}", *(words or ["Image"])),
             self.log,
+            env=env,
             line=line,
             error=BuildError,
             what="the kernel does not build",

@@ -25,7 +25,7 @@ from lull import (
     tables,
 )
 from lull.check_data import NARROW, Finding, Hardware, Mutant, died_of, matches
-from lull.check_tables import Boot, Score
+from lull.check_tables import LOST, WALKS, Boot, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -54,6 +54,8 @@ class Options:
     append: str = ""
     speculation: bool = True
     checker: bool = True
+    walk: float = 0.0
+    """ns that a page walk takes, for modelled time; 0: nothing is said of it."""
 
 
 @dataclass(frozen=True)
@@ -395,7 +397,7 @@ def conduct(
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
-        show(results, folder, goals)
+        show(results, folder, goals, options.walk)
     return exit_code(results) or (FELL_SHORT if goals else 0)
 
 
@@ -435,14 +437,26 @@ def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
     return experiment.records_of(measurements, vcpus, SECONDS)
 
 
+def walks(records: Sequence[Record], walk: float) -> list[Record]:
+    """What it takes CPUs to walk for the entries that TLBIs took and that were still true, all CPUs together: at most,
+    since not each of them was used again.
+
+    Args:
+        walk: ns of one.
+    """
+    lost = (r for r in records if r.metric == LOST)
+    return [replace(r, metric=WALKS, unit="s", values=tuple(v * walk / 1e9 for v in r.values)) for r in lost]
+
+
 def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
     """The same as a run's: a record for each metric, a check for each boot that is of no mutant, and gather's goals."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
+    records = records_of(results, options.vcpus)
     found = Results(
         __version__,
         lab.base.name,
         experiment.host(),
-        records_of(results, options.vcpus),
+        records + (walks(records, options.walk) if options.walk else []),
         [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
         list(dict.fromkeys(process.commands)),
         settings(lab, options),
@@ -511,16 +525,17 @@ def overall(results: Sequence[Result]) -> str:
     return "; ".join(parts)
 
 
-def grids(results: Sequence[Result]) -> list[tables.Grid]:
-    """Machines x kernels, what was lost, and the mutants."""
+def grids(results: Sequence[Result], walk: float = 0.0) -> list[tables.Grid]:
+    """Machines x kernels, what was lost, what that costs when ``walk`` says what one does, in ns, and the mutants."""
     boots = [
         Boot(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
         for r in plain(results)
     ]
-    return check_tables.grids(boots, records_of(results, 0), mutant_scores(results))
+    records = records_of(results, 0)
+    return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
 
 
-def show(results: Sequence[Result], folder: Path, goals: Sequence[Check]) -> None:
+def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, goals that were missed, where everything is, and the verdict last."""
     console = tables.make_console()
 
@@ -533,7 +548,7 @@ def show(results: Sequence[Result], folder: Path, goals: Sequence[Check]) -> Non
         if result.raw["trouble"]:
             line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
         line("")
-    for grid in grids(results):
+    for grid in grids(results, walk):
         tables.show_grid(console, grid)
         line("")
     for goal in goals:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from lull.records import Record
-from lull.tables import Grid
+from lull.tables import Grid, number
 
 SILENT = "silent"
 LOST = "tlb_lost"
+WALKS = "seconds_walks"
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,28 @@ def _cell(boots: Sequence[Boot]) -> str:
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:
-    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels."""
-    counted = [r for r in records if r.metric == LOST and r.operations]
+    """What TLBIs took though nothing about it had changed, per operation, where anything was, and what walking for it
+    costs, where that was said: workloads x kernels."""
+    notes = {
+        LOST: "entries that TLBIs took from CPUs which had used them, and that were still true",
+        WALKS: "page walks for these, all CPUs together, at most; modelled time",
+    }
+    return [grid for metric, note in notes.items() if (grid := _per_operation(records, metric, note))]
+
+
+def _per_operation(records: Sequence[Record], metric: str, note: str) -> Grid | None:
+    counted = [r for r in records if r.metric == metric and r.operations]
     kernels = list(dict.fromkeys(r.kernel for r in counted))
-    found = {(r.workload, r.operation, r.kernel): median(r.values) / r.operations for r in counted}
+    found = {(r.workload, r.operation, r.kernel): (median(r.values) / r.operations, r.unit) for r in counted}
     rows = [
-        (*work, *(f"{found[*work, k]:.3g}" if (*work, k) in found else "" for k in kernels))
-        for work in dict.fromkeys(key[:2] for key, lost in found.items() if lost)
+        (*work, *(_shown(*found[*work, k]) if (*work, k) in found else "" for k in kernels))
+        for work in dict.fromkeys(key[:2] for key, (value, _) in found.items() if value)
     ]
-    note = "entries that TLBIs took from CPUs which had used them, and that were still true"
-    return [Grid(LOST, ("workload", "per", *kernels), tuple(rows), 2, (note,))] if rows else []
+    return Grid(metric, ("workload", "per", *kernels), tuple(rows), 2, (note,)) if rows else None
+
+
+def _shown(value: float, unit: str) -> str:
+    return number(value, unit) if unit == "s" else f"{value:.3g}"
 
 
 def _mutants(scores: Sequence[Score]) -> Grid:

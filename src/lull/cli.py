@@ -8,7 +8,7 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from lull import __version__, cache
@@ -19,12 +19,14 @@ from lull.progress import progress, say
 
 COMMANDS = {
     "run": "build, boot and compare stock and Lull kernels; write results.json",
+    "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
+    "compare": "set the results of several runs, or machines, side by side",
+    "report": "one page, report.html, of what runs, checks and timings found",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
-    "timing": "modelled time: how it grows with CPUs, and how near it comes to published numbers",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",
+    "timing": "modelled time: how it grows with CPUs, and how near it comes to published numbers",
     "calibrate": "the costs of modelled time, measured on an arm64 machine",
-    "report": "one page, report.html, of what runs, checks and timings found",
     "test": "what proves it: host tests, plugin, builds, boots, KUnit; --all is the whole",
     "boot": "a shell, or one program, in a guest",
     "build": "build kernels",
@@ -32,7 +34,18 @@ COMMANDS = {
     "doctor": "what this machine has, what is missing, what can be measured",
     "tree": "make a git tree of the kernel with a commit per feature",
     "save": "turn the commits of such a tree back into the features",
+    "export": "the features as a series of mails for git am, with a cover letter",
+    "deb": "a Lull kernel as Debian packages, of your configuration",
+    "completion": "print what completes its command lines in bash, zsh or fish",
+    "man": "print its manual page",
 }
+ENVIRONMENT = {
+    "LULL_CACHE": "the cache folder (default: lull in the XDG cache folder)",
+    "LULL_QEMU": "a qemu-system-aarch64 to use",
+    "NO_COLOR": "no colours",
+}
+EVERYWHERE = "everywhere"
+"""The group of the options that every command takes."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,7 +65,7 @@ def usage_error(prog: str, message: str) -> int:
 def common_options() -> Parser:
     """The options that every command takes."""
     common = Parser(add_help=False)
-    group = common.add_argument_group("everywhere")
+    group = common.add_argument_group(EVERYWHERE)
     group.add_argument("--offline", action="store_true", help="never ask the network")
     group.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
     group.add_argument("--json", action="store_true", help="the result as JSON on standard output")
@@ -68,20 +81,19 @@ def common_options() -> Parser:
     return common
 
 
-def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; only the module of the command on the command line is imported."""
+def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
+    """The parser. Only the commands in ``loaded`` have their modules imported, and options of their own."""
     codes = "\n".join(f"  {code:3} {text}" for code, text in EXIT_CODES.items())
+    variables = "\n".join(f"  {name:11} {text}" for name, text in ENVIRONMENT.items())
     parser = Parser(
         prog="lull",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Lull: arm64 Linux without needless TLB invalidations, and the lab that proves it.",
-        epilog=f"exit codes:\n{codes}\n\nenvironment:\n  LULL_CACHE  the cache folder (default: lull in the XDG "
-        "cache folder)\n  LULL_QEMU   a qemu-system-aarch64 to use\n  NO_COLOR    no colours",
+        epilog=f"exit codes:\n{codes}\n\nenvironment:\n{variables}",
     )
     parser.add_argument("--version", action="version", version=f"lull {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    wanted = next((a for a in argv if not a.startswith("-")), None)
     common = common_options()
     for name, about in COMMANDS.items():
         sub = commands.add_parser(
@@ -92,11 +104,17 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             parents=[common],
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if name == wanted:
+        if name in loaded:
             module = importlib.import_module(f"lull.commands.{name}")
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of the commands of ``parser``, by name."""
+    (found,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(found.choices)
 
 
 def interrupted(number: int, frame: object) -> None:
@@ -114,9 +132,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command is not None and command not in COMMANDS:
             raise unknown("command", command, COMMANDS)
-        arguments = build_parser(words).parse_args(words)
+        parser = build_parser([command] if command else [])
+        arguments = parser.parse_args(words)
         if arguments.command is None:
-            build_parser(words).print_help()
+            parser.print_help()
             return 2
         progress.quiet = arguments.quiet or arguments.json
         lab = Lab(arguments.base, arguments.tree, arguments.offline, suite_name=arguments.suite)

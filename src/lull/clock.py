@@ -18,7 +18,7 @@ from lull import cache, process
 from lull.errors import LullError
 from lull.qemu import escape
 
-COUNTER_HZ = 1_000_000
+COUNTER_HZ = 500_000
 """What the guest's counter (CNTVCT_EL0) really has in a second of the host. What it is said to have fits 32 bits."""
 MOST = (2**32 - 1) // COUNTER_HZ
 """Times that a clock can be slower."""

@@ -10,7 +10,7 @@ import platform
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ from lull.qemu import Machine, machine_metrics
 from lull.records import COUNT_UNIT, Check, Record, Results
 from lull.runner import Guest, Outcome, launch_retrying
 
+Tell = Callable[[str], None]
+"""Shows what a boot is doing."""
+Kept = dict[str, Any]
+"""What is kept of a boot, in boot.json: its measurements, and how its jobs ended."""
 SKIPPED = 77
 """Exit status of a guest program that this kernel or machine cannot run."""
 
@@ -82,21 +86,28 @@ def holding(out: Path | None, key: str) -> Iterator[Path]:
 
 def host() -> dict[str, Any]:
     """The machine, for results.json; no names of it."""
-    model = ""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    except OSError:
-        pass
     return {
         "architecture": platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
-        "model": model,
+        "model": cpu_model(),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
     }
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The CPUs by name or, on arm64, where they have none, by implementer and part; empty when neither is said."""
+    try:
+        lines = [line.partition(":") for line in cpuinfo.read_text().splitlines()]
+    except OSError:
+        return ""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, _, value in lines:
+        found[name.strip()].append(value.strip())
+    if "model name" in found:
+        return found["model name"][0]
+    parts = dict.fromkeys(zip(found["CPU implementer"], found["CPU part"], strict=False))
+    return ", ".join(f"implementer {implementer} part {part}" for implementer, part in parts)
 
 
 def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
@@ -215,6 +226,11 @@ def conduct(
 
     with progress.step("drawing the report"):
         report.write(folder)
+    return told(results, folder, as_json=as_json)
+
+
+def told(results: Results, folder: Path, *, as_json: bool) -> int:
+    """Print what a run found. Returns 0 when everything held, 1 when something fell short."""
     if as_json:
         print(results.to_json(), end="")
     else:
@@ -253,7 +269,7 @@ def measure(
         **lab.describe(),
         "machine": asdict(machine),
         "append": append,
-        "metrics": machine_metrics(machine.accel),
+        "metrics": modelled_metrics(model) if model else machine_metrics(machine.accel),
         **({"timing": asdict(model)} if model else {}),
     }
     # All that a number depends on: the paths are those of content-keyed entries.
@@ -264,30 +280,61 @@ def measure(
             shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
         results = Results(__version__, lab.base.name, host(), settings=description)
         counted = machine.accel == "tcg"
-        measurements: list[dict[str, Any]] = []
-        ended: dict[str, dict[int, int]] = {}
-        started = time.monotonic()
-        with progress.step(f"running {len(boots)} guests, {machine.vcpus} vCPUs") as step:
-            for number, boot in enumerate(boots, 1):
 
-                def tell(text: str, number: int = number, boot: plan.Boot = boot) -> None:
-                    step.update(f"{number}/{len(boots)} {boot.name}: {job_name(boot, text)}")
+        def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
+            return one_boot(lab, with_memory(guests[boot.image], boot), boot, place, tell, counted)
 
-                tell("booting")
-                guest_ = with_memory(guests[boot.image], boot)
-                outcome = one_boot(lab, guest_, boot, folder / "boots" / boot.name, tell, counted)
-                measurements += outcome["measurements"]
-                ended[boot.name] = {int(k): v for k, v in outcome["status"].items()}
-                results.records = records_of(measurements, machine.vcpus, seconds_metric(machine))
-                results.checks = job_checks(boots[:number], ended) + step_checks(measurements)
-                results.commands = list(dict.fromkeys(process.commands))
-                cache.write_atomic(folder / "results.json", results.to_json())
-            step.update(f"{len(boots)} boots in {clock(time.monotonic() - started)}")
-        from lull import verdict
-
-        verdict.judge(results, folder)
-        cache.write_atomic(folder / "results.json", results.to_json())
+        title = f"running {len(boots)} guests, {machine.vcpus} vCPUs"
+        run_boots(results, boots, folder, title, machine.vcpus, seconds_metric(machine), one)
     return results, folder
+
+
+def run_boots(
+    results: Results,
+    boots: Sequence[plan.Boot],
+    folder: Path,
+    title: str,
+    vcpus: int,
+    seconds: str,
+    one: Callable[[plan.Boot, Path, Tell], Kept],
+) -> None:
+    """Run what is left of the plan, and judge it; results.json is written after each boot.
+
+    Args:
+        results: takes records and checks.
+        folder: of the run, held; each boot has a folder in it.
+        title: of the step that is shown.
+        vcpus: of every boot.
+        seconds: the metric that the programs' seconds are.
+        one: runs a boot in its folder, see ``kept``.
+    """
+    measurements: list[dict[str, Any]] = []
+    ended: dict[str, dict[int, int]] = {}
+    started = time.monotonic()
+    with progress.step(title) as step:
+        for number, boot in enumerate(boots, 1):
+
+            def tell(text: str, number: int = number, boot: plan.Boot = boot) -> None:
+                step.update(f"{number}/{len(boots)} {boot.name}: {job_name(boot, text)}")
+
+            tell("booting")
+            outcome = one(boot, folder / "boots" / boot.name, tell)
+            measurements += outcome["measurements"]
+            ended[boot.name] = {int(k): v for k, v in outcome["status"].items()}
+            results.records = records_of(measurements, vcpus, seconds)
+            results.checks = job_checks(boots[:number], ended) + step_checks(measurements)
+            results.commands = list(dict.fromkeys(process.commands))
+            cache.write_atomic(folder / "results.json", results.to_json())
+        step.update(f"{len(boots)} boots in {clock(time.monotonic() - started)}")
+    from lull import verdict
+
+    verdict.judge(results, folder)
+    cache.write_atomic(folder / "results.json", results.to_json())
+
+
+def modelled_metrics(model: timing.Model) -> str:
+    """What is measured under modelled time, for people."""
+    return f"TLBIs, DSBs, IPIs and instructions counted exactly; seconds are modelled by the costs of {model.name}"
 
 
 def with_memory(guest_: Guest, boot: plan.Boot) -> Guest:
@@ -309,14 +356,23 @@ def job_name(boot: plan.Boot, text: str) -> str:
     return text
 
 
-def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Any, counted: bool) -> dict[str, Any]:
-    """One boot's measurements, run now or read from what an interrupted run left."""
+def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Tell, counted: bool) -> Kept:
+    """One boot of a guest, see ``kept``."""
+    limits = plan.time_limits(boot, guest_.machine.vcpus)
+
+    def launch() -> Outcome:
+        return launch_retrying(guest_, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+
+    return kept(boot, folder, counted, launch)
+
+
+def kept(boot: plan.Boot, folder: Path, counted: bool, launch: Callable[[], Outcome]) -> Kept:
+    """One boot's measurements, by ``launch`` now or read from what an interrupted run left. Raises GuestGarbage."""
     done = folder / "boot.json"
     if done.exists():
-        kept: dict[str, Any] = json.loads(done.read_text())
-        return kept
-    limits = plan.time_limits(boot, guest_.machine.vcpus)
-    outcome = launch_retrying(guest_, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        found: Kept = json.loads(done.read_text())
+        return found
+    outcome = launch()
     try:
         measurements = measured(boot, outcome, counted)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -324,12 +380,12 @@ def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Any, 
             f"{boot.name}: what the guest reported and what was counted do not fit together: {error!r}",
             where=str(folder),
         ) from error
-    kept = {
+    found = {
         "boot": boot.name,
         "kernel": outcome.kernel,
         "attempts": outcome.attempts,
         "status": outcome.status,
         "measurements": measurements,
     }
-    cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
-    return kept
+    cache.write_atomic(done, json.dumps(found, indent=1) + "\n")
+    return found

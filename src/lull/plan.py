@@ -52,6 +52,7 @@ class Workload:
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
         soak: more arguments that it has in a soak; {seed} in them is a number.
         crowd: it verifies itself also while others run beside it.
+        harmless: it changes nothing of the machine but what it has itself, and may run on anybody's.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Workload:
     timeout: float = 120.0
     soak: tuple[str, ...] = ()
     crowd: bool = False
+    harmless: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 timeout=float(entry.get("timeout", 120)),
                 soak=tuple(str(a) for a in entry.get("soak", ())),
                 crowd=bool(entry.get("crowd", False)),
+                harmless=bool(entry.get("harmless", False)),
             )
             for name, entry in raw.items()
         }
@@ -227,9 +230,19 @@ def rotate(items: Sequence[Item], by: int) -> list[Item]:
     return [*items[by:], *items[:by]]
 
 
-def make_plan(workloads: Sequence[Workload], named: Sequence[Spec], base: Base, repeat: int) -> list[Boot]:
-    """Interleave: each repeat boots every image once (the baseline twice, for the A/A control)."""
-    pairs = [(w, s) for w in workloads for s in specs_for(w, named, base)]
+def make_plan(
+    workloads: Sequence[Workload],
+    named: Sequence[Spec],
+    base: Base,
+    repeat: int,
+    possible: Callable[[Spec], bool] = lambda spec: True,
+) -> list[Boot]:
+    """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
+
+    Args:
+        possible: whether there can be a kernel here; left out otherwise.
+    """
+    pairs = [(w, s) for w in workloads for s in specs_for(w, named, base) if possible(s)]
     images = list(dict.fromkeys(s.image for _, s in pairs))
     series = [(image, image) for image in images]
     if BASELINE in images and len(series) > 1:

@@ -140,17 +140,19 @@ class Done:
     errors: str = ""
 
 
-def complete(argv: Sequence[str | Path], *, apart: bool = False) -> Done:
+def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[str, str] | None = None) -> Done:
     """Run a short command to its end, whatever its status. Raises MissingError.
 
     Args:
         apart: keep what it writes to stderr apart from its output.
+        env: more environment.
     """
     words = [str(a) for a in argv]
     commands.append(shown(words))
     try:
         done = subprocess.run(
             words,
+            env=environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if apart else subprocess.STDOUT,
@@ -163,9 +165,11 @@ def complete(argv: Sequence[str | Path], *, apart: bool = False) -> Done:
     return Done(done.returncode, done.stdout, done.stderr or "")
 
 
-def output_of(argv: Sequence[str | Path], *, error: type[LullError] = LullError) -> str:
+def output_of(
+    argv: Sequence[str | Path], *, error: type[LullError] = LullError, env: Mapping[str, str] | None = None
+) -> str:
     """Standard output of a short command. Raises ``error`` with the last of its words when it fails."""
-    done = complete(argv, apart=True)
+    done = complete(argv, apart=True, env=env)
     if done.status != 0:
         raise error(
             f"{Path(str(argv[0])).name} failed with status {done.status}",

@@ -25,11 +25,18 @@ def clock(seconds: float) -> str:
 
 
 class Step:
-    """One step under way; ``update`` says how far it is."""
+    """One step under way; ``update`` says how far it is.
 
-    def __init__(self, title: str, status: Status | None) -> None:
+    Args:
+        title: what is done.
+        status: the live line on a terminal.
+        plain: without a live line, say so now and then.
+    """
+
+    def __init__(self, title: str, status: Status | None = None, *, plain: bool = True) -> None:
         self.title = title
         self.status = status
+        self.plain = plain
         self.started = time.monotonic()
         self.shown = self.started
         self.note = ""
@@ -44,8 +51,8 @@ class Step:
         self.note = note
         now = time.monotonic()
         if self.status:
-            self.status.update(f"{self.title}  {clock(self.elapsed)}  [dim]{escape(note)}[/dim]")
-        elif now - self.shown >= PLAIN_INTERVAL:
+            self.status.update(f"{escape(self.title)}  {clock(self.elapsed)}  [dim]{escape(note)}[/dim]")
+        elif self.plain and now - self.shown >= PLAIN_INTERVAL:
             self.shown = now
             say(f"{self.title}  {clock(self.elapsed)}  {note}")
 
@@ -60,15 +67,16 @@ class Progress:
     def step(self, title: str) -> Iterator[Step]:
         """Run the body as one step; its end is shown with the time it took."""
         if self.quiet:
-            yield Step(title, None)
+            yield Step(title, plain=False)
             return
-        if console.is_terminal:
-            with console.status(title) as status:
+        # A dumb terminal (an editor's) cannot show a line that changes, and rich would show none.
+        if console.is_terminal and not console.is_dumb_terminal:
+            with console.status(escape(title)) as status:
                 step = Step(title, status)
                 yield step
         else:
             say(f"{title} ...")
-            step = Step(title, None)
+            step = Step(title)
             yield step
         note = f"  {step.note}" if step.note else ""
         say(f"{title}: done in {clock(step.elapsed)}{note}")

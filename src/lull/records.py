@@ -70,9 +70,12 @@ class Results:
         try:
             records = [Record(**{**r, "values": tuple(r["values"])}) for r in raw.pop("records")]
             checks = [Check(**c) for c in raw.pop("checks")]
-            return cls(records=records, checks=checks, **raw)
+            found = cls(records=records, checks=checks, **raw)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a results.json of this version: {error}") from error
+        if not isinstance(found.host, dict) or not isinstance(found.settings, dict):
+            raise ValueError("not a results.json of this version: host and settings are tables")
+        return found
 
     @classmethod
     def load(cls, path: Path) -> Results:

@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from lull import cache, compare, picture, report_plots, report_systems, tables, timing_report, verdict
+from lull import cache, compare, joint, picture, report_plots, report_systems, tables, timing_report, verdict
 from lull.goals import CONTROL
 from lull.records import Check, Results
 from lull.report_data import Source, load
@@ -128,6 +128,7 @@ def render(sources: Sequence[Source]) -> str:
         plots=lambda source: list(report_plots.of_run(source.run)),
         grids=lambda source: tables.grids(source.comparison, width=None),
         control=control_grids,
+        side_by_side=side_by_side,
         zero=lambda source: tables.all_zero(source.comparison),
         how_to_read=lambda source: tables.how_to_read(source.comparison),
         timing=timing_plot,
@@ -269,6 +270,19 @@ def control_grids(source: Source) -> list[Grid]:
     assert source.comparison is not None
     name, control = f"{source.comparison.baseline}{compare.CONTROL_SUFFIX}", source.comparison.control
     return tables.grids(replace(source.comparison, kernels=(name,), rows=control.rows, geomeans=()), width=None)
+
+
+def side_by_side(sources: Sequence[Source]) -> list[Grid]:
+    """Runs beside each other, each with its own ratios; their letters are explained under each table."""
+    runs = [
+        joint.Run(label, source.folder, source.run, source.comparison)
+        for label, source in zip(joint.LABELS, sources, strict=False)
+        if source.run and source.comparison
+    ]
+    if len(runs) < 2:
+        return []
+    letters = ", ".join(f"{run.label} {run.path}" for run in runs)
+    return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS, None)]
 
 
 def timing_plot(source: Source) -> Plot | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull import check_report, check_tables, compare, timing_report
+from lull import check_report, check_tables, compare, joint, timing_report
 from lull.errors import UsageError
 from lull.goals import STOCK
 from lull.records import Results
@@ -65,7 +65,8 @@ class Source:
     Args:
         name: for people.
         folder: where it is.
-        run: a run's results, with their comparison.
+        run: a run's results.
+        comparison: of the kernels in them.
     """
 
     name: str
@@ -103,12 +104,12 @@ def _source(folder: Path) -> Source:
     source = Source(str(folder), folder)
     results = None
     if (folder / RUN).is_file():
-        results = _read(folder / RUN, Results.from_json)
+        loaded = joint.load_one(str(folder), folder / RUN)
+        results, source.comparison = loaded.results, loaded.comparison
     if (folder / CHECK).is_file():
         source.check = _read(folder / CHECK, lambda text: _boots(text, results))
     elif results:
         source.run = results
-        source.comparison = _read(folder / RUN, lambda _: compare.compare(results))
     if (folder / TIMING).is_file():
         source.timing = _read(folder / TIMING, timing_report.from_json)
     configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lull import cache, process
+from lull import cache, message, process
 from lull.base import Base, Feature
 from lull.errors import UsageError
 from lull.progress import progress
@@ -21,6 +21,7 @@ from lull.tree import Tree, apply_feature
 
 TRAILER = "Lull-feature"
 BASE_TAG = "lull-base"
+BRANCH = "lull"
 # Whatever the user's git prefers, the hooks are written the one way that patch -p1 reads.
 DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
 IDENTITY = [
@@ -45,6 +46,14 @@ IDENTITY = [
     "-c",
     "diff.algorithm=myers",
 ]
+# What is made from the features alone is the same each time: no clock, no language, nothing of the user's git.
+FIXED = {
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_DATE": "@0 +0000",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "LC_ALL": "C.UTF-8",
+}
 
 
 @dataclass(frozen=True)
@@ -64,21 +73,45 @@ class Change:
     text: str | None
 
 
-def git(tree: Path, *words: str) -> str:
+def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
     """Output of a git command in ``tree``. Raises UsageError when git refuses."""
-    return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError)
+    return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
 
 
-def message(feature: Feature) -> str:
-    """The commit message of a feature: its NOTE.md, with its first heading as subject."""
-    note = feature.folder / "NOTE.md"
-    lines = note.read_text().splitlines() if note.exists() else []
-    lines = [line for line in lines if not line.startswith("<!--")]
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    subject = lines[0].lstrip("# ").strip() if lines else feature.name
-    body = "\n".join(lines[1:]).strip()
-    return f"{subject}\n\n{body}\n\n{TRAILER}: {feature.name}\n"
+def commit_message(feature: Feature, trailer: str) -> str:
+    """The commit message of a feature: its NOTE.md as plain text, its title as subject, and a trailer."""
+    subject, body = message.split(note_of(feature.folder))
+    return f"{subject or feature.name}\n\n{message.text(notes_named(body, feature.folder.parent))}\n\n{trailer}\n"
+
+
+def note_of(folder: Path) -> str:
+    """The note of the feature in ``folder``; empty when it has none."""
+    note = folder / "NOTE.md"
+    return note.read_text() if note.exists() else ""
+
+
+def notes_named(body: str, kernel: Path) -> str:
+    """``body``, where the notes of other features are named by the subjects that they have as commits."""
+
+    def subject(match: re.Match[str]) -> str:
+        return f'the commit "{message.split(note_of(kernel / match.group(1)))[0]}"'
+
+    return re.sub(r"`?kernel/(\w+)/NOTE\.md`?", subject, body)
+
+
+def commit_base(tree: Path, version: str) -> None:
+    """Make the folder ``tree`` a git tree with one commit, which is tagged."""
+    git(tree, "init", "-q", "-b", BRANCH, env=FIXED)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
+    git(tree, "tag", BASE_TAG, env=FIXED)
+
+
+def commit_feature(tree: Path, feature: Feature, trailer: str, log: Path, *, source: Path) -> None:
+    """Apply a feature to a git tree, and commit it. Raises ApplyError, which speaks of ``source``."""
+    apply_feature(feature, tree, log, source=source)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "-m", commit_message(feature, trailer), env=FIXED)
 
 
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
@@ -99,15 +132,11 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
             process.run_logged(["chmod", "-R", "u+w", part], log)
         with progress.step("committing the base"):
-            git(part, "init", "-q", "-b", "lull")
-            git(part, "add", "-A", "-f")
-            git(part, "commit", "-q", "-m", f"Linux {pristine.version}")
-            git(part, "tag", BASE_TAG)
+            commit_base(part, pristine.version)
         for feature in features:
             with progress.step(f"applying {feature.name}"):
-                apply_feature(feature, part, log, source=pristine.origin or pristine.path)
-                git(part, "add", "-A", "-f")
-                git(part, "commit", "-q", "-m", message(feature))
+                trailer = f"{TRAILER}: {feature.name}"
+                commit_feature(part, feature, trailer, log, source=pristine.origin or pristine.path)
         if target.exists():
             target.rmdir()
         part.rename(target)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO
+from functools import partial
+from typing import IO, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +22,8 @@ from rich.text import Text
 from lull.compare import Comparison, GeoMean, Row, Summary
 from lull.records import COUNT_UNIT, Check, Results
 from lull.stats import Effect, Verdict
+
+Item = TypeVar("Item")
 
 WIDTH = 100
 MAIN_METRICS = (
@@ -66,18 +69,18 @@ def show(
 ) -> None:
     """Print what is common, a table per metric, the control and how to read it all."""
     for name, value in common(results, comparison):
-        _say(console, f"{name}: {value}")
+        say(console, f"{name}: {value}")
     for grid in grids(comparison, metrics):
-        _say(console, "")
+        say(console, "")
         show_grid(console, grid)
-    _say(console, "")
+    say(console, "")
     for metric in all_zero(comparison, metrics):
-        _say(console, f"{metric}: 0 everywhere")
-    _say(console, _check_line(comparison.control.check))
+        say(console, f"{metric}: 0 everywhere")
+    say(console, _check_line(comparison.control.check))
     for problem in comparison.problems:
-        _say(console, f"not compared: {problem}")
-    _say(console, "")
-    _say(console, how_to_read(comparison), style="dim")
+        say(console, f"not compared: {problem}")
+    say(console, "")
+    say(console, how_to_read(comparison), style="dim")
 
 
 def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
@@ -138,21 +141,21 @@ def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: 
             if workloads:
                 groups.setdefault(workloads, []).append(kernel)
         for group in groups.values():
-            found += _fitting(comparison, rows, group, width)
+            found += fitting(group, width, partial(_grid, comparison, rows))
     return found
 
 
-def _fitting(comparison: Comparison, rows: Sequence[Row], kernels: list[str], width: int | None) -> list[Grid]:
-    """Tables of ``kernels``, as many side by side as fit."""
+def fitting(columns: Sequence[Item], width: int | None, make: Callable[[Sequence[Item]], Grid]) -> list[Grid]:
+    """Tables by ``make`` of as many of ``columns`` side by side as fit in ``width`` characters (None: all)."""
     found = []
-    while kernels:
-        take = len(kernels)
-        grid = _grid(comparison, rows, kernels)
+    while columns:
+        take = len(columns)
+        grid = make(columns)
         while width is not None and grid.width > width and take > 1:
             take -= 1
-            grid = _grid(comparison, rows, kernels[:take])
+            grid = make(columns[:take])
         found.append(grid)
-        kernels = kernels[take:]
+        columns = columns[take:]
     return found
 
 
@@ -178,10 +181,10 @@ def show_grid(console: Console, grid: Grid) -> None:
     for row in grid.rows:
         # Text, not str: rich would take an interval's brackets for markup.
         table.add_row(*(Text(_safe(console, cell), style=_style(cell)) for cell in row))
-    _say(console, grid.title, style="bold")
+    say(console, grid.title, style="bold")
     console.print(table)
     for note in grid.notes:
-        _say(console, note)
+        say(console, note)
 
 
 def grid_markdown(grid: Grid) -> str:
@@ -207,12 +210,18 @@ def checks_grid(checks: Sequence[Check]) -> Grid:
 def how_to_read(comparison: Comparison) -> str:
     """The line under the tables."""
     level = f"{100 * comparison.confidence:g} %"
-    emulated = any(_is_emulated(row.metric) for row in comparison.rows)
     text = (
         "How to read this: the median of the repeats, with ± to the further end of its "
-        f"{level} interval (none: every repeat gave the same); ratio = kernel / "
-        f"{comparison.baseline}, with its {level} interval; ~ is within noise, = the same exact "
-        "count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no "
+        f"{level} interval (none: every repeat gave the same); "
+    )
+    return text + how_to_read_changes(comparison, emulated=any(is_emulated(row.metric) for row in comparison.rows))
+
+
+def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
+    """The part of it about a kernel against its baseline."""
+    text = (
+        f"ratio = kernel / {comparison.baseline}, with its {100 * comparison.confidence:g} % interval; ~ is within "
+        "noise, = the same exact count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no "
         "ratio. Counts are exact."
     )
     return text + " Seconds are emulated: QEMU is not a machine." * emulated
@@ -252,9 +261,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
         extra.append(("vcpus", [str(row.vcpus) for row in firsts]))
     if len({count for row in comparison.rows for count in _repeats(row)}) > 1:
         extra.append(("repeats", repeats))
-    title = rows[0].metric
-    if _is_emulated(title):
-        title += " (emulated, not a machine's time)"
+    title = metric_title(rows[0].metric)
     if len(set(pers)) == 1:
         title += f", per {pers[0]}"
     else:
@@ -265,7 +272,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
         cells.append(_value(row, row.baseline))
         for kernel in kernels:
             one = line.get(kernel)
-            cells += [_value(one, one.other), _change(one)] if one else ["", ""]
+            cells += [_value(one, one.other), change(one)] if one else ["", ""]
         body.append(tuple(cells))
     notes = _notes(r for line in lines.values() for r in line.values())
     means = [g for g in comparison.geomeans if g.metric == rows[0].metric and g.kernel in kernels]
@@ -328,7 +335,8 @@ def _value(row: Row, summary: Summary) -> str:
     return f"{text} ± {_percent(spread)}"
 
 
-def _change(row: Row) -> str:
+def change(row: Row) -> str:
+    """What a row found: a ratio or a difference with its interval, or that it is noise or equal."""
     effect = row.effect
     if effect.verdict is Verdict.EQUAL:
         return "="
@@ -369,8 +377,14 @@ def _repeats_text(rows: Iterable[Row]) -> str:
     return str(found[0]) if len(set(found)) == 1 else "/".join(map(str, found))
 
 
-def _is_emulated(metric: str) -> bool:
+def is_emulated(metric: str) -> bool:
+    """Whether a metric's seconds are QEMU's."""
     return metric.endswith("_emulated")
+
+
+def metric_title(metric: str) -> str:
+    """A metric as the title of its table."""
+    return f"{metric} (emulated, not a machine's time)" if is_emulated(metric) else metric
 
 
 def _check_line(check: Check) -> str:
@@ -381,7 +395,8 @@ def _style(cell: str) -> str:
     return "dim" if cell.startswith(("~", "=")) else ""
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def say(console: Console, line: str, style: str = "") -> None:
+    """A line as it is, in what the console's encoding can write."""
     console.print(Text(_safe(console, line), style=style))
 
 

@@ -23,10 +23,15 @@ from lull.toolchain import kvm_usable
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull boot``."""
     parser.add_argument("--kernel", metavar="K", default="lull", help="kernel, with settings: lull+young=sync")
-    parser.add_argument("--vcpus", metavar="N", type=int, default=4)
-    parser.add_argument("--memory", metavar="MIB", type=int, default=2048)
+    parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
+    parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
     parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
-    parser.add_argument("--accel", choices=("tcg", "kvm"), default="kvm" if kvm_usable() else "tcg")
+    parser.add_argument(
+        "--accel",
+        choices=("tcg", "kvm"),
+        default="kvm" if kvm_usable() else "tcg",
+        help="emulated, or on an arm64 host's own CPUs (default: kvm where it is usable)",
+    )
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
     parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import check, plan
+from lull import check, plan, timing
 from lull.check_data import (
     NARROW,
     WIDE,
@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--kpti", choices=("on", "off"), help="force page-table isolation (default: the kernel decides)")
     add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
+    add("--timing", metavar="NAME", help="what page walks for lost entries cost, by the 'walk' of these costs")
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
     add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.epilog = (
@@ -143,6 +144,14 @@ def sound(lab: Lab, spec: plan.Spec) -> bool:
     return not any(value in lab.base.features[name].lab for name, value in spec.settings)
 
 
+def walk_of(name: str) -> float:
+    """What a page walk costs by a timing model, ns. Raises UsageError when it does not say."""
+    model = timing.load(name)
+    if not model.costs.walk:
+        raise UsageError(f"{name} says nothing of page walks", remedy="give 'walk' in its [costs]")
+    return model.costs.walk
+
+
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, boot, judge. Returns 1 when something was reported, missed or not seen."""
     of_mutants = arguments.mutants or bool(arguments.mutant)
@@ -153,7 +162,12 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
     options = check.Options(
-        arguments.vcpus, arguments.memory, arguments.append, arguments.speculation == "on", arguments.checker == "on"
+        arguments.vcpus,
+        arguments.memory,
+        arguments.append,
+        arguments.speculation == "on",
+        arguments.checker == "on",
+        walk_of(arguments.timing) if arguments.timing else 0.0,
     )
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
     for trial in trials:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from lull import apt, cache, paths, process, qemu, toolchain
+from lull import apt, cache, paths, qemu, toolchain
 from lull.errors import LullError
 from lull.lab import Lab
+from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8
 """Free space a cold run needs: source, two builds, the Python environment."""
@@ -26,25 +25,6 @@ class Finding:
     name: str
     state: str
     detail: str
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """One line of packages.txt."""
-
-    package: str
-    probe: str
-    purpose: str
-
-    def present(self) -> bool:
-        """Is the command, file or module there?"""
-        if self.probe.startswith("/"):
-            return Path(self.probe).exists()
-        if self.probe.startswith("python:"):
-            return importlib.util.find_spec(self.probe.removeprefix("python:")) is not None
-        if self.probe.startswith("perl:"):
-            return process.complete(["perl", f"-M{self.probe.removeprefix('perl:')}", "-e", "1"]).status == 0
-        return shutil.which(self.probe) is not None
 
 
 def requirements() -> list[Requirement]:
@@ -123,13 +103,12 @@ def examine(lab: Lab) -> list[Finding]:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print the findings; 3 when something needed is missing, with the line that installs it."""
     findings = examine(lab)
-    missing = [f.name for f in findings if f.state == "missing"]
     if arguments.json:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
         for finding in findings:
             print(f"{finding.state:8} {finding.name:24} {finding.detail}")
-    packages = [r.package for r in requirements() if not r.present()]
+    packages = missing(requirements())
     if packages and not arguments.json:
-        print(f"\nas root: apt-get install --no-install-recommends {' '.join(packages)}")
-    return 3 if missing else 0
+        print(f"\n{apt_line(packages)}")
+    return 3 if any(f.state == "missing" for f in findings) else 0

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="results.json, or a folder that 'lull run', 'lull check' or 'lull timing' wrote; the first run leads",
     )
-    parser.add_argument("--out", metavar="FILE.html", type=Path, help=f"default: {NAME} in the first folder")
+    parser.add_argument("--out", metavar="FILE", type=Path, help=f"default: {NAME} in the first folder")
     parser.epilog = "example: lull report results/001 results/002 --out report.html"
 
 

@@ -24,7 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="ampere-32",
         help=f"{names}, or your own TOML file (default: ampere-32)",
     )
-    add("--vcpus", metavar="N,N...", default=VCPUS, help=f"a run with each number of virtual CPUs (default: {VCPUS})")
+    add(
+        "--vcpus",
+        metavar="LIST",
+        default=VCPUS,
+        help=f"a run with each of these numbers of virtual CPUs (default: {VCPUS})",
+    )
     add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
     add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
     parser.epilog = (

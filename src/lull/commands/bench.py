@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull bench: the guest programs on an arm64 machine itself, under the kernel it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import experiment, native, plan, toolchain
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull bench``."""
+    add = parser.add_argument
+    add("--here", action="store_true", required=True, help="yes: on this machine, as processes of its kernel")
+    add(
+        "--kernel",
+        metavar="K",
+        action="append",
+        default=[],
+        help="as for run, of what the running kernel can be by its switches (default: what it can); repeatable",
+    )
+    add(
+        "--workload",
+        metavar="W",
+        action="append",
+        default=[],
+        help="a workload of guest/workloads.toml (default: those of a run that are harmless); repeatable",
+    )
+    add("--repeat", metavar="N", type=int, default=5, help="rounds of each kernel (default: 5)")
+    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add(
+        "--allow-changes",
+        action="store_true",
+        help="workloads too that change the machine while they run: HugeTLB pools, cgroups, huge pages, CPUs",
+    )
+    parser.epilog = (
+        "The machine's swap, its settings and what else it does are its own: nothing is set up for the programs.\n"
+        "example: lull bench --here --workload mprotect_per_cpu --workload fork_exec"
+    )
+
+
+def workloads(lab: Lab, named: Sequence[str], allowed: bool) -> list[plan.Workload]:
+    """The workloads named, or those of a run. Raises UsageError for one that may not change the machine and would."""
+    chosen = plan.select_workloads(named, lab.workloads)
+    harmful = [] if allowed else [w.name for w in chosen if not w.harmless]
+    if harmful and named:
+        raise UsageError(
+            f"settings of the whole machine are changed by {', '.join(harmful)}",
+            remedy="add --allow-changes on a machine that you can spare, or leave them out",
+        )
+    if harmful:
+        say(f"left out, as they change settings of the whole machine (--allow-changes): {', '.join(harmful)}")
+    return [w for w in chosen if w.name not in harmful]
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Plan, run, compare. Returns 1 when a workload fell short."""
+    if not toolchain.host_is_arm64():
+        raise UsageError(
+            f"this machine is {platform.machine()}; the programs would say nothing of arm64",
+            remedy="clone the repository on an arm64 machine, and run it there; here './lull run' emulates one",
+        )
+    switches = native.Switches(lab.base)
+    named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
+    for spec in named:
+        if not switches.possible(spec):
+            raise UsageError(
+                f"the running kernel cannot be {spec.name}",
+                where=str(native.SWITCHES),
+                remedy="boot a Lull kernel that has the feature, and be root to set policies",
+            )
+    chosen = workloads(lab, arguments.workload, arguments.allow_changes)
+    boots = plan.make_plan(chosen, named, lab.base, arguments.repeat, switches.possible)
+    if arguments.dry_run:
+        shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
+        if arguments.json:
+            print(json.dumps([{"round": name, "jobs": jobs} for name, jobs in shown], indent=1))
+        else:
+            for name, jobs in shown:
+                say(f"would run {name}: {', '.join(jobs)}")
+        return 0
+    results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
+    return experiment.told(results, folder, as_json=arguments.json)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull export: the features as a series of mails for git am, with a cover letter."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from lull import export
+from lull.lab import Lab
+from lull.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull export``."""
+    # The same as --base: without it --base stands.
+    parser.add_argument("base", metavar="BASE", nargs="?", default=argparse.SUPPRESS, help="the same as --base BASE")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where to (default: a new folder lull-BASE)")
+    parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/*.patch"
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Write the series."""
+    out: Path = (arguments.out or Path(f"lull-{lab.base.name}")).resolve()
+    if arguments.dry_run:
+        say(f"would write to {out}: a cover letter and a mail each for {', '.join(lab.base.exported())}")
+        return 0
+    mails = export.export(lab.pristine, lab.base, out)
+    if arguments.json:
+        print(json.dumps({"series": str(out), "mails": [mail.name for mail in mails]}, indent=1))
+    else:
+        print("\n".join(map(str, mails)))
+        say(f"in a tree of {lab.pristine.version}: git am --empty=drop {out}/*.patch")
+    return 0

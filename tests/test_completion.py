@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Completion scripts: as shells take them; and that every option has something to offer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import Tool
+
+from lull import base as bases
+from lull import cli, completion, plan
+
+LOAD = {
+    "bash": """
+        source "$script"
+        function=$(complete -p lull | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        $function lull "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """,
+    "fish": 'source "$script"; complete -C "$argv" | string split -f1 \\t',
+}
+
+
+@pytest.fixture(params=completion.SHELLS, scope="module")
+def script(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A shell that is here, and its script."""
+    if not shutil.which(request.param):
+        pytest.skip(f"{request.param} is not installed")
+    path = tmp_path_factory.mktemp("completion") / "script"
+    parser = cli.build_parser(cli.COMMANDS)
+    path.write_text(completion.script(parser, cli.commands_of(parser), request.param, bases.load()))
+    return request.param, path
+
+
+def offered(shell: str, path: Path, *words: str) -> list[str]:
+    """What a shell offers for the last of the words."""
+    interactive = {"bash": ["bash", "--norc", "-c", LOAD["bash"], "bash"], "fish": ["fish", "-c", LOAD["fish"]]}[shell]
+    line = ["lull", *words] if shell == "bash" else [" ".join(["lull", *words])]
+    environment = {**os.environ, "script": str(path)}
+    done = subprocess.run([*interactive, *line], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout.split()
+
+
+def test_the_script_is_whole(script: tuple[str, Path]) -> None:
+    """The shell reads it without a word."""
+    done = subprocess.run([script[0], "-n", script[1]], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        (["sel"], ["selftest"]),
+        (["run", "--wor"], ["--workload"]),
+        (["run", "--workload", "swap_bench_sh"], ["swap_bench_shared"]),
+        (["run", "--workload", "comp"], ["compile"]),
+        (["run", "--kernel", "lull+young=n"], ["lull+young=nosync", "lull+young=none"]),
+        (["boot", "--kernel", "lull-y"], ["lull-young"]),
+        (["run", "--kernel", "stock", "--kernel", "lull+only=r"], ["lull+only=residency", "lull+only=reclaim"]),
+        (["build", "--kernel", "l"], ["lull", "lab"]),
+        (["check", "--cpu", "cortex-a7"], ["cortex-a72", "cortex-a76"]),
+        (["check", "--mutant", "page-no-d"], ["page-no-dsb"]),
+        (["check", "--kpti", "o"], ["on", "off"]),
+        (["selftest", "--tests", "hugetl"], ["hugetlb"]),
+        (["fetch", "--suite", ""], ["real"]),
+        (["doctor", "--base", "6"], ["6.12"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+    ],
+)
+def test_what_is_offered(script: tuple[str, Path], words: list[str], some: list[str]) -> None:
+    """Commands, options, and the words that exist."""
+    if script[0] not in LOAD:
+        pytest.skip("this shell completes only as somebody types")
+    assert sorted(offered(*script, *words)) == sorted(some)
+
+
+def test_folders_and_files(script: tuple[str, Path]) -> None:
+    """Options that take a path complete to one."""
+    if script[0] not in LOAD:
+        pytest.skip("this shell completes only as somebody types")
+    assert "/usr" in {name.rstrip("/") for name in offered(*script, "run", "--out", "/us")}
+    assert "/etc/passwd" in offered(*script, "check", "--symbols", "/etc/pass")
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_command_prints_it(tool: Tool, shell: str) -> None:
+    """And nothing else."""
+    done = tool("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--workload" in done.stdout or "-l workload" in done.stdout
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_value_is_thought_of(command: str) -> None:
+    """An option that takes words has its list in completion.WORDS, or takes any words (FREE)."""
+    parsers = cli.commands_of(cli.build_parser([command]))
+    named = [a.dest for a in completion.values_of(parsers[command]) if a.type is None]
+    missing = [d for d in named if d not in completion.FREE and not {d, f"{command} {d}"} & set(completion.WORDS)]
+    assert not missing, f"lull.completion has nothing to offer for {missing} of {command}"
+
+
+def test_every_word_is_one_the_tool_takes() -> None:
+    """The names of kernels are kernels, under settings too."""
+    base = bases.load()
+    names = completion.kernels(base)
+    assert len(set(names)) == len(names)
+    for name in names:
+        plan.parse_spec(name, base)
+    assert "lull+vmemmap=unsafe" not in names
+
+
+def test_a_command_that_is_not_loaded_has_no_options_of_its_own() -> None:
+    """So a command line costs the import of its own command alone."""
+    parsers = cli.commands_of(cli.build_parser(["build"]))
+
+    def own(parser: argparse.ArgumentParser) -> int:
+        return len(parser._actions)
+
+    assert own(parsers["build"]) > own(parsers["run"]) == own(parsers["check"])
