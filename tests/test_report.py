@@ -380,6 +380,16 @@ def test_what_one_run_judged_is_not_skipped() -> None:
     assert report.Tally.of(found) == report.Tally(1, 0, 1)
 
 
+def test_a_run_of_nothing_is_a_page_all_the_same(tmp_path: Path) -> None:
+    """As of a run whose every workload this machine skips, or of seconds alone."""
+    nothing = Results("0.1.0", "6.12", {}, [], [], [], {})
+    text = page(put(tmp_path / "a", "results.json", nothing.to_json())).text
+    assert "No goal was judged" in text and "Pictures" not in text and "System" not in text
+    seconds = [Record(k, "w", 4, "seconds", "s", (1.0, 2.0), 0, "") for k in ("stock", "lull")]
+    text = page(put(tmp_path / "b", "results.json", Results("", "", {}, seconds).to_json())).text
+    assert "Pictures" not in text and "seconds" in text
+
+
 def test_text_is_text(tmp_path: Path) -> None:
     """In tables, pictures, headings and commands; also where two dollars would be a formula."""
     evil = "<b>$x^2$&amp;"

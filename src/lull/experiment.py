@@ -222,15 +222,15 @@ def conduct(
 ) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
     results, folder = measure(lab, machine, boots, out, append=append, model=model)
-    from lull import report  # Jinja2, and matplotlib when it draws
-
-    with progress.step("drawing the report"):
-        report.write(folder)
     return told(results, folder, as_json=as_json)
 
 
 def told(results: Results, folder: Path, *, as_json: bool) -> int:
-    """Print what a run found. Returns 0 when everything held, 1 when something fell short."""
+    """Print what a run found, and draw its page. Returns 0 when everything held, 1 when something fell short."""
+    from lull import report  # Jinja2, and matplotlib when it draws
+
+    with progress.step("drawing the report"):
+        report.write(folder)
     if as_json:
         print(results.to_json(), end="")
     else:

@@ -7,8 +7,8 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jinja2
@@ -91,14 +91,15 @@ class Page:
     measuring: list[Check]
     sections: list[report_systems.Section]
     others: list[Check]
-    scaling: Plot | None
+    pictures: list[tuple[str, list[Plot]]]
+    """Run -> its pictures; what several runs say together is of none."""
     folded: list[Folded]
-    pictures: int = field(default=0)
+    drawn: int = 0
 
     def inline(self, plot: Plot) -> Markup:
         """A picture as markup, which matplotlib has escaped."""
-        self.pictures += 1
-        return Markup(picture.inline(plot.svg, self.pictures, plot.title))
+        self.drawn += 1
+        return Markup(picture.inline(plot.svg, self.drawn, plot.title))
 
 
 def of_folders(paths: Sequence[Path]) -> str:
@@ -125,7 +126,6 @@ def render(sources: Sequence[Source]) -> str:
         table_of=table_of,
         tally=Tally.of,
         style=Markup((TEMPLATES / "report.css").read_text()),
-        plots=lambda source: list(report_plots.of_run(source.run)),
         grids=lambda source: tables.grids(source.comparison, width=None),
         control=control_grids,
         side_by_side=side_by_side,
@@ -164,9 +164,17 @@ def page_of(sources: list[Source]) -> Page:
         verdict.worth_showing([check for check in checks if kind(check) not in GOALS]),
         sections,
         [check for check in goals if check not in placed],
-        report_plots.scaling(runs),
+        pictures(named),
         [part for source in sources for part in folded(source)],
     )
+
+
+def pictures(runs: Mapping[str, Results]) -> list[tuple[str, list[Plot]]]:
+    """What is drawn of runs, by their names."""
+    together = report_plots.scaling(list(runs.values()))
+    found = [("", [together] if together else [])]
+    found += [(name, list(report_plots.of_run(results))) for name, results in runs.items()]
+    return [(name, plots) for name, plots in found if plots]
 
 
 def headline(goals: Tally, sources: Sequence[Source]) -> str:
