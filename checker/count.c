@@ -251,13 +251,19 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	fflush(j->out);
 }
 
-void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
+bool count_is_open(const struct counts *c, uint64_t id)
+{
+	return c->window.open && c->window.id == id;
+}
+
+bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
 {
 	if (!window_open(&c->window, id, out))
-		return;
+		return false;
 	c->opener = cpu;
 	for (cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->opened[cpu], &c->live[cpu]);
+	return true;
 }
 
 void count_close(struct counts *c, uint64_t id, FILE *out)

@@ -54,9 +54,12 @@ void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_
 /* Before a window closes: its modelled time, ns, and instructions that were not held back as they should. */
 void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray);
 
-/* A marker. A wrong one is written as an error and changes nothing else. */
-void count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);
+/* A marker. A wrong one is written as an error and changes nothing else; false. */
+bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);
 void count_close(struct counts *c, uint64_t id, FILE *out);
+
+/* Is it the one that is open? */
+bool count_is_open(const struct counts *c, uint64_t id);
 
 /* The first line, and the last one. */
 void count_write_header(const struct counts *c, int api, FILE *out);

@@ -15,8 +15,19 @@ enum { ANY_MODE = -1 };
 /* Costs that there are. */
 enum { COSTS = 5 };
 
-/* vCPUs may run ahead 10 us; what comes out hardly depends on it (docs/timing.md). */
-#define QUANTUM (10000 * PS_PER_NS)
+/*
+ * How far vCPUs may run ahead. Whoever comes first books so much ahead of those
+ * that are to be served before it, and these are served in pieces around it: where
+ * CPUs just begin to queue it must be well below what a broadcast takes.
+ */
+static uint64_t quantum(const struct costs *costs)
+{
+	uint64_t part = costs->broadcast / 4;
+
+	if (part < 100 * PS_PER_NS)
+		return costs->broadcast ? 100 * PS_PER_NS : 10000 * PS_PER_NS;
+	return part < 10000 * PS_PER_NS ? part : 10000 * PS_PER_NS;
+}
 
 static const struct option {
 	const char *key;
@@ -30,9 +41,9 @@ static const struct option {
 	[KEY_INSNS] = { .key = "insns", .values = "segment each block", .mode = MODE_COUNT },
 	[KEY_SKIP] = { .key = "skip", .wanted = "HEXSTART-HEXEND", .mode = MODE_COUNT,
 		       .most = OPTIONS_SKIPS },
-	[KEY_COST] = { .key = "cost", .wanted = "NAME:NS, with up to three digits behind the point (names: insn tlbi broadcast latency dsb)",
+	[KEY_COST] = { .key = "cost", .wanted = "NAME:NS, below 10 ms, with up to three digits behind the point (names: insn tlbi broadcast latency dsb)",
 		       .mode = MODE_COUNT, .most = COSTS },
-	[KEY_QUANTUM] = { .key = "quantum", .wanted = "a number of ns, decimal, more than 0", .mode = MODE_COUNT },
+	[KEY_QUANTUM] = { .key = "quantum", .wanted = "a number of ns, decimal, more than 0 and below 10 ms", .mode = MODE_COUNT },
 	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
@@ -246,7 +257,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 {
 	unsigned int given[KEYS] = { 0 };
 
-	*o = (struct options){ .speculation = true, .quantum = QUANTUM };
+	*o = (struct options){ .speculation = true };
 	for (int i = 0; i < argc; i++) {
 		size_t len = strcspn(argv[i], "=");
 		int key = find_key(argv[i], len);
@@ -274,5 +285,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 		}
 		given[key]++;
 	}
+	if (!given[KEY_QUANTUM])
+		o->quantum = quantum(&o->costs);
 	return complete(o, given, error, size);
 }

@@ -68,10 +68,11 @@ static void on_marker(unsigned int cpu, void *userdata)
 	pthread_mutex_lock(&lock);
 	sample_insns();
 	if (insn_of(userdata).kind == INSN_OPEN) {
-		count_open(&counts, cpu, id, out);
-		time_open(cpu);
+		if (count_open(&counts, cpu, id, out))
+			time_open(cpu);
 	} else {
-		time_close(cpu, &counts);
+		if (count_is_open(&counts, id))
+			time_close(cpu, &counts);
 		count_close(&counts, id, out);
 	}
 	check_output();
@@ -213,5 +214,5 @@ static void finish(void)
 }
 
 const struct mode count_mode = {
-	.install = install, .vcpu = time_vcpu, .translate = on_translate, .finish = finish,
+	.install = install, .translate = on_translate, .finish = finish,
 };

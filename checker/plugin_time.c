@@ -16,6 +16,8 @@
 #define PASSING_NS	20000
 /* And how long it takes one at most to come, who was sent an interrupt. */
 #define COMING_NS	2000000000
+/* The same for who may have had it already, just before it fell asleep. */
+#define CALLED_NS	5000000
 
 static struct account account;
 static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,6 +29,8 @@ static struct lane {
 	bool broadcasts;	/* it does nothing else before QEMU has stopped all vCPUs */
 	bool coming;		/* it sleeps, and was sent an interrupt */
 	struct timespec until;	/* when it counts as asleep after all */
+	bool off;		/* it did not come, and has executed nothing since */
+	bool called;		/* it was sent an interrupt while it ran, and not looked at since */
 } *lanes;
 static unsigned int broadcasting;
 static bool holding;		/* a window is open */
@@ -68,7 +72,7 @@ static void look_at(unsigned int cpu)
 	uint64_t now = qemu_plugin_u64_get(insns, cpu);
 
 	end_broadcast(cpu);
-	lanes[cpu].coming = false;
+	lanes[cpu].coming = lanes[cpu].off = lanes[cpu].called = false;
 	account_run(&account, cpu);
 	if (holding && account.cpus[cpu].time > account.front + options.quantum)
 		astray += now - account.cpus[cpu].insns;
@@ -86,6 +90,12 @@ static struct timespec in(long ns)
 	return t;
 }
 
+static void await(unsigned int cpu, long ns)
+{
+	lanes[cpu].coming = true;
+	lanes[cpu].until = in(ns);
+}
+
 /*
  * Whoever sleeps and is sent an interrupt runs from now on: if the host is slow
  * to wake it, others must not go on as if it were asleep.
@@ -93,11 +103,13 @@ static struct timespec in(long ns)
 static void wake(unsigned int by, uint64_t operand)
 {
 	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
-		if (account.cpus[cpu].running || !sgi_reaches(operand, by, cpu))
+		if (!sgi_reaches(operand, by, cpu))
+			continue;
+		lanes[cpu].called = account.cpus[cpu].running;
+		if (lanes[cpu].called || lanes[cpu].off)
 			continue;
 		account_wake(&account, cpu, by);
-		lanes[cpu].coming = true;
-		lanes[cpu].until = in(COMING_NS);
+		await(cpu, COMING_NS);
 	}
 }
 
@@ -115,6 +127,7 @@ static void give_up_waiting(void)
 		if (!lanes[cpu].coming || !past(&lanes[cpu].until))
 			continue;
 		lanes[cpu].coming = false;
+		lanes[cpu].off = true;
 		account_sleep(&account, cpu);
 	}
 }
@@ -148,14 +161,25 @@ static void on_step(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&time_lock);
 }
 
-/* QEMU wakes threads for reasons of its own: who has executed nothing since is still to come. */
+/*
+ * QEMU wakes threads for reasons of its own: who has executed nothing since it
+ * was sent an interrupt is still to come. And an interrupt that was sent just
+ * before may not have arrived when its target falls asleep.
+ */
 static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
 {
+	bool executed, called;
+
 	(void)id;
 	pthread_mutex_lock(&time_lock);
-	if (!lanes[cpu].coming || qemu_plugin_u64_get(insns, cpu) != account.cpus[cpu].insns) {
+	executed = qemu_plugin_u64_get(insns, cpu) != account.cpus[cpu].insns;
+	called = lanes[cpu].called;
+	if (!lanes[cpu].coming || executed) {
 		look_at(cpu);
-		account_sleep(&account, cpu);
+		if (called)
+			await(cpu, CALLED_NS);
+		else
+			account_sleep(&account, cpu);
 		free_those_in_time();
 	}
 	pthread_mutex_unlock(&time_lock);
@@ -200,6 +224,7 @@ void time_open(unsigned int cpu)
 	if (!options.timed)
 		return;
 	pthread_mutex_lock(&time_lock);
+	give_up_waiting();
 	for (unsigned int other = 0; other < ncpus; other++)
 		if (account.cpus[other].running)
 			account_insns(&account, other, qemu_plugin_u64_get(insns, other));
@@ -220,18 +245,6 @@ void time_close(unsigned int cpu, struct counts *counts)
 	holding = false;
 	free_all();
 	pthread_mutex_unlock(&time_lock);
-}
-
-void time_vcpu(unsigned int cpu)
-{
-	static bool first = true;
-
-	(void)cpu;
-	if (!options.timed || !first)
-		return;
-	first = false;
-	qemu_plugin_register_vcpu_idle_cb(plugin_id, on_sleep);
-	qemu_plugin_register_vcpu_resume_cb(plugin_id, on_wake);
 }
 
 void time_block(struct qemu_plugin_tb *tb, size_t n)
@@ -267,6 +280,8 @@ bool time_install(qemu_plugin_u64 counter, char *error, size_t size)
 	}
 	waits[DSB_ISH] = waits[DSB_OSH] = waits[DSB_SY] = true;
 	waits[DSB_ISHNXS] = waits[DSB_OSHNXS] = waits[DSB_SYNXS] = true;
+	qemu_plugin_register_vcpu_idle_cb(plugin_id, on_sleep);
+	qemu_plugin_register_vcpu_resume_cb(plugin_id, on_wake);
 	insns = counter;
 	since.score = qemu_plugin_scoreboard_new(sizeof(struct since));
 	since.offset = offsetof(struct since, insns);

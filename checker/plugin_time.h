@@ -23,9 +23,6 @@
 /* Only with the option cost=. False with the reason in error. insns: the counter of instructions. */
 bool time_install(qemu_plugin_u64 insns, char *error, size_t size);
 
-/* A vCPU is there. */
-void time_vcpu(unsigned int cpu);
-
 /* A block of n instructions is translated. */
 void time_block(struct qemu_plugin_tb *tb, size_t n);
 

@@ -96,6 +96,7 @@ def test_an_unknown_name_gets_the_nearest() -> None:
         ("insn = 0.5", "insn = 0.0004", "insn is 0, to a picosecond"),
         ("insn = 0.5", "insn = -1", "a finite number, at least 0"),
         ("insn = 0.5", "insn = inf", "a finite number, at least 0"),
+        ("insn = 0.5", "insn = 10_000_000", "insn is 10000000 ns: less than 10 ms"),
         ("insn = 0.5", 'insn = "1"', "insn is '1', not a number"),
         ("insn = 0.5", "insn = true", "insn is True, not a number"),
         ("insn = 0.5\n", "", "[costs] has no 'insn'"),

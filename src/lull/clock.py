@@ -34,6 +34,8 @@ def slowed(words: Sequence[str], factor: int, tree: Path) -> list[str]:
         factor: from 2 to MOST.
         tree: takes the device tree.
     """
+    if not 2 <= factor <= MOST:
+        raise ValueError(f"a clock can be 2 to {MOST} times slower, not {factor}")
     here = list(words)
     here[here.index("-cpu") + 1] += f",cntfrq={COUNTER_HZ}"
     asking = list(here)

@@ -23,6 +23,10 @@ TEMPLATE = "template"
 METRIC = "seconds_modelled"
 ASTRAY = "insns_astray"
 """Instructions that a vCPU executed although it was to wait for slower ones."""
+WAITING = ("osh", "ish", "sy", "oshnxs", "ishnxs", "synxs")
+"""DSBs that wait for broadcasts, as in checker/plugin_time.c."""
+MOST = 10_000_000.0
+"""ns below which a cost is, as the plugin has it."""
 MOST_ASTRAY = 0.05
 """Of a window's instructions: beyond that its time is not to be trusted."""
 SECONDS, FLUSH, SAVING, RATIO = MEASURES = ("seconds", "flush", "saving", "ratio")
@@ -169,6 +173,8 @@ def _costs(raw: Mapping[str, Any]) -> Costs:
         if value is None:
             raise ValueError(f"[costs] has no '{field.name}'")
         found[field.name] = _number(value, f"[costs] {field.name}")
+        if found[field.name] >= MOST:
+            raise ValueError(f"[costs] {field.name} is {value!r} ns: less than 10 ms is possible")
     if round(found["insn"], 3) == 0:
         raise ValueError("[costs] insn is 0, to a picosecond: time would stand still")
     return Costs(**found)

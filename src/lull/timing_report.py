@@ -98,7 +98,7 @@ def published_grid(found: Evaluation) -> Grid:
         )
         if figure.note:
             notes.append(f"{figure.what}: {figure.note}")
-    header = ("published", "use", "modelled by", "published", "modelled", "residual", "Lull")
+    header = ("figure", "use", "modelled by", "published", "modelled", "residual", "Lull")
     return Grid(f"{found.model.name}: published and modelled", header, tuple(rows), 3, tuple(notes))
 
 

@@ -64,8 +64,9 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
     with experiment.holding(out, key) as folder:
         runs: dict[int, Results] = {}
         for number, boots in planned.items():
-            machine = replace(Machine(), vcpus=number)
-            runs[number], _ = experiment.measure(lab, machine, boots, folder / f"vcpus-{number}", model=model)
+            runs[number], _ = experiment.measure(
+                lab, replace(Machine(), vcpus=number), boots, folder / f"vcpus-{number}", model=model
+            )
         found = timing_eval.evaluate(model, runs)
         timing_report.write(found, folder)
     if as_json:

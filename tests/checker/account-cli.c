@@ -5,7 +5,7 @@
  * front, and how many busy intervals the interconnect has.
  *
  *	new NCPUS INSN TLBI BROADCAST LATENCY DSB
- *	run CPU 0, sleep CPU 0, insns CPU TOTAL, tlbi CPU BROADCAST, dsb CPU WAITS, align 0 0
+ *	run CPU 0, wake CPU BY, sleep CPU 0, insns CPU TOTAL, tlbi CPU BROADCAST, dsb CPU WAITS, align 0 0
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +37,8 @@ static int happens(const char *line)
 		return 0;
 	if (!strcmp(verb, "run"))
 		account_run(&account, cpu);
+	else if (!strcmp(verb, "wake") && n < account.ncpus)
+		account_wake(&account, cpu, n);
 	else if (!strcmp(verb, "sleep"))
 		account_sleep(&account, cpu);
 	else if (!strcmp(verb, "insns"))

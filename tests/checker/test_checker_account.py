@@ -38,6 +38,8 @@ class Naive:
     def happens(self, verb: str, cpu: int, n: int) -> tuple[int, int]:
         if verb == "run" and not self.runs[cpu]:
             self.runs[cpu], self.time[cpu] = True, max(self.time[cpu], self.front)
+        elif verb == "wake" and not self.runs[cpu]:
+            self.runs[cpu], self.time[cpu] = True, max(self.time[cpu], self.time[n])
         elif verb == "sleep":
             self.runs[cpu] = False
             self.passed(cpu)
@@ -72,7 +74,7 @@ class Naive:
 costs = st.tuples(*(st.integers(low, high) for low, high in ((1, 3), (0, 4), (0, 20), (0, 9), (0, 5))))
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["run", "sleep", "insns", "insns", "tlbi", "tlbi", "dsb", "align"]),
+        st.sampled_from(["run", "wake", "sleep", "insns", "insns", "tlbi", "tlbi", "dsb", "align"]),
         st.integers(0, CPUS - 1),
         st.integers(0, 12),
     ),
@@ -87,9 +89,11 @@ def test_against_a_timeline(cli: Talk, costs: tuple[int, ...], steps: list[tuple
     naive = Naive(*costs)
     assert cli.ask("new", CPUS, *costs) == ["new"]
     for verb, cpu, n in steps:
-        if verb not in ("run", "align") and not naive.runs[cpu]:
+        if verb not in ("run", "wake", "align") and not naive.runs[cpu]:
             continue  # who sleeps executes nothing
-        n = naive.insns[cpu] + n if verb == "insns" else n % 2
+        n = naive.insns[cpu] + n if verb == "insns" else n % CPUS if verb == "wake" else n % 2
+        if verb == "wake" and not naive.runs[n]:
+            continue  # and wakes nobody
         time, front = naive.happens(verb, cpu, n)
         assert [int(word, 16) for word in cli.ask(verb, cpu, n)] == [time, front, naive.intervals()]
     event(f"{min(5, naive.intervals())} intervals or more")

@@ -96,7 +96,9 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     said += [f"{start:x}-{end:x}" for start, end in skips]
     if costs:
         said.append(":".join(str(dict(costs).get(name, 0)) for name in COSTS))
-    said.append(f"quantum={picoseconds(values.get(b'quantum', b'10000'))}")
+    broadcast = dict(costs).get(b"broadcast", 0)
+    quantum = min(max(broadcast // 4, 100_000), 10_000_000) if broadcast else 10_000_000
+    said.append(f"quantum={picoseconds(values[b'quantum']) if b'quantum' in values else quantum}")
     said += [f"pgd_free={address:x}" for name, address in hooks if name == b"pgd_free"][:1]
     return said
 
@@ -146,10 +148,10 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ("out=x hook=f@here", "option hook='f@here' is not NAME@HEXADDRESS"),
         (
             "out=x cost=insns:1",
-            "option cost='insns:1' is not NAME:NS, with up to three digits behind the point "
+            "option cost='insns:1' is not NAME:NS, below 10 ms, with up to three digits behind the point "
             "(names: insn tlbi broadcast latency dsb)",
         ),
-        ("out=x quantum=0", "option quantum='0' is not a number of ns, decimal, more than 0"),
+        ("out=x quantum=0", "option quantum='0' is not a number of ns, decimal, more than 0 and below 10 ms"),
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         ("out=x memory=1", "unknown option 'memory' (known: mode out insns skip cost quantum ram speculation hook)"),
     ],

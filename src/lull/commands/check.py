@@ -159,6 +159,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError("--image and --symbols belong together", remedy="name both")
     if of_mutants and arguments.checker == "off":
         raise UsageError("mutants are for the checker to catch", remedy="leave --checker off out")
+    if arguments.timing is not None and (of_mutants or arguments.checker == "off"):
+        raise UsageError(
+            "--timing is about what TLBIs took, which the checker sees in sound kernels", remedy="leave it out"
+        )
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
     options = check.Options(
@@ -167,7 +171,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         arguments.append,
         arguments.speculation == "on",
         arguments.checker == "on",
-        walk_of(arguments.timing) if arguments.timing else 0.0,
+        0.0 if arguments.timing is None else walk_of(arguments.timing),
     )
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
     for trial in trials:

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
-    model = timing.load(arguments.timing) if arguments.timing else None
+    model = None if arguments.timing is None else timing.load(arguments.timing)
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     workloads = plan.select_workloads(arguments.workload, lab.workloads)
     boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)

@@ -9,6 +9,7 @@ from pathlib import Path
 from lull import timing
 from lull.errors import UsageError
 from lull.lab import Lab
+from lull.qemu import Machine
 
 VCPUS = "1,2,4,8,16,32"
 
@@ -44,9 +45,7 @@ def numbers(text: str) -> list[int]:
         found = sorted({int(word) for word in text.split(",")})
     except ValueError:
         raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy=f"e.g. --vcpus {VCPUS}") from None
-    if found[0] < 1:
-        raise UsageError(f"--vcpus {text}: at least 1 is needed")
-    return found
+    return [Machine(vcpus=number).vcpus for number in found]  # which refuses what cannot be
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
