@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from support import Tool
 
-from lull import aging, picture, report, report_data, timing, timing_report, vmemmap
+from lull import aging, picture, report, report_data, report_plots, timing, timing_report, vmemmap
 from lull.errors import UsageError
+from lull.goals import Run
 from lull.records import Check, Record, Results
 from lull.scale import Counts
 from lull.timing_eval import Evaluation, Measured, Outcome, Point
@@ -388,6 +389,31 @@ def test_a_run_of_nothing_is_a_page_all_the_same(tmp_path: Path) -> None:
     seconds = [Record(k, "w", 4, "seconds", "s", (1.0, 2.0), 0, "") for k in ("stock", "lull")]
     text = page(put(tmp_path / "b", "results.json", Results("", "", {}, seconds).to_json())).text
     assert "Pictures" not in text and "seconds" in text
+
+
+def test_no_line_is_drawn_through_two_hosts() -> None:
+    """Emulated seconds are a host's."""
+    four, eight = run(4), run(8)
+    found = report_plots.scaling([four, eight])
+    assert found and "mprotect_per_cpu" in found.svg and ">8<" in found.svg and "emulated seconds" in found.how
+    eight.host = {**eight.host, "model": "another"}
+    assert report_plots.scaling([four, eight]) is None
+    assert report_plots.scaling([four]) is None and report_plots.scaling([]) is None
+
+
+def test_bars_are_shares_of_all_that_stock_has() -> None:
+    """4.323 broadcasts on stock; on sticky 0.989 and 3.336 local ones, drawn behind them."""
+    of_run = Run(4, run().records)
+    kinds = {kernel: report_plots._kinds(of_run, kernel, "mprotect_per_cpu") for kernel in ("stock", STICKY, "lull")}
+    # Of the broadcasts of users, medians, those of a whole ASID are counted apart.
+    assert kinds["stock"] == pytest.approx([4.323 - 0.002, 0.002, 0.002, 0.002 + 0.002, 0.002])
+    assert kinds[STICKY] == pytest.approx([0.989 - 0.002, 0.002, 0.002, 0.002 + 0.002, 3.336])
+    found = report_plots.kinds(of_run, ["stock", STICKY, "lull"])
+    assert found and "times" not in found.svg
+    local = Record("lull", "mprotect_per_cpu", 4, "tlbi_local", "count", (50_000.0,), 1000, "mprotect")
+    others = [record for record in of_run.records if (record.kernel, record.metric) != ("lull", "tlbi_local")]
+    found = report_plots.kinds(Run(4, [*others, local]), ["stock", STICKY, "lull"])
+    assert found and "11.6 times" in found.svg
 
 
 def test_text_is_text(tmp_path: Path) -> None:

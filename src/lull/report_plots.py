@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -83,20 +83,9 @@ def broadcasts(run: Run, kernels: Sequence[str]) -> Plot | None:
     looks = picture.looks(kernels)
     with picture.drawing(6.6, 0.9 + 0.21 * len(many), clear=True) as (figure, text):
         axes = figure.subplots()
-        for place, (_, counts) in enumerate(many):
-            axes.plot([min(counts.values()), max(counts.values())], [place] * 2, color=picture.GREY, alpha=0.35, lw=1)
-        for kernel, (colour, marker) in looks.items():
-            marks = [(counts[kernel], place) for place, (_, counts) in enumerate(many) if kernel in counts]
-            if marks:
-                hollow = {"markerfacecolor": picture.PAPER, "mew": 1.4} if kernel == STOCK else {"mew": 0}
-                axes.plot(
-                    *zip(*marks, strict=True), marker, ms=5.5, color=colour, label=kernel, clip_on=False, **hollow
-                )
+        _marks(axes, [counts for _, counts in many], looks)
         _from_zero(axes, [count for _, counts in many for count in counts.values()])
-        axes.set_yticks(range(len(many)), [workload for workload, _ in many])
-        axes.set_ylim(-0.7, len(many) - 0.3)
-        axes.tick_params(axis="y", length=0, pad=9)
-        axes.spines["left"].set_visible(False)
+        _name_rows(axes, [workload for workload, _ in many], pad=9)
         axes.grid(axis="x", color=picture.GREY, alpha=0.2, lw=0.5)
         axes.set_xlabel("broadcast TLBIs of user ASIDs, an operation")
         figure.legend(frameon=False, loc="outside upper left", ncols=len(looks), fontsize=8, handletextpad=0.2)
@@ -109,6 +98,17 @@ def broadcasts(run: Run, kernels: Sequence[str]) -> Plot | None:
     )
     fewer = f" {left} workload{'s' * (left > 1)} with less than {FEW:g} on every kernel {'are' if left > 1 else 'is'} "
     return Plot("Broadcasts of an operation", svg, how + (fewer + "not shown." if left else ""))
+
+
+def _marks(axes: Axes, rows: Sequence[Mapping[str, float]], looks: Mapping[str, tuple[str, str]]) -> None:
+    """Each row's kernels on a line; stock hollow, so that what lies under it is seen."""
+    for place, counts in enumerate(rows):
+        axes.plot([min(counts.values()), max(counts.values())], [place] * 2, color=picture.GREY, alpha=0.35, lw=1)
+    for kernel, (colour, marker) in looks.items():
+        marks = [(counts[kernel], place) for place, counts in enumerate(rows) if kernel in counts]
+        hollow = {"markerfacecolor": picture.PAPER, "mew": 1.4} if kernel == STOCK else {"mew": 0}
+        if marks:
+            axes.plot(*zip(*marks, strict=True), marker, ms=5.5, color=colour, label=kernel, clip_on=False, **hollow)
 
 
 def _from_zero(axes: Axes, values: Sequence[float]) -> None:
@@ -133,27 +133,9 @@ def kinds(run: Run, kernels: Sequence[str]) -> Plot | None:
     chosen = sorted(counted, key=lambda workload: counted[workload], reverse=True)[:MOST_ROWS]
     if STOCK not in shown or len(shown) < 2 or not chosen:
         return None
-    chosen = [workload for workload in run.workloads() if workload in chosen][::-1]
-    height = 0.8 / len(shown)
-    most = max(_total(run, kernel, workload) / counted[workload] for kernel in shown for workload in chosen)
-    with picture.drawing(6.6, 0.9 + 0.15 * (len(shown) + 0.8) * len(chosen), clear=True) as (figure, text):
-        axes = figure.subplots()
-        for place, workload in enumerate(chosen):
-            for row, kernel in enumerate(shown):
-                y = place + 0.4 - (row + 0.5) * height
-                _bar(axes, y, height, _kinds(run, kernel, workload), counted[workload])
-                name = kernel.removeprefix("lull+residency=")
-                axes.text(-0.012, y, name, ha="right", va="center", fontsize=6.5, transform=axes.get_yaxis_transform())
-        axes.set_yticks(range(len(chosen)), chosen)
-        axes.tick_params(axis="y", length=0, pad=32)
-        axes.set_xlim(0, CLIP if most > ALIKE else ALIKE)
-        axes.set_ylim(-0.6, len(chosen) - 0.4)
-        axes.set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"])
-        axes.set_xlabel("TLBIs, of all that stock has")
-        axes.spines["left"].set_visible(False)
-        axes.axvline(1, color=picture.GREY, lw=0.7, alpha=0.5)
-        for name, colour in KINDS.items():
-            axes.bar(0, 0, color=colour, label=name)
+    wholes = {workload: counted[workload] for workload in run.workloads() if workload in chosen}
+    with picture.drawing(6.6, 0.9 + 0.15 * (len(shown) + 0.8) * len(wholes), clear=True) as (figure, text):
+        _bars(figure.subplots(), run, shown, wholes)
         figure.legend(frameon=False, loc="outside upper left", ncols=3, fontsize=8, handlelength=1)
         svg = text()
     left = len(counted) - len(chosen)
@@ -193,6 +175,34 @@ def _total(run: Run, kernel: str, workload: str) -> float:
     return sum(each(run, kernel, workload, metric) or 0.0 for metric in ALL_KINDS)
 
 
+def _bars(axes: Axes, run: Run, kernels: Sequence[str], wholes: Mapping[str, float]) -> None:
+    """The workloads from above; ``wholes``: what 100 % is of each."""
+    height = 0.8 / len(kernels)
+    rows = list(wholes)[::-1]
+    for place, workload in enumerate(rows):
+        for number, kernel in enumerate(kernels):
+            y = place + 0.4 - (number + 0.5) * height
+            _bar(axes, y, height, _kinds(run, kernel, workload), wholes[workload])
+            name = kernel.removeprefix("lull+residency=")
+            axes.text(-0.012, y, name, ha="right", va="center", fontsize=6.5, transform=axes.get_yaxis_transform())
+    most = max(_total(run, kernel, workload) / whole for kernel in kernels for workload, whole in wholes.items())
+    axes.set_xlim(0, CLIP if most > ALIKE else ALIKE)
+    axes.set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+    axes.set_xlabel("TLBIs, of all that stock has")
+    axes.axvline(1, color=picture.GREY, lw=0.7, alpha=0.5)
+    _name_rows(axes, rows, pad=32)
+    for name, colour in KINDS.items():
+        axes.bar(0, 0, color=colour, label=name)
+
+
+def _name_rows(axes: Axes, names: Sequence[str], pad: float) -> None:
+    """A row's name instead of an axis."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.tick_params(axis="y", length=0, pad=pad)
+    axes.spines["left"].set_visible(False)
+
+
 def _bar(axes: Axes, y: float, height: float, counts: Sequence[float], whole: float) -> None:
     left = 0.0
     for count, colour in zip(counts, KINDS.values(), strict=True):
@@ -205,40 +215,23 @@ def _bar(axes: Axes, y: float, height: float, counts: Sequence[float], whole: fl
         )
 
 
+Lines = dict[str, dict[int, float]]
+"""Kernel -> vCPUs -> seconds of an operation."""
+
+
 def scaling(runs: Sequence[Results]) -> Plot | None:
     """Seconds of an operation against vCPUs, a panel for a workload that was measured with several numbers."""
-    records = [record for results in runs for record in results.records]
-    metric = next((m for m in SECONDS if len({r.vcpus for r in records if r.metric == m}) > 1), None)
-    if metric is None:
+    metric, panels = next(((m, found) for m in SECONDS if (found := _several(runs, m))), ("", {}))
+    if not panels:
         return None
-    points: dict[str, dict[str, dict[int, float]]] = {}
-    for record in records:
-        if record.metric == metric and record.values and record.kernel in picture.FIRST:
-            of = points.setdefault(record.workload, {}).setdefault(record.kernel, {})
-            of.setdefault(record.vcpus, median(record.values) / max(1, record.operations))
-    chosen = {w: k for w, k in points.items() if any(len(v) > 1 for v in k.values())}
-    if not chosen:
-        return None
-    rows = (len(chosen) + 1) // 2
+    rows = (len(panels) + 1) // 2
     with picture.drawing(6.6, 0.5 + 2.1 * rows, clear=True) as (figure, text):
-        panels = figure.subplots(rows, 2, squeeze=False).ravel()
-        for panel in panels[len(chosen) :]:
-            panel.set_axis_off()
-        for panel, (workload, kernels) in zip(panels, chosen.items(), strict=False):
-            for kernel, (colour, marker) in picture.looks(list(kernels)).items():
-                line = sorted(kernels[kernel].items())
-                panel.plot(*zip(*line, strict=True), f"{marker}-", ms=4.5, lw=1.4, color=colour, label=kernel)
-            numbers = sorted({vcpus for by in kernels.values() for vcpus in by})
-            panel.set_xscale("log", base=2)
-            panel.set_xticks(numbers, [str(number) for number in numbers])
-            panel.minorticks_off()
-            panel.set_ylim(bottom=0)
-            panel.set_title(workload, fontsize=9)
-            panel.grid(color=picture.GREY, alpha=0.2, lw=0.5)
-            panel.yaxis.set_major_formatter(lambda seconds, _: tables.number(seconds, "s"))
-            panel.set_ylabel("an operation")
-            panel.set_xlabel("vCPUs")
-        handles = {label: h for p in panels for h, label in zip(*p.get_legend_handles_labels(), strict=True)}
+        places = figure.subplots(rows, 2, squeeze=False).ravel()
+        for place in places[len(panels) :]:
+            place.set_axis_off()
+        for place, (workload, lines) in zip(places, panels.items(), strict=False):
+            _panel(place, workload, lines)
+        handles = {label: h for p in places for h, label in zip(*p.get_legend_handles_labels(), strict=True)}
         figure.legend(handles.values(), handles, frameon=False, loc="outside upper left", ncols=3, fontsize=8)
         svg = text()
     what = {METRIC: "modelled seconds", "seconds_emulated": "emulated seconds"}.get(metric, "seconds")
@@ -249,6 +242,39 @@ def scaling(runs: Sequence[Results]) -> Plot | None:
     if metric == "seconds_emulated":
         how += " Emulated seconds are the host's: with more vCPUs than it has CPUs, every line rises for that alone."
     return Plot("Time against vCPUs", svg, how)
+
+
+def _several(runs: Sequence[Results], metric: str) -> dict[str, Lines]:
+    """The workloads that were measured with several numbers of vCPUs, on one host, under the same costs."""
+    found: dict[str, Lines] = {}
+    alike = [run for run in runs if _where(run) == _where(runs[0])]
+    for record in (record for run in alike for record in run.find(metric=metric)):
+        if record.values and record.kernel in picture.FIRST:
+            line = found.setdefault(record.workload, {}).setdefault(record.kernel, {})
+            line.setdefault(record.vcpus, median(record.values) / max(1, record.operations))
+    return {workload: lines for workload, lines in found.items() if any(len(line) > 1 for line in lines.values())}
+
+
+def _where(run: Results) -> tuple[object, ...]:
+    """What seconds depend on beside the kernel and vCPUs: those of two places are nothing to draw a line through."""
+    machine = run.settings.get("machine", {})
+    return run.host, machine.get("cpu"), machine.get("accel"), run.settings.get("timing")
+
+
+def _panel(axes: Axes, workload: str, lines: Lines) -> None:
+    for kernel, (colour, marker) in picture.looks(list(lines)).items():
+        points = sorted(lines[kernel].items())
+        axes.plot(*zip(*points, strict=True), f"{marker}-", ms=4.5, lw=1.4, color=colour, label=kernel)
+    numbers = sorted({vcpus for line in lines.values() for vcpus in line})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(numbers, [str(number) for number in numbers])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(lambda seconds, _: tables.number(seconds, "s"))
+    axes.set_title(workload, fontsize=9)
+    axes.set_xlabel("vCPUs")
+    axes.set_ylabel("an operation")
+    axes.grid(color=picture.GREY, alpha=0.2, lw=0.5)
 
 
 def pauses(run: Run) -> Plot | None:
@@ -273,11 +299,8 @@ def pauses(run: Run) -> Plot | None:
                 for nanoseconds in values
             ]
             axes.plot(*zip(*marks, strict=True), marker, ms=5.5, mew=0, alpha=0.8, color=colour, label=kernel)
-        axes.set_yticks(range(len(names)), names[::-1])
-        axes.set_ylim(-0.6, len(names) - 0.4)
+        _name_rows(axes, names[::-1], pad=4)
         axes.set_xlim(left=0)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
         axes.grid(axis="x", color=picture.GREY, alpha=0.2, lw=0.5)
         axes.xaxis.set_major_formatter(lambda seconds, _: tables.number(seconds, "s"))
         axes.set_xlabel("longest pause of the other CPUs, emulated")
