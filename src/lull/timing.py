@@ -114,8 +114,7 @@ def slower(vcpus: int) -> int:
     """How many times the guest's clock is to go slower than the host's: four times what its work does on two host CPUs
     that do nothing else, so that it still does on a busy host.
 
-    It decides how many ticks there are, and no more: half as slow changes what is modelled by less than a hundredth, a
-    sixteenth by a third (docs/timing.md).
+    It decides how many ticks there are, and no more: a sixteenth of it adds a hundredth to a window (docs/timing.md).
     """
     return 48 * vcpus
 
