@@ -218,8 +218,8 @@ def test_markdown() -> None:
     assert "](aging.svg)" in text
     assert "31 repeats" in text
     assert "| rand-write | none 51 % faster than sync | none takes -51 % time [" in text
-    assert "| nosync | 38 % [" in text
-    assert "`none` here (100 % of the resampled studies choose it), `none` as published: agrees" in text
+    assert "| nosync | seq-read | 38 % [" in text
+    assert "none here (100 % of the resampled studies choose it), none as published: agrees" in text
     for table in (block for block in text.split("\n\n") if block.startswith("|")):
         widths = {line.count("|") for line in table.splitlines()}
         assert len(widths) == 1

@@ -45,6 +45,7 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     for name in (
         "results.json",
         "comparison.md",
+        "report.html",
         "config-stock",
         "boots/r01-stock/console.log",
         "boots/r01-stock/command.txt",

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from lull import base as bases
-from lull import cli, experiment, plan, qemu, timing, timing_eval, timing_report, timing_run
+from lull import cli, experiment, picture, plan, qemu, tables, timing, timing_eval, timing_report, timing_run
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.records import Check, Record, Results
@@ -228,13 +228,18 @@ def test_tables_say_what_is_what() -> None:
 
 
 def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
-    """No background, no black text; one line per kernel and kind."""
+    """No background, no black text; a line per kernel and kind, which has its kernel's name at its end."""
     found = timing_eval.evaluate(AMPERE, sweep(AMPERE.costs, 1, 8))
     text = timing_report.picture_svg(found)
     assert text == timing_report.picture_svg(found)
     assert "#ffffff" not in text and "#000000" not in text
-    for kernel in COUNTED:
-        assert f"{kernel}, modelled" in text and f"{kernel}, simulated" in text
+    for kernel, (colour, _) in picture.looks(list(COUNTED)).items():
+        last = [point for point in found.points if point.kernel == kernel][-1]
+        name = kernel.removeprefix("lull+residency=")
+        assert f"> {name} {tables.number(last.simulated, 's')}</text>" in text
+        assert len(re.findall(rf"fill: none; stroke: {colour}", text)) == 1
+        assert len(re.findall(rf"fill: none; stroke-dasharray: [^\"]* stroke: {colour}", text)) == 1
+    assert "modelled: a run of so many vCPUs" in text and "simulated from the run's counts" in text
     timing_report.write(found, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["timing.json", "timing.md", "timing.svg"]
     raw = json.loads((tmp_path / "timing.json").read_text())

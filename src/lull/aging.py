@@ -17,12 +17,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lull import picture, stats
 from lull.records import Results
-from lull.tables import markdown_table, number, ratio
+from lull.tables import Grid, grid_markdown, number, ratio
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 METRIC = "seconds_emulated"
 PROGRAMS = ("seq-read", "rand-read", "hot-read", "seq-write", "rand-write", "hot-write")
@@ -31,6 +35,7 @@ POLICIES = ("sync", "nosync", "none")
 # judged by those.
 FAMILIES = ("lull+residency=off", "lull")
 STOCK = "stock"
+COLOURS = dict(zip((STOCK, *POLICIES), picture.SERIES, strict=False))
 ALPHA = 0.01
 RESAMPLES = 4000
 # A bootstrap of fewer repeats makes the interval of a deviation far too narrow to judge by.
@@ -290,25 +295,26 @@ def results_markdown(results: Results, address: str = "") -> str:
     ]
     if address:
         parts.append(f"![Emulated seconds of each repeat, by program and policy]({address})")
-    parts += [
-        "**Time and its variation.** Mean, standard deviation and coefficient of variation.",
-        _spread_table(found),
-        "**Differences.** `a / b` is the time of a as a multiple of that of b, `variation` "
-        "likewise. Variances, and the variations (each time divided by its mean), are compared by "
-        "the Brown-Forsythe test.",
-        _difference_table(found.differences),
-        "**Control.** `stock` does what `nosync` does, so nothing should differ here.",
-        _difference_table(found.control),
-        "**Beside the published figures.** `agrees`: the same direction, at p < 0.01; `differs`: "
-        "the opposite one, at p < 0.01. Sizes are a machine's, and stand here to compare.",
-        _finding_table(found.findings),
-        *_conclusion(found),
-    ]
-    if found.counts:
-        parts += ["**Counts**, the median of a whole window.", _count_table(found)]
+    parts += [grid_markdown(grid) for grid in grids(found)]
+    if found.choice is None:
+        parts.append("**Conclusion.** None: not every program was measured twice under every policy.")
     if found.missing:
         parts.append("Not measured: " + ", ".join(found.missing) + ".")
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def grids(found: Evaluation) -> list[Grid]:
+    """The evaluation as tables; none when nothing was measured."""
+    if not found.spreads:
+        return []
+    made = [_finding_grid(found.findings), *_worst_grid(found), _spread_grid(found)]
+    note = "a / b: time of a as a multiple of that of b, variation likewise; variances, and the variations (each time "
+    note += "divided by its mean), are compared by the Brown-Forsythe test"
+    made.append(_difference_grid("Differences", found.differences, note))
+    if found.control:
+        note = "stock does what nosync does, so nothing should differ here"
+        made.append(_difference_grid("Control", found.control, note))
+    return made + ([_count_grid(found)] if found.counts else [])
 
 
 def picture_svg(results: Results) -> str:
@@ -321,34 +327,39 @@ def picture_svg(results: Results) -> str:
     found = evaluate(results)
     if not found.spreads:
         raise ValueError("the aging workload was not measured: there is nothing to draw")
-    shown = (*POLICIES, STOCK)
-    with picture.drawing(9, 5) as (figure, text):
-        panels = figure.subplots(2, 3).ravel()
-        rng = np.random.default_rng(SEED)
+    with picture.drawing(6.6, 6.6, clear=True) as (figure, text):
+        panels = figure.subplots(3, 2).ravel()
         for panel, program in zip(panels, PROGRAMS, strict=True):
-            for place, policy in enumerate(shown):
-                spread = found.spreads.get((program, policy))
-                if spread is None:
-                    continue
-                panel.boxplot(
-                    spread.values,
-                    positions=[place],
-                    widths=0.5,
-                    showfliers=False,
-                    boxprops={"color": "#888888"},
-                    whiskerprops={"color": "#888888"},
-                    capprops={"color": "#888888"},
-                    medianprops={"color": "#222222", "linewidth": 1.5},
-                )
-                aside = place + rng.uniform(-0.12, 0.12, len(spread.values))
-                panel.plot(aside, spread.values, "o", ms=3, alpha=0.5, mew=0, color=f"C{place}")
-            panel.set_title(program, fontsize=10)
-            panel.set_xticks(range(len(shown)), shown)
-            panel.set_xlim(-0.6, len(shown) - 0.4)
-            panel.set_ylim(bottom=0)
-        for panel in panels[::3]:
+            _panel(panel, program, found)
+        for panel in panels[::2]:
             panel.set_ylabel("emulated seconds")
         return text()
+
+
+def _panel(panel: Axes, program: str, found: Evaluation) -> None:
+    rng = np.random.default_rng([SEED, PROGRAMS.index(program)])
+    shown = (*POLICIES, STOCK)
+    grey = {"color": picture.GREY}
+    for place, policy in enumerate(shown):
+        spread = found.spreads.get((program, policy))
+        if spread is None:
+            continue
+        panel.boxplot(
+            spread.values,
+            positions=[place],
+            widths=0.5,
+            showfliers=False,
+            boxprops=grey,
+            whiskerprops=grey,
+            capprops=grey,
+            medianprops={**grey, "linewidth": 1.5},
+        )
+        aside = place + rng.uniform(-0.12, 0.12, len(spread.values))
+        panel.plot(aside, spread.values, "o", ms=3.5, alpha=0.6, mew=0, color=COLOURS[policy])
+    panel.set_title(program, fontsize=10)
+    panel.set_xticks(range(len(shown)), shown)
+    panel.set_xlim(-0.6, len(shown) - 0.4)
+    panel.set_ylim(bottom=0)
 
 
 def _differences(spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]) -> list[Difference]:
@@ -456,7 +467,7 @@ def _worst(
     return tuple(found), Choice(best.policy, share, verdict)
 
 
-def _spread_table(found: Evaluation) -> str:
+def _spread_grid(found: Evaluation) -> Grid:
     rows = []
     for program in PROGRAMS:
         cells = [program]
@@ -470,13 +481,12 @@ def _spread_table(found: Evaluation) -> str:
                 cells.append(
                     f"{number(spread.mean, 's')} ± {number(spread.deviation, 's')} ({_percent(spread.variation)})"
                 )
-        rows.append(cells)
-    return markdown_table(["program", *POLICIES, STOCK], rows)
+        rows.append(tuple(cells))
+    note = "mean, standard deviation and coefficient of variation; emulated seconds"
+    return Grid("Time and its variation", ("program", *POLICIES, STOCK), tuple(rows), 1, (note,))
 
 
-def _difference_table(differences: Sequence[Difference]) -> str:
-    if not differences:
-        return "Not measured."
+def _difference_grid(title: str, differences: Sequence[Difference], note: str) -> Grid:
     rows = []
     for d in differences:
         change = ratio(d.effect.estimate)
@@ -484,7 +494,7 @@ def _difference_table(differences: Sequence[Difference]) -> str:
             change += f" [{ratio(d.effect.interval.low)}, {ratio(d.effect.interval.high)}]"
         varies = "" if d.variation_ratio is None else ratio(d.variation_ratio)
         rows.append(
-            [
+            (
                 d.program,
                 f"{d.other} / {d.first}",
                 change,
@@ -495,46 +505,49 @@ def _difference_table(differences: Sequence[Difference]) -> str:
                 _p(d.variances),
                 varies,
                 _p(d.variations),
-            ]
+            )
         )
     header = ["program", "a / b", "time, 99 % interval", "p Welch", "p Mann-Whitney", "holds"]
     header += ["Holm", "p variances", "variation", "p variations"]
-    return markdown_table(header, rows, 2)
+    return Grid(title, tuple(header), tuple(rows), 2, (note,))
 
 
-def _finding_table(findings: Sequence[Finding]) -> str:
-    rows = [[f.claim.program, f.claim.text, f.here, f.verdict] for f in findings]
-    return markdown_table(["program", "published", "here", "verdict"], rows, 4)
+def _finding_grid(findings: Sequence[Finding]) -> Grid:
+    rows = tuple((f.claim.program, f.claim.text, f.here, f.verdict) for f in findings)
+    note = (
+        "agrees: the same direction, at p < 0.01; differs: the opposite one; sizes are a machine's, and stand here to "
+    )
+    return Grid("Published and found", ("program", "published", "here", "verdict"), rows, 4, (note + "compare",))
 
 
-def _conclusion(found: Evaluation) -> list[str]:
+def _worst_grid(found: Evaluation) -> list[Grid]:
+    """The study's conclusion; none when not every program was measured twice under every policy."""
     if found.choice is None:
-        return ["**Conclusion.** None: not every program was measured twice under every policy."]
-    rows = [
-        [
+        return []
+    rows = tuple(
+        (
             w.policy,
-            f"{_percent(w.variation)} [{_percent(w.interval.low)}, {_percent(w.interval.high)}]",
             w.program,
+            f"{_percent(w.variation)} [{_percent(w.interval.low)}, {_percent(w.interval.high)}]",
             _percent(w.published),
             w.verdict,
-        ]
+        )
         for w in found.worst
-    ]
-    table = markdown_table(["policy", "worst variation", "in", "published", "verdict"], rows)
-    return [
-        "**Worst variation**, with a 99 % bootstrap interval; `agrees`: the published figure lies in it.",
-        table,
-        "**Conclusion** by the published rule, *choose the way whose worst variation is least*: "
-        f"`{found.choice.policy}` here ({_percent(found.choice.share)} of the resampled studies "
-        f"choose it), `{PUBLISHED_CHOICE}` as published: {found.choice.verdict}.",
-    ]
+    )
+    notes = (
+        "with a 99 % bootstrap interval; agrees: the published figure lies in it",
+        "Conclusion by the published rule, choose the way whose worst variation is least: "
+        f"{found.choice.policy} here ({_percent(found.choice.share)} of the resampled studies choose it), "
+        f"{PUBLISHED_CHOICE} as published: {found.choice.verdict}.",
+    )
+    return [Grid("Worst variation", ("policy", "in", "worst variation", "published", "verdict"), rows, 2, notes)]
 
 
 SHOWN = ("young_sync", "young_nosync", "young_none", "pswpout", "tlbi_broadcast_user", "dsb_ish", "dsb_ishst", "insns")
 """The counts that tell the policies apart; results.json has all."""
 
 
-def _count_table(found: Evaluation) -> str:
+def _count_grid(found: Evaluation) -> Grid:
     measured = {metric for _, _, metric in found.counts}
     metrics = [metric for metric in SHOWN if metric in measured]
     rows = []
@@ -542,8 +555,8 @@ def _count_table(found: Evaluation) -> str:
         for policy in (*POLICIES, STOCK):
             values = [found.counts.get((program, policy, metric)) for metric in metrics]
             if any(value is not None for value in values):
-                rows.append([program, policy, *("" if v is None else number(v) for v in values)])
-    return markdown_table(["program", "policy", *metrics], rows, 2)
+                rows.append((program, policy, *("" if v is None else number(v) for v in values)))
+    return Grid("Counts", ("program", "policy", *metrics), tuple(rows), 2, ("the median of a whole window",))
 
 
 def _percent(fraction: float) -> str:

@@ -6,14 +6,26 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from lull import __version__, cache, check_image, check_report, experiment, gather, plan, process, symbols, tables
+from lull import (
+    __version__,
+    cache,
+    check_image,
+    check_report,
+    check_tables,
+    experiment,
+    gather,
+    plan,
+    process,
+    symbols,
+    tables,
+)
 from lull.check_data import NARROW, Finding, Hardware, Mutant, died_of, matches
+from lull.check_tables import LOST, WALKS, Boot, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -26,13 +38,11 @@ HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_f
 """What the plugin watches in a kernel that has no markers."""
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
-SILENT, REPORTS, BLIND, FAILED = "silent", "reports", "blind", "failed"
+SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
 FELL_SHORT = 1
 SECONDS = "seconds_checked"
 """What the guest's seconds are called: it had the checker to carry."""
-LOST = "tlb_lost"
-WALKS = "seconds_walks"
 
 
 @dataclass(frozen=True)
@@ -461,39 +471,6 @@ def missed(found: Results) -> list[Check]:
     return [c for c in found.checks if c.verdict == "failed" and c.name.startswith(f"{gather.FEATURE}: ")]
 
 
-@dataclass(frozen=True)
-class Score:
-    """How a mutant fared.
-
-    Args:
-        meant: the rule it is meant to be caught by.
-        seen: rule -> boots that had a report of it, or died of it.
-        caught: boots in which it was one of its rules.
-        as_meant: boots in which it was the one that is meant.
-        boots: all.
-        ends: how its guests ended, where not well.
-    """
-
-    mutant: str
-    meant: str
-    seen: dict[str, int]
-    caught: int
-    as_meant: int
-    boots: int
-    ends: tuple[str, ...]
-
-    @property
-    def held(self) -> bool:
-        """Caught each time, by the rule that is meant for it."""
-        return self.as_meant == self.boots
-
-    def verdict(self) -> str:
-        """In a word or two."""
-        if self.held:
-            return "caught"
-        return "by another rule" if self.caught == self.boots else "missed" if not self.caught else "not each time"
-
-
 def mutant_scores(results: Sequence[Result]) -> list[Score]:
     """How the mutants fared, in their order."""
     groups: dict[Mutant, list[Result]] = {}
@@ -548,72 +525,14 @@ def overall(results: Sequence[Result]) -> str:
     return "; ".join(parts)
 
 
-def cell(results: Sequence[Result]) -> str:
-    """A kernel on a machine, for the table."""
-    bad: dict[str, int] = {}
-    for result in results:
-        word = result.verdict()[0]
-        if word != SILENT:
-            bad[word] = bad.get(word, 0) + 1
-    of = f" {{}} of {len(results)}" if len(results) > 1 else ""
-    known = len({f.name for r in results for f in r.known.values()})
-    notes = f" ({known} known)" if known else ""
-    return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if results else "")) + notes
-
-
-def lost_grids(results: Sequence[Result], walk: float) -> list[tables.Grid]:
-    """What TLBIs took though nothing about it had changed, per operation, where anything was: workloads x kernels; and
-    what walking for it costs, when ``walk`` says what one does, in ns.
-
-    Of one machine: several are too wide for a table.
-    """
-    if len({r.trial.hardware for r in plain(results)}) != 1:
-        return []
-    records = [r for r in records_of(results, 0) if r.metric == LOST and r.operations]
-    kernels = list(dict.fromkeys(r.kernel for r in records))
-    found = {(r.workload, r.operation, r.kernel): median(r.values) / r.operations for r in records}
-    work = list(dict.fromkeys(key[:2] for key, lost in found.items() if lost))
-
-    def grid(title: str, note: str, shown: Callable[[float], str]) -> tables.Grid:
-        cells = [(*row, *(shown(found[*row, k]) if (*row, k) in found else "" for k in kernels)) for row in work]
-        return tables.Grid(title, ("workload", "per", *kernels), tuple(cells), 2, (note,))
-
-    if not work:
-        return []
-    note = "entries that TLBIs took from CPUs which had used them, and that were still true"
-    made = [grid(LOST, note, lambda lost: f"{lost:.3g}")]
-    if walk:
-        note = f"page walks for these, all CPUs together, at most: {walk:g} ns each; modelled time"
-        made.append(grid(WALKS, note, lambda lost: tables.number(lost * walk / 1e9, "s")))
-    return made
-
-
 def grids(results: Sequence[Result], walk: float = 0.0) -> list[tables.Grid]:
-    """Machines x kernels, what was lost, and the mutants."""
-    found = []
-    if boots := plain(results):
-        kernels = list(dict.fromkeys(r.trial.boot.image for r in boots))
-        machines = list(dict.fromkeys(r.trial.hardware.name for r in boots))
-        rows = [
-            (m, *(cell([r for r in boots if (r.trial.hardware.name, r.trial.boot.image) == (m, k)]) for k in kernels))
-            for m in machines
-        ]
-        found.append(tables.Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels)))
-        found += lost_grids(results, walk)
-    if scores := mutant_scores(results):
-        lines = [
-            (
-                s.mutant,
-                s.meant,
-                ", ".join(s.seen) or "none",
-                f"{s.caught} of {s.boots}",
-                "; ".join([s.verdict(), *(f"guest {end}" for end in s.ends)]),
-            )
-            for s in scores
-        ]
-        header = ("mutant", "rule meant", "rules seen", "caught", "verdict")
-        found.append(tables.Grid("mutants", header, tuple(lines), 5))
-    return found
+    """Machines x kernels, what was lost, what that costs when ``walk`` says what one does, in ns, and the mutants."""
+    boots = [
+        Boot(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
+        for r in plain(results)
+    ]
+    records = records_of(results, 0)
+    return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
 
 
 def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:

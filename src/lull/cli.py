@@ -22,6 +22,7 @@ COMMANDS = {
     "sweep": "many runs as one: vCPUs, CPUs and workloads as jobs, on one machine or on many",
     "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
     "compare": "set the results of several runs, or machines, side by side",
+    "report": "one page, report.html, of what runs, checks and timings found",
     "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
     "selftest": "Linux's own tests of its memory management, on stock and on Lull",
     "soak": "a long random mix of everything under that TLB",

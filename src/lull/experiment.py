@@ -226,7 +226,11 @@ def conduct(
 
 
 def told(results: Results, folder: Path, *, as_json: bool) -> int:
-    """Print what a run found. Returns 0 when everything held, 1 when something fell short."""
+    """Print what a run found, and draw its page. Returns 0 when everything held, 1 when something fell short."""
+    from lull import report  # Jinja2, and matplotlib when it draws
+
+    with progress.step("drawing the report"):
+        report.write(folder)
     if as_json:
         print(results.to_json(), end="")
     else:

@@ -13,7 +13,9 @@ What each goal is judged by:
 
 from __future__ import annotations
 
-from lull import goals, stats
+from statistics import median
+
+from lull import goals, stats, tables
 from lull.goals import BROADCASTS, STOCK, Run, lacking, verdict
 from lull.records import Check, Results
 
@@ -46,6 +48,13 @@ COSTS = {"pingpong/same-cpu": 0.03, "pingpong/two-cpus": 0.05, "busy_threads": 0
 OFF_COST = 0.005
 """The same for the policy ``off``."""
 
+BEFORE_AND_AFTER = (
+    ("mprotect_per_cpu", "mprotect-threaded 10000, a copy on each CPU", 2.1696, 0.13941),
+    ("sort_compute", "sort-compute, 256 shells of 32 sorts", 1.8094, 1.64025),
+    ("tcmalloc", "tcmalloc large_heap_fragmentation", 0.99018, 0.90510),
+)
+"""Of system B, on 32 CPUs: what we run for it, and published seconds, with broadcasts and with them avoided."""
+
 
 def concerns(results: Results) -> bool:
     """Whether the run measured anything that a goal is about, on a kernel that has residency."""
@@ -57,6 +66,37 @@ def concerns(results: Results) -> bool:
 def check(results: Results) -> list[Check]:
     """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
     return goals.check("residency", results, _judge)
+
+
+def published(results: Results) -> list[tables.Grid]:
+    """What system B was published with, beside what this run has for the same programs; none when it has nothing."""
+    run = Run(0, results.records)
+    rows, names = [], set()
+    for workload, what, before, after in BEFORE_AND_AFTER:
+        seconds = [run.find(kernels, workload, SECONDS) for kernels in ([STOCK], COUNTED)]
+        counts = [run.total(kernels, workload, BROADCASTS) for kernels in ([STOCK], COUNTED)]
+        stock, ours = seconds
+        if stock is None or ours is None or not stock.operations:
+            continue
+        names.add(stock.metric)
+        times = [median(record.values) / record.operations for record in (stock, ours)]
+        rows.append(
+            (
+                f"{what}: {workload}",
+                *(tables.number(value, "s") for value in (before, after)),
+                tables.ratio(before / after),
+                *(tables.number(value, "s") for value in times),
+                tables.ratio(times[0] / times[1]),
+                *("" if count is None else tables.number(count / stock.operations) for count in counts),
+            )
+        )
+    header = ("", "published", "avoided", "times", "here", "avoided", "times", "broadcasts", "avoided")
+    vcpus = " or ".join(str(number) for number in sorted({record.vcpus for record in results.records}))
+    notes = (
+        f"published: the whole program on 32 CPUs; here: {' or '.join(sorted(names))} of an operation, at {vcpus} "
+        "vCPUs, and broadcasts of an operation; medians",
+    )
+    return [tables.Grid("system B", header, tuple(rows), 1, notes)] if rows else []
 
 
 def _judge(run: Run) -> list[Check]:

@@ -6,16 +6,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lull import cache, picture, tables
 from lull.goals import STOCK
+from lull.records import Check
+from lull.scale import Counts
 from lull.tables import Grid, number, ratio
-from lull.timing import Costs
-from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Point, shown
+from lull.timing import Costs, Figure, Model
+from lull.timing_eval import KERNELS, LULL, SWEEP, Evaluation, Measured, Outcome, Point, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PICTURE = "timing.svg"
-COLOURS = ("#d1603d", "#a8862b", "#3b82c4")
-"""Of KERNELS; dark enough for a light page, and light enough for a dark one."""
+NEAR = 1.6
+"""Times of lines whose names would be written over each other."""
 
 
 def grids(found: Evaluation) -> list[Grid]:
@@ -134,6 +140,36 @@ def as_json(found: Evaluation) -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
+def from_json(text: str) -> Evaluation:
+    """An evaluation back from ``as_json``, for its tables and its picture. Raises ValueError when it is none.
+
+    How many operations a run had is not kept: nothing more can be simulated from it.
+    """
+    raw = json.loads(text)
+    try:
+        model = Model(
+            **{
+                **raw["model"],
+                "costs": Costs(**raw["model"]["costs"]),
+                "figures": tuple(Figure(**figure) for figure in raw["model"]["figures"]),
+            }
+        )
+        ran = {
+            (p["kernel"], p["cpus"]): Measured(
+                p["cpus"], p["modelled"], tuple(p["modelled_spread"]), Counts(**p["counts"]), operations=0
+            )
+            for p in raw["points"]
+            if p["modelled"] is not None
+        }
+        points = [
+            Point(p["kernel"], p["cpus"], ran[p["kernel"], p["counted_at"]], p["simulated"]) for p in raw["points"]
+        ]
+        outcomes = [Outcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
+        return Evaluation(model, tuple(points), tuple(outcomes), tuple(Check(**c) for c in raw["checks"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a timing.json of this version: {error!r}") from error
+
+
 def picture_svg(found: Evaluation) -> str:
     """Seconds of an operation against CPUs: modelled solid, with dots; simulated dashed.
 
@@ -141,26 +177,46 @@ def picture_svg(found: Evaluation) -> str:
     """
     if not found.points:
         raise ValueError(f"{SWEEP} was not measured: there is nothing to draw")
-    with picture.drawing(7, 4.2, clear=True) as (figure, text):
+    with picture.drawing(5.6, 3.9, clear=True) as (figure, text):
         axes = figure.subplots()
-        for kernel, colour in zip(KERNELS, COLOURS, strict=True):
+        for kernel, (colour, marker) in picture.looks(KERNELS).items():
             mine = [point for point in found.points if point.kernel == kernel]
-            ran = [(point.cpus, point.modelled * 1e6) for point in mine if point.modelled is not None]
+            ran = [(point.cpus, point.modelled) for point in mine if point.modelled is not None]
             if not ran:
                 continue
-            axes.plot(*zip(*ran, strict=True), "o-", ms=4, color=colour, label=f"{kernel}, modelled")
-            dashed = [(point.cpus, point.simulated * 1e6) for point in mine]
-            axes.plot(*zip(*dashed, strict=True), "--", lw=1.2, color=colour, label=f"{kernel}, simulated")
+            dashed = [(point.cpus, point.simulated) for point in mine]
+            axes.plot(*zip(*ran, strict=True), marker + "-", ms=4.5, lw=1.6, color=colour)
+            axes.plot(*zip(*dashed, strict=True), "--", lw=1.2, color=colour)
+        _name_ends(axes, found)
+        axes.plot([], [], "o-", ms=4.5, lw=1.6, color=picture.GREY, label="modelled: a run of so many vCPUs")
+        axes.plot([], [], "--", lw=1.2, color=picture.GREY, label="simulated from the run's counts")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         ticks = sorted({point.cpus for point in found.points})
         axes.set_xticks(ticks, [str(cpus) for cpus in ticks])
         axes.set_xlabel("CPUs, each in an mprotect loop")
-        axes.set_ylabel("µs an mprotect (modelled)")
-        axes.set_title(f"{found.model.name}", fontsize=10)
-        axes.grid(color=picture.GREY, alpha=0.25, lw=0.5)
-        axes.legend(frameon=False)
+        axes.set_ylabel(f"an mprotect, modelled ({found.model.name})")
+        axes.yaxis.set_major_formatter(lambda seconds, _: number(seconds, "s"))
+        axes.minorticks_off()
+        axes.grid(color=picture.GREY, alpha=0.2, lw=0.5)
+        axes.legend(frameon=False, loc="upper left", fontsize=8)
         return text()
+
+
+def _name_ends(axes: Axes, found: Evaluation) -> None:
+    """The kernels' names at the ends of their lines; two that are near each other step aside."""
+    last = {point.kernel: point for point in found.points}
+    ends = sorted(last.values(), key=lambda point: point.simulated)
+    looks = picture.looks(KERNELS)
+    for place, end in enumerate(ends):
+        below = place > 0 and end.simulated < NEAR * ends[place - 1].simulated
+        above = place + 1 < len(ends) and ends[place + 1].simulated < NEAR * end.simulated
+        axes.annotate(
+            f" {end.kernel.removeprefix('lull+residency=')} {number(end.simulated, 's')}",
+            (end.cpus, end.simulated),
+            color=looks[end.kernel][0],
+            va="bottom" if below else "top" if above else "center",
+        )
 
 
 def write(found: Evaluation, folder: Path) -> None:

@@ -60,7 +60,10 @@ def judge(results: Results, folder: Path) -> None:
 def published(results: Results) -> list[tables.Grid]:
     """What was measured beside what the systems were published with."""
     found = [reclaim.published(results)] if reclaim.concerns(results) else []
-    return found + (vmemmap.published(results) if vmemmap.concerns(results) else [])
+    for feature in (residency, teardown, vmemmap):
+        if feature.concerns(results):
+            found += feature.published(results)
+    return found
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
@@ -101,4 +104,8 @@ def show(results: Results, folder: Path) -> None:
     for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
         tables.show_grid(console, grid)
         console.print()
-    console.print(f"results: {folder}/results.json, comparison.md; logs: {folder}/boots", markup=False, soft_wrap=True)
+    console.print(
+        f"results: {folder}/report.html, results.json, comparison.md; logs: {folder}/boots",
+        markup=False,
+        soft_wrap=True,
+    )

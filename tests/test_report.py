@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The report: each part with its data and not without, the numbers of the JSON, and a page that stands alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support import Tool
+
+from lull import aging, picture, report, report_data, report_plots, timing, timing_report, vmemmap
+from lull.errors import UsageError
+from lull.goals import Run
+from lull.records import Check, Record, Results
+from lull.scale import Counts
+from lull.timing_eval import Evaluation, Measured, Outcome, Point
+
+STICKY = "lull+residency=sticky"
+KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
+VOID = {"meta", "br", "wbr", "link", "img", "hr", "input"}
+CHROMIUM = shutil.which("chromium")
+
+
+def records(kernel: str, broadcasts: float, local: float = 0.0, vcpus: int = 4, seconds: float = 0.02) -> list[Record]:
+    """mprotect_per_cpu on a kernel, three repeats of 1000 operations."""
+    counts = {
+        "tlbi_broadcast_user": broadcasts,
+        "tlbi_broadcast": broadcasts,
+        "tlbi_local": local,
+        **dict.fromkeys(KINDS, 0.0),
+    }
+    made = [
+        Record(kernel, "mprotect_per_cpu", vcpus, metric, "count", (value, value + 2, value + 4), 1000, "mprotect")
+        for metric, value in counts.items()
+    ]
+    times = (seconds, seconds * 1.1, seconds * 1.2)
+    return [*made, Record(kernel, "mprotect_per_cpu", vcpus, "seconds_emulated", "s", times, 1000, "mprotect")]
+
+
+CHECKS = [
+    Check("residency: broadcasts of mprotect_per_cpu", "held", "64, stock 4321: 1.5 %"),
+    Check("residency: broadcasts of sleeper", "skipped", "sleeper was not measured"),
+    Check("reclaim: TLBIs of swap_bench on lull", "failed", "1 a page, stock 1; at most 0.0625 are allowed"),
+    Check("verified: mprotect_per_cpu on stock", "held", "3 runs"),
+]
+
+
+def run(vcpus: int = 4, lull: str = "lull", more: tuple[Record, ...] = ()) -> Results:
+    """A run of stock twice, sticky and Lull."""
+    found = [
+        *records("stock", 4321, vcpus=vcpus),
+        *records("stock.control", 4321, vcpus=vcpus),
+        *records(STICKY, 987, 3334, vcpus),
+        *records(lull, 64, 4257, vcpus, 0.01),
+        *more,
+    ]
+    settings = {
+        "linux": "6.12.117",
+        "qemu": "10.0.2",
+        "features": ["residency", "vmemmap", "teardown"],
+        "machine": {"cpu": "max", "vcpus": vcpus, "accel": "tcg"},
+    }
+    host = {"architecture": "x86_64", "cpus": 2, "model": "A Model of CPU"}
+    return Results("0.1.0", "6.12", host, found, list(CHECKS), ["qemu --one <two>"], settings)
+
+
+def aged() -> tuple[Record, ...]:
+    """Six programs under three policies and on stock, three repeats."""
+    kernels = {policy: f"lull+residency=off+young={policy}" for policy in aging.POLICIES} | {"stock": "stock"}
+    return tuple(
+        Record(kernel, f"aging/{program}", 8, aging.METRIC, "s", (1.0 + n, 1.5 + n, 2.5 + n), 100, "page access")
+        for n, kernel in enumerate(kernels.values())
+        for program in aging.PROGRAMS
+    )
+
+
+def paused() -> tuple[Record, ...]:
+    """HVO's four operations on the lab kernel and its unsafe way."""
+    metrics = {"insns": 9e6, "insns_spin": 1e6, vmemmap.PAUSES: 1.0, vmemmap.LONGEST: 123_456.0}
+    return tuple(
+        Record(kernel, operation.workload, 8, metric, "count", (value, value), 2, "HugeTLB page")
+        for operation in vmemmap.OPERATIONS
+        for kernel in ("lab", *vmemmap.UNSAFE)
+        for metric, value in metrics.items()
+    )
+
+
+def given_back() -> tuple[Record, ...]:
+    """munmap of 100 pages on stock and on Lull: the least of the repeats counts."""
+    insns = {"stock": (90_000.0, 80_000.0), "lull": (52_000.0, 60_000.0)}
+    return tuple(
+        Record(kernel, "teardown_munmap/anon-4k", 8, "insns_quiet", "count", values, 100, "page")
+        for kernel, values in insns.items()
+    )
+
+
+def evaluation() -> Evaluation:
+    """A timing of two numbers of vCPUs, and one beyond."""
+    model = timing.load("ampere-32")
+    points = []
+    for kernel, cost in (("stock", 3e-6), (STICKY, 2.5e-6), ("lull", 0.1e-6)):
+        ran = [Measured(cpus, cost * cpus, (cost * cpus,) * 2, Counts(2000, 1, 1, 1, 2), 0) for cpus in (8, 32)]
+        points += [Point(kernel, one.vcpus, one, one.seconds * 1.01) for one in ran]
+        points.append(Point(kernel, 512, ran[-1], cost * 512))
+    outcomes = tuple(
+        Outcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
+        for figure in model.figures
+    )
+    return Evaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
+
+
+def checked() -> dict[str, object]:
+    """check.json of two boots, one with a report, and of a mutant."""
+    report_ = {
+        "report": 1,
+        "count": 2,
+        "rule": "owed",
+        "kind": "no-tlbi",
+        "va": "0x5ce000",
+        "asid": 2,
+        "cpu": 1,
+        "level": 3,
+        "old": "0x1",
+        "new": "0x0",
+    }
+    plain = {"machine": "max", "mutant": None, "workloads": ["fork_exec stock"], "known": {}, "reports": []}
+    boots = [
+        {**plain, "boot": "r01-stock-max", "kernel": "stock", "verdict": "silent"},
+        {**plain, "boot": "r01-lull-max", "kernel": "lull", "verdict": "reports", "reports": [report_]},
+        {
+            **plain,
+            "boot": "r01-lab",
+            "kernel": "lab",
+            "verdict": "reports",
+            "mutant": "page-none",
+            "reports": [report_],
+        },
+    ]
+    score = {
+        "mutant": "page-none",
+        "meant": "owed/no-tlbi",
+        "seen": {"owed/no-tlbi": 1},
+        "caught": 1,
+        "as_meant": 1,
+        "boots": 1,
+        "ends": [],
+    }
+    verdict = "reports in 1 of 2 boots; 1 of 1 mutants caught each time by the rule that is meant"
+    return {"boots": boots, "mutants": [score], "verdict": verdict, "commands": []}
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    """A file of a results folder; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of each kind."""
+    top = tmp_path_factory.mktemp("results")
+    made = {
+        "run": put(top / "run", "results.json", run().to_json()),
+        "more": put(top / "more", "results.json", run(vcpus=8, more=(*aged(), *paused(), *given_back())).to_json()),
+        "timing": put(top / "timing", "timing.json", timing_report.as_json(evaluation())),
+        "check": put(top / "check", "check.json", json.dumps(checked())),
+    }
+    put(made["run"], "config-stock", "CONFIG_ARM64=y\n# CONFIG_LULL is not set\nCONFIG_SMP=y\n")
+    put(made["run"], "config-lull", "CONFIG_ARM64=y\nCONFIG_LULL=y\nCONFIG_SMP=y\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(folders: dict[str, Path]) -> str:
+    """The page of everything."""
+    return report.of_folders(list(folders.values()))
+
+
+class Page(HTMLParser):
+    """A page read back: tags that fit together, ids, links, and tables as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open it."""
+        if tag != "wbr":
+            self.words.append(" ")
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src"):
+                self.links.append(value or "")
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """As in SVG."""
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close what was opened last."""
+        assert self.open and self.open[-1] == tag, f"</{tag}> at {self.getpos()} closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        """Text, of a cell or not."""
+        if "style" not in self.open:
+            self.words.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.tables[-1][-1][-1] += data
+
+    def rows(self, first: str) -> list[list[str]]:
+        """The rows that begin with a cell."""
+        return [[c.strip() for c in row] for table in self.tables for row in table if row and row[0].strip() == first]
+
+    @property
+    def text(self) -> str:
+        """What a reader sees, and what is folded."""
+        return " ".join("".join(self.words).split())
+
+
+def page(*paths: Path) -> Page:
+    """The page of some folders."""
+    return Page(report.of_folders(list(paths)))
+
+
+PARTS = {
+    "An mprotect against the number of CPUs": {"timing"},
+    "How near it comes": {"timing"},
+    "What things are said to cost": {"timing"},
+    "System A:": {"run", "more"},
+    "System B:": {"run", "more"},
+    "System C:": {"more"},
+    "System D:": {"more"},
+    "System E:": {"more"},
+    "Time of each repeat, by policy": {"more"},
+    "How long the others wait": {"more"},
+    "Broadcasts of an operation": {"run", "more"},
+    "What TLBIs are of": {"run", "more"},
+    "A/A control: stock beside itself": {"run", "more"},
+    "What fell short": {"run", "more"},
+    "Is the measuring itself right?": {"run", "more"},
+    "The checker: a TLB that forgets nothing": {"check"},
+    "owed/no-tlbi: a valid entry was taken away": {"check"},
+    "configuration of lull, to stock": {"run"},
+    "What differs": set(),
+    "Time against vCPUs": set(),
+    "Runs side by side": set(),
+}
+
+
+@pytest.mark.parametrize("kind", ["run", "more", "timing", "check"])
+def test_parts_stand_where_their_data_is_and_nowhere_else(kind: str, folders: dict[str, Path]) -> None:
+    text = page(folders[kind]).text
+    assert {part for part in PARTS if part in text} == {part for part, kinds in PARTS.items() if kind in kinds}
+
+
+def test_parts_of_several_folders(whole: str) -> None:
+    """Two numbers of vCPUs make a picture of its own, and what differs between folders is a table."""
+    text = Page(whole).text
+    assert not [part for part in PARTS if part not in text]
+
+
+def test_the_page_is_well_formed_and_its_links_lead_somewhere(whole: str) -> None:
+    found = Page(whole)
+    assert not found.open
+    assert len(set(found.ids)) == len(found.ids)
+    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
+    pictures = re.findall(r"<svg.*?</svg>", whole, re.DOTALL)
+    assert len(pictures) == 8  # timing; aging; time against vCPUs; two of each run; pauses
+    for svg in pictures:
+        words = {"".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag == "text"}
+        assert not any("$" in word for word in words)
+        assert set(re.findall(r"url\(#([^)]*)\)", svg)) <= set(found.ids)
+
+
+def test_nothing_is_loaded(whole: str) -> None:
+    """No address of elsewhere, no script, no font, no file."""
+    assert not re.search(r"https?:|//[a-z]+\.|@import|@font-face|<script|<link|<img|<iframe", whole)
+    assert all(link.startswith("#") for link in Page(whole).links)
+    assert not re.search(r"url\((?!#)", whole)
+
+
+def test_pictures_follow_the_page(whole: str) -> None:
+    """Every colour is a variable of the style sheet's, in both themes; the font is the page's."""
+    style = whole[whole.index("<style>") : whole.index("</style>")]
+    themes = [set(re.findall(r"--(\w+):", part)) for part in style.split("@media (prefers-color-scheme: dark)")]
+    for svg in re.findall(r"<svg.*?</svg>", whole, re.DOTALL):
+        assert set(re.findall(r"var\(--(\w+)", svg)) <= themes[0] & themes[1]
+        bare = set(re.findall(r"(?<!, )#[0-9a-f]{6}\b", svg))
+        assert not bare, bare
+        assert "DejaVu" not in svg and "font:" not in svg
+
+
+def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
+    found = page(folders["run"])
+    broadcasts = next(row for row in found.rows("mprotect_per_cpu") if row[1].startswith("4.323"))
+    # stock, sticky and Lull: medians of an operation, each with the half of its range.
+    assert [cell for cell in broadcasts if re.fullmatch(r"[\d.]+", cell)] == [
+        "4.323",
+        "0.989",
+        "0.229",
+        "0.066",
+        "0.0153",
+    ]
+    assert "broadcasts of mprotect_per_cpu held 64, stock 4321: 1.5 %" in found.text
+    assert "1 of 2 goals held" in found.text and "1 skipped: not measured here" in found.text
+    assert "reclaim: TLBIs of swap_bench on lull failed 1 a page" in found.text
+    for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", "stock, lull+residency=sticky, lull", "3 (stock twice)"):
+        assert fact in found.text
+    # System B: published beside measured.
+    (row,) = found.rows("mprotect-threaded 10000, a copy on each CPU: mprotect_per_cpu")
+    assert row[1:] == ["2.17s", "139.4ms", "15.6", "22µs", "11µs", "2.00", "4.323", "0.066"]
+
+
+def test_systems_stand_beside_what_was_published(folders: dict[str, Path]) -> None:
+    found = page(folders["more"])
+    assert found.rows("teardown_munmap/anon-4k, lull") == [["teardown_munmap/anon-4k, lull", "800", "520", "0.650"]]
+    assert found.rows("published: cycles in exit_group, order-3 folios")[0][-1] == "0.740"
+    assert found.rows("demote")[0][:6] == ["demote", "1.575", "3.640", "2.31", "8.00", "8.00"]
+    assert found.rows("rand-write")[0][1:3] == ["none 51 % faster than sync", "none takes +133 % time"]
+
+
+def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> None:
+    text = report.of_folders([folders["run"]])
+    folded = text[text.index('<section id="folded">') :]
+    assert "qemu --one &lt;two&gt;" in folded
+    assert "CONFIG_ARM64=y\nCONFIG_SMP=y" in folded
+    assert "-# CONFIG_LULL is not set\n+CONFIG_LULL=y" in folded and "+CONFIG_ARM64" not in folded
+    assert "<details open" not in folded
+
+
+def test_a_timing_comes_back_from_its_file(folders: dict[str, Path]) -> None:
+    text = (folders["timing"] / "timing.json").read_text()
+    assert timing_report.as_json(timing_report.from_json(text)) == text
+    found = page(folders["timing"])
+    (row,) = found.rows("mprotect-threaded 10000, a copy on each of 32 CPUs (fitted)")
+    assert row[1:] == ["2.17s", "2.712s", "+25.0%"]
+    assert "stock 1.536ms" in found.text and "lull 51.2µs" in found.text  # at the ends of the lines
+    assert "All of 1 goals held" in found.text
+
+
+def test_a_check_comes_back_from_its_file(folders: dict[str, Path]) -> None:
+    found = page(folders["check"])
+    assert found.rows("max") == [["max", "silent", "reports"]]
+    assert found.rows("page-none")[0][-1] == "caught"
+    assert "entry 0x5ce000, ASID 2" in found.text
+    assert "r01-lab" not in found.text  # a mutant is to be reported
+
+
+def test_what_one_run_judged_is_not_skipped() -> None:
+    held = Check("young: sync", "held", "as due")
+    skipped = Check("young: sync", "skipped", "not measured")
+    other = Check("young: none", "skipped", "not measured")
+    found = report.told([("a", skipped), ("b", held), ("a", other), ("c", other)])
+    assert found == [Check("young: sync", "held", "as due (b)"), other]
+    assert report.Tally.of(found) == report.Tally(1, 0, 1)
+
+
+def test_a_run_of_nothing_is_a_page_all_the_same(tmp_path: Path) -> None:
+    """As of a run whose every workload this machine skips, or of seconds alone."""
+    nothing = Results("0.1.0", "6.12", {}, [], [], [], {})
+    text = page(put(tmp_path / "a", "results.json", nothing.to_json())).text
+    assert "No goal was judged" in text and "Pictures" not in text and "System" not in text
+    seconds = [Record(k, "w", 4, "seconds", "s", (1.0, 2.0), 0, "") for k in ("stock", "lull")]
+    text = page(put(tmp_path / "b", "results.json", Results("", "", {}, seconds).to_json())).text
+    assert "Pictures" not in text and "seconds" in text
+
+
+def test_no_line_is_drawn_through_two_hosts() -> None:
+    """Emulated seconds are a host's."""
+    four, eight = run(4), run(8)
+    found = report_plots.scaling([four, eight])
+    assert found and "mprotect_per_cpu" in found.svg and ">8<" in found.svg and "emulated seconds" in found.how
+    eight.host = {**eight.host, "model": "another"}
+    assert report_plots.scaling([four, eight]) is None
+    assert report_plots.scaling([four]) is None and report_plots.scaling([]) is None
+
+
+def test_bars_are_shares_of_all_that_stock_has() -> None:
+    """4.323 broadcasts on stock; on sticky 0.989 and 3.336 local ones, drawn behind them."""
+    of_run = Run(4, run().records)
+    kinds = {kernel: report_plots._kinds(of_run, kernel, "mprotect_per_cpu") for kernel in ("stock", STICKY, "lull")}
+    # Of the broadcasts of users, medians, those of a whole ASID are counted apart.
+    assert kinds["stock"] == pytest.approx([4.323 - 0.002, 0.002, 0.002, 0.002 + 0.002, 0.002])
+    assert kinds[STICKY] == pytest.approx([0.989 - 0.002, 0.002, 0.002, 0.002 + 0.002, 3.336])
+    found = report_plots.kinds(of_run, ["stock", STICKY, "lull"])
+    assert found and "times" not in found.svg
+    local = Record("lull", "mprotect_per_cpu", 4, "tlbi_local", "count", (50_000.0,), 1000, "mprotect")
+    others = [record for record in of_run.records if (record.kernel, record.metric) != ("lull", "tlbi_local")]
+    found = report_plots.kinds(Run(4, [*others, local]), ["stock", STICKY, "lull"])
+    assert found and "11.6 times" in found.svg
+
+
+def test_text_is_text(tmp_path: Path) -> None:
+    """In tables, pictures, headings and commands; also where two dollars would be a formula."""
+    evil = "<b>$x^2$&amp;"
+    results = run(lull=evil)
+    results.checks.append(Check(f"real: {evil}", "failed", "<script>alert(1)</script>"))
+    results.host["model"] = "<i>"
+    text = report.of_folders([put(tmp_path / "r", "results.json", results.to_json())])
+    assert Page(text).text.count(evil) > 5
+    assert "<b>$" not in text and "<script>" not in text and "<i>" not in text
+    kernels = [record for record in results.records if record.kernel in ("stock", evil)]
+    results.records = kernels
+    text = report.of_folders([put(tmp_path / "s", "results.json", results.to_json())])
+    words = {
+        "".join(node.itertext()).strip()
+        for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+        for node in ET.fromstring(svg).iter()
+        if node.tag == "text"
+    }
+    assert evil in words
+    assert Page(text)
+
+
+def test_the_same_for_the_same(folders: dict[str, Path], whole: str) -> None:
+    assert report.of_folders(list(folders.values())) == whole
+
+
+def test_a_file_stands_for_its_folder_and_counts_once(folders: dict[str, Path]) -> None:
+    sources = report_data.load([folders["run"] / "results.json", folders["run"]])
+    assert [source.folder for source in sources] == [folders["run"]]
+    assert (
+        sources[0].run is not None
+        and sources[0].comparison is not None
+        and set(sources[0].configs) == {"stock", "lull"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("nothing", None, "holds no results"),
+        ("results.json", "{", "not the results of a run"),
+        ("check.json", "{", "not what this version writes"),
+        ("results.json", '{"records": [{"kernel": "stock"}], "checks": []}', "not a results.json of this version"),
+        ("check.json", '{"boots": [{}], "mutants": []}', "not a check.json of this version"),
+        ("check.json", "[]", "not a check.json of this version"),
+        ("timing.json", '{"model": {}}', "not a timing.json of this version"),
+    ],
+)
+def test_what_is_no_result_is_refused(name: str, content: str | None, words: str, tmp_path: Path) -> None:
+    if content is not None:
+        put(tmp_path, name, content)
+    with pytest.raises(UsageError) as caught:
+        report_data.load([tmp_path])
+    assert words in caught.value.what
+    if content:
+        assert name in caught.value.where and caught.value.remedy
+
+
+def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> None:
+    """Beside the first result by default, else where it is told to; not with --dry-run; errors are usage errors."""
+    own = tmp_path / "own results"
+    shutil.copytree(folders["run"], own)
+    dry = tool("report", str(own), "--dry-run")
+    assert dry.returncode == 0 and not (own / "report.html").exists()
+    done = tool("report", str(own))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"report: {own}/report.html\n"
+    assert (own / "report.html").read_text().startswith("<!DOCTYPE html>")
+    out = tmp_path / "page.html"
+    done = tool("report", str(own / "results.json"), str(folders["timing"]), "--out", str(out), "--json")
+    assert json.loads(done.stdout) == {"report": str(out)}
+    assert "System B" in out.read_text() and "How near it comes" in out.read_text()
+    for words in (["nowhere"], [str(own), "--out", str(tmp_path)], [str(own / "config-stock")]):
+        done = tool("report", *words)
+        assert done.returncode == 2 and "to do:" in done.stderr
+
+
+def test_looks_are_few_and_stay() -> None:
+    """stock, sticky and Lull look alike everywhere; others share the rest."""
+    assert picture.looks(["lull", "x"])["lull"] == picture.looks(["stock", "lull"])["lull"]
+    many = [f"kernel{n}" for n in range(9)]
+    assert set(picture.looks(many)) == set(many)
+    assert not {look for look in picture.looks(many).values()} & {picture.looks(["stock"])["stock"]}
+
+
+def chromium(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run it without a screen."""
+    assert CHROMIUM is not None
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+
+
+browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian's package of that name)")
+
+
+@browser
+@pytest.mark.parametrize("width", [400, 800, 1600])
+def test_no_screen_is_too_narrow(width: int, whole: str, tmp_path: Path) -> None:
+    """The page is never wider than its frame, whatever is unfolded; a browser has nothing to complain of."""
+    probe = (
+        "<script>addEventListener('load', () => {"
+        "document.querySelectorAll('details').forEach(d => d.open = true);"
+        "parent.postMessage(`${innerWidth} ${document.documentElement.scrollWidth}`, '*'); });</script></body>"
+    )
+    (tmp_path / "page.html").write_text(whole.replace("</body>", probe))
+    # A window cannot be as narrow as a telephone's.
+    (tmp_path / "frame.html").write_text(
+        f"<iframe src=page.html style='width: {width}px; height: 900px; border: 0'></iframe>"
+        "<script>addEventListener('message', e => document.body.dataset.measured = e.data)</script>"
+    )
+    words = [f"--user-data-dir={tmp_path}/profile", "--window-size=1700,1000", "--enable-logging=stderr"]
+    done = chromium(*words, "--virtual-time-budget=5000", "--dump-dom", f"file://{tmp_path}/frame.html")
+    measured = re.search(r'data-measured="(\d+) (\d+)"', done.stdout)
+    assert measured, done.stderr[-2000:]
+    inner, scrolled = map(int, measured.groups())
+    assert scrolled <= inner == width
+    assert "CONSOLE" not in done.stderr, done.stderr
+
+
+@browser
+def test_it_prints(whole: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(whole)
+    done = chromium(
+        f"--user-data-dir={tmp_path}/profile", f"--print-to-pdf={tmp_path}/page.pdf", f"file://{tmp_path}/page.html"
+    )
+    pdf = (tmp_path / "page.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000, done.stderr[-2000:]
+
+
+def test_json_of_a_timing_is_all_that_is_shown() -> None:
+    """What is read back has everything but the operations of a run."""
+    found = timing_report.from_json(timing_report.as_json(evaluation()))
+    assert asdict(found.model) == asdict(evaluation().model)
+    assert [point.off for point in found.points] == [point.off for point in evaluation().points]
