@@ -15,6 +15,8 @@ from lull import timing, timing_eval
 from lull.records import Results
 
 pytestmark = pytest.mark.guest
+CLOSE = {"stock": 0.02, "lull": 0.06}
+"""How near two runs are: a tick of the guest, and who it wakes, are two hundredths of Lull's window."""
 LOOPS = 2000
 """Of mprotect_pinned, guest/workloads.toml."""
 
@@ -62,8 +64,10 @@ def test_the_host_does_not_matter(real: Tool, tmp_path: Path, vcpus: int) -> Non
     for results in (calm, busy):
         points = timing_eval.sweep(timing.load("ampere-32").costs, {vcpus: results})
         off = {point.kernel: point.off for point in points if point.modelled is not None}
-        assert off == pytest.approx({"stock": 0, "lull": 0}, abs=0.03), "what its counts say"
-    assert seconds(busy) == pytest.approx(seconds(calm), rel=0.03)
+        for kernel, most in CLOSE.items():
+            assert off[kernel] == pytest.approx(0, abs=most), "what its counts say"
+    for kernel, most in CLOSE.items():
+        assert seconds(busy)[kernel] == pytest.approx(seconds(calm)[kernel], rel=most)
     assert seconds(calm)["lull"] < seconds(calm)["stock"] / 3
 
 
