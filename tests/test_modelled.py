@@ -16,7 +16,7 @@ from lull.records import Results
 
 pytestmark = pytest.mark.guest
 CLOSE = {"stock": 0.02, "lull": 0.1}
-"""How near two runs are. Lull's window is short, the first after a boot, and what boot left to do is up to 6 % of it."""
+"""How near two runs are. Lull's window is short, and the first after a boot, whose rest is up to 6 % of it."""
 LOOPS = 2000
 """Of mprotect_pinned, guest/workloads.toml."""
 
