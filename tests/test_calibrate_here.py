@@ -109,12 +109,17 @@ int mprotect(void *at, size_t size, int protection)
 """
 
 
+def preloading(source: str, tmp_path: Path) -> dict[str, str]:
+    """The environment in which a program has these functions in place of libc's."""
+    library = tmp_path / "instead.so"
+    words = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(words, input=source, text=True, check=True)
+    return {**os.environ, "LD_PRELOAD": str(library)}
+
+
 def test_a_window_of_many_cpus_takes_no_longer(program: Path, tmp_path: Path) -> None:
     """Where CPUs wait for each other they do fewer loops: here each more makes every mprotect longer by as much."""
-    (tmp_path / "crowd.c").write_text(CROWD)
-    library = tmp_path / "crowd.so"
-    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, tmp_path / "crowd.c"], check=True)
-    done = play(program, "ms=80", "rounds=1", env={**os.environ, "LD_PRELOAD": str(library)})
+    done = play(program, "ms=80", "rounds=1", env=preloading(CROWD, tmp_path))
     assert done.returncode == 0, done.stderr
     each = {
         w["case"]: w["operations"] / calibrate_here.cpus_of(w["case"])
@@ -155,10 +160,7 @@ int mprotect(void *at, size_t size, int protection)
 
 def test_the_program_looks_at_what_it_wrote(program: Path, tmp_path: Path) -> None:
     """An mprotect that loses what is in the page does not go unseen."""
-    (tmp_path / "liar.c").write_text(LIAR)
-    library = tmp_path / "liar.so"
-    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, tmp_path / "liar.c"], check=True)
-    done = play(program, "loops=8", "rounds=1", env={**os.environ, "LD_PRELOAD": str(library)})
+    done = play(program, "loops=8", "rounds=1", env=preloading(LIAR, tmp_path))
     assert done.returncode == 1
     assert "writes arrived" in done.stderr
 
