@@ -16,6 +16,7 @@ from hypothesis import settings
 from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test, real_qemu
 
 from lull import process
+from lull.lab import Lab
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
 settings.register_profile("lull", deadline=None, derandomize=True)
@@ -44,6 +45,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("LULL_CACHE", str(folder))
     process.commands.clear()
     return folder
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Lab:
+    """The lab over the user's cache."""
+    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
+    return lab_under_test()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import FAKE, REAL_CACHE, lab_under_test
+from support import FAKE
 
 from lull import base as bases
 from lull import deb, switches, toolchain, tree
@@ -98,13 +98,6 @@ def test_the_document_has_every_switch() -> None:
             assert f"It boots with {feature.default};" in " ".join(text.split())
     assert "unsafe" not in words  # a policy of the lab kernel
     assert max(map(len, text.splitlines())) <= 75
-
-
-@pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Lab:
-    """The lab over the user's cache."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    return lab_under_test()
 
 
 @pytest.mark.guest

@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test
+from support import FAKE, SUMMARY, Tool
 
 from lull import base as bases
 from lull import build, export, message, series, switches
@@ -150,13 +150,6 @@ def test_counters_are_what_the_hooks_add() -> None:
     assert switches.counters(features["reclaim"]) == ["reclaim_batched", "reclaim_ranges"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
-
-
-@pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Lab:
-    """The lab over the user's cache."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    return lab_under_test()
 
 
 @pytest.mark.guest
