@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lull import cache, qemu
-from lull.fetch import Store
+from lull import cache
+from lull.guest import qemu
+from lull.kernel.fetch import Store
 from lull.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parents[1]

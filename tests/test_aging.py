@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lull import aging
-from lull.aging import AGREES, DIFFERS, MISSING, POLICIES, PROGRAMS, UNCERTAIN, evaluate
-from lull.records import Record, Results
+from lull.judge import aging
+from lull.judge.aging import AGREES, DIFFERS, MISSING, POLICIES, PROGRAMS, UNCERTAIN, evaluate
+from lull.run.records import Record, Results
 
 Shape = tuple[float, float]  # mean in seconds, coefficient of variation
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 from support import BASE_FILES, FAKE, Tool, build_deb, write_files
 
-from lull import apt, userland
 from lull.errors import DiskFull, FetchError
-from lull.fetch import Store
-from lull.userland import Userland
+from lull.guest import userland
+from lull.guest.userland import Userland
+from lull.kernel import apt
+from lull.kernel.fetch import Store
 
 pytestmark = pytest.mark.skipif(not (shutil.which("apt-get") and apt.codename()), reason="no apt here")
 PACKAGE = "linux-source-6.12"

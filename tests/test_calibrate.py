@@ -11,8 +11,8 @@ import pytest
 
 from lull import calibrate
 from lull.calibrate import BATCHES, DSB, FLUSH, PLAIN, TOLERANCE, Fit, Measurement, fit
-from lull.scale import Counts
 from lull.timing import Costs
+from lull.timing.scale import Counts
 
 AMPERE = Costs(insn=0.67, tlbi=10, broadcast=3390, dsb=20)
 SLOW_TO_COMPLETE = Costs(insn=0.4, tlbi=25, broadcast=300, dsb=160, latency=1500)

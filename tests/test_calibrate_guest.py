@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, common, lab_under_test
 
-from lull import calibrate_guest, check_data, cli
+from lull import cli
 from lull.calibrate import Estimate, Fit, Measurement
-from lull.calibrate_guest import CPU, Verdict, held, measurements, verdicts
-from lull.calibrate_here import Here, Repeats, counted, executed
+from lull.calibrate import guest as calibrate_guest
+from lull.calibrate.guest import CPU, Verdict, held, measurements, verdicts
+from lull.calibrate.here import Here, Repeats, counted, executed
+from lull.check import data as check_data
 from lull.errors import LullError
-from lull.experiment import IN_STEP, quiet
-from lull.qemu import Machine, has_range_tlbis
-from lull.records import COUNT_UNIT, Check, Record, Results
-from lull.runner import launch_retrying
-from lull.scale import Counts
+from lull.guest.qemu import Machine, has_range_tlbis
+from lull.guest.runner import launch_retrying
+from lull.run.experiment import IN_STEP, quiet
+from lull.run.records import COUNT_UNIT, Check, Record, Results
 from lull.timing import METRIC, Costs, slower
+from lull.timing.scale import Counts
 
 TRUE = Costs(insn=0.5, tlbi=20, broadcast=300, dsb=10, latency=0)
 

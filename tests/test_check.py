@@ -15,10 +15,11 @@ import pytest
 from support import FAKE, Tool
 
 from lull import base as bases
-from lull import check, check_data, plan
+from lull import check, plan
+from lull.check import data as check_data
 from lull.commands import check as check_command
 from lull.lab import Lab
-from lull.records import Results
+from lull.run.records import Results
 
 pytestmark = pytest.mark.qemu
 Check = Callable[..., CompletedProcess[str]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import FAKE
 
-from lull import check_data
+from lull.check import data as check_data
 from lull.errors import UsageError
 
 MACHINES = check_data.load_machines()

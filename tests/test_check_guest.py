@@ -10,10 +10,11 @@ import pytest
 from support import REAL_CACHE, SUMMARY, Tool, common, lab_under_test, silent
 
 from lull import base as bases
-from lull import check, check_data
-from lull.qemu import Machine
-from lull.records import Results
-from lull.runner import launch_retrying
+from lull import check
+from lull.check import data as check_data
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.run.records import Results
 
 pytestmark = pytest.mark.guest
 BASE = bases.load()

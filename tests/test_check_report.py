@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import REPOSITORY
 
-from lull import check_report, symbols
+from lull.check import report as check_report
 from lull.errors import GuestGarbage
+from lull.kernel import symbols
 
 DATA = REPOSITORY / "tests/data/check"
 

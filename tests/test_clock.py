@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support import real_qemu
 
-from lull import clock
 from lull.errors import LullError
-from lull.qemu import MAX_VCPUS
+from lull.guest import clock
+from lull.guest.qemu import MAX_VCPUS
 from lull.timing import slower
 
 

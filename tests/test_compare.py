@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lull import stats
-from lull.compare import CONTROL_ALPHA, Comparison, _differences, _splits, compare
-from lull.records import Record, Results
-from lull.stats import Verdict
+from lull.judge import stats
+from lull.judge.compare import CONTROL_ALPHA, Comparison, _differences, _splits, compare
+from lull.judge.stats import Verdict
+from lull.run.records import Record, Results
 
 
 def record(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lull.console import judge, reports
+from lull.guest.console import judge, reports
 
 DATA = Path(__file__).parent / "data"
 

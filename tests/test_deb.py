@@ -10,13 +10,13 @@ import pytest
 from support import FAKE
 
 from lull import base as bases
-from lull import deb, switches, toolchain, tree
-from lull.build import asked_options
 from lull.errors import BuildError, MissingError, UsageError
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.kernel import deb, switches, toolchain, tree
+from lull.kernel.build import asked_options
 from lull.lab import Lab
-from lull.qemu import Machine
 from lull.requirements import Requirement, missing
-from lull.runner import launch_retrying
 
 BASE = bases.load()
 needs_packagers = pytest.mark.skipif(bool(missing(deb.ALWAYS)), reason=f"wants {', '.join(missing(deb.ALWAYS))}")

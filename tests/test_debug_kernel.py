@@ -10,9 +10,9 @@ import pytest
 from support import REAL_CACHE, SUMMARY, Tool, lab_under_test, silent
 
 from lull import base as bases
-from lull import console
-from lull.qemu import Machine
-from lull.runner import Outcome, launch_retrying
+from lull.guest import console
+from lull.guest.qemu import Machine
+from lull.guest.runner import Outcome, launch_retrying
 
 PROGRAMS = (
     "mm_storm rounds=1",

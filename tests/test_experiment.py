@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from lull import experiment, plan
-from lull.runner import Outcome
+from lull import plan
+from lull.guest.runner import Outcome
+from lull.run import experiment
 
 JOB = plan.Job(1, plan.Workload("pingpong", "pingpong"), plan.Spec("stock", "stock"))
 BOOT = plan.Boot("r01-stock", 1, "stock", "stock", (JOB,))

@@ -15,12 +15,12 @@ import pytest
 from support import FAKE, SUMMARY, Tool
 
 from lull import base as bases
-from lull import build, export, message, series, switches
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.kernel import build, export, message, series, switches
+from lull.kernel.tree import Tree
 from lull.lab import Lab
 from lull.progress import progress
-from lull.qemu import Machine
-from lull.runner import launch_retrying
-from lull.tree import Tree
 
 Fake = Callable[..., CompletedProcess[str]]
 STRANGER = ["-c", "user.name=A Stranger", "-c", "user.email=stranger@localhost"]

@@ -8,8 +8,10 @@ from types import ModuleType
 import pytest
 
 from lull import base as bases
-from lull import gather, goals, plan, qemu, reclaim, teardown, verdict
-from lull.records import Check, Record, Results
+from lull import plan
+from lull.guest import qemu
+from lull.judge import gather, goals, reclaim, teardown, verdict
+from lull.run.records import Check, Record, Results
 
 FEATURES = ["core", "residency", "young", "reclaim", "gather", "teardown_free"]
 MODULES = {"reclaim": reclaim, "gather": gather, "teardown": teardown}

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
-from lull import check_data, ktap, residency
+from lull.check import data as check_data
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.judge import residency
 from lull.lab import Lab
-from lull.qemu import Machine
-from lull.runner import launch_retrying
+from lull.selftests import ktap
 
 pytestmark = pytest.mark.guest
 USER = "tlbi_broadcast_user"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, SUMMARY, lab_under_test
 
-from lull import console, guest, paths
-from lull.qemu import Machine
-from lull.runner import Outcome, launch_retrying
+from lull import guest, paths
+from lull.guest import console
+from lull.guest.qemu import Machine
+from lull.guest.runner import Outcome, launch_retrying
 
 MEMORY = 6144
 LOOK = "loglevel=7"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from support import Tool
 
-from lull import joint, tables
 from lull.errors import UsageError
-from lull.records import Check, Record, Results
+from lull.judge import joint, tables
+from lull.run.records import Check, Record, Results
 
 STOCK, LULL = [800.0, 810.0, 805.0, 802.0, 803.0, 806.0], [80.0, 81.0, 80.5, 80.2, 80.3, 80.6]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lull import ktap
+from lull.selftests import ktap
 
 LOG = (Path(__file__).parent / "data/kunit.log").read_text(errors="replace")
 

@@ -14,7 +14,8 @@ import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
 from lull import base as bases
-from lull import check_data, plan
+from lull import plan
+from lull.check import data as check_data
 
 BASE = bases.load()
 FOLDER = BASE.features["lab"].folder

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lull import base as bases
-from lull import message
+from lull.kernel import message
 
 FEATURES = list(bases.load().exported().values())
 NOTE = """\

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool
 
-from lull import timing, timing_eval
-from lull.records import Results
+from lull import timing
+from lull.run.records import Results
+from lull.timing import evaluation as timing_eval
 
 pytestmark = pytest.mark.guest
 CLOSE = {"stock": 0.02, "lull": 0.1}

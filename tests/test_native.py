@@ -11,11 +11,13 @@ import pytest
 from support import REPOSITORY, Tool, common
 
 from lull import base as bases
-from lull import experiment, native, plan, toolchain
+from lull import plan
 from lull.commands import bench
 from lull.errors import GuestHang, LullError, UsageError
+from lull.kernel import toolchain
 from lull.lab import Lab
-from lull.records import Results
+from lull.run import experiment, native
+from lull.run.records import Results
 
 FOUND = {"residency": "counted", "young": "none"}
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from lull import base as bases
-from lull import guest, plan, userland
+from lull import guest, plan
 from lull.errors import UsageError
+from lull.guest import userland
 
 BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)

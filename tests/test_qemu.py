@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lull.qemu import Machine, Qemu, command, numa
+from lull.guest.qemu import Machine, Qemu, command, numa
 
 QEMU = Qemu(Path("/usr/bin/qemu-system-aarch64"), "10.0.2")
 

@@ -9,9 +9,10 @@ import pytest
 from support import Tool, common
 
 from lull import base as bases
-from lull import guest, plan, real, verdict
-from lull.goals import Run
-from lull.records import Check, Record, Results
+from lull import guest, plan
+from lull.judge import real, verdict
+from lull.judge.goals import Run
+from lull.run.records import Check, Record, Results
 
 Values = dict[tuple[str, str, str], list[float]]
 COMPILE, REDIS = "real: broadcasts of compile", "real: broadcasts of redis"

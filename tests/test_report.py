@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 from support import Tool
 
-from lull import aging, picture, report, report_data, report_plots, timing, timing_report, vmemmap
+from lull import picture, report, timing
 from lull.errors import UsageError
-from lull.goals import Run
-from lull.records import Check, Record, Results
-from lull.scale import Counts
-from lull.timing_eval import Evaluation, Measured, Outcome, Point
+from lull.judge import aging, vmemmap
+from lull.judge.goals import Run
+from lull.report import data as report_data
+from lull.report import plots as report_plots
+from lull.run.records import Check, Record, Results
+from lull.timing import report as timing_report
+from lull.timing.evaluation import Evaluation, Measured, Outcome, Point
+from lull.timing.scale import Counts
 
 STICKY = "lull+residency=sticky"
 KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")

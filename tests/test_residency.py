@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from lull import residency, verdict
-from lull.records import Check, Record, Results
+from lull.judge import residency, verdict
+from lull.run.records import Check, Record, Results
 
 COUNTED, STICKY, OFF = "lull+residency=counted", "lull+residency=sticky", "lull+residency=off"
 Values = dict[tuple[str, str, str], list[float]]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lull import runner
 from lull.errors import GuestGarbage, LullError
-from lull.qemu import Machine
+from lull.guest import runner
+from lull.guest.qemu import Machine
 
 READY = '{"event":"ready","kernel":"6.12"}\n'
 WINDOW = '{"job":1,"window":1001,"case":"","operations":5,"unit":"page","seconds":0.1,"metrics":{}}\n'

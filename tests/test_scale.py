@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lull.scale import Counts, simulate
 from lull.timing import Costs
+from lull.timing.scale import Counts, simulate
 
 COSTS = Costs(insn=1, tlbi=10, broadcast=1000, dsb=20)
 FLUSH = Counts(insns=500, tlbis=1, broadcasts=1, waits=1, dsbs=2)

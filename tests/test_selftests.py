@@ -10,10 +10,11 @@ import pytest
 from support import REAL_CACHE, SUMMARY, lab_under_test
 
 from lull import base as bases
-from lull import plan, selftest_report, selftests
+from lull import plan, selftests
 from lull.errors import BuildError, UsageError
-from lull.selftest_report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, Outcome
 from lull.selftests import Setting, Suite
+from lull.selftests import report as selftest_report
+from lull.selftests.report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, Outcome
 
 CONSOLE = (Path(__file__).parent / "data/selftests.log").read_text()
 BASE = bases.load()

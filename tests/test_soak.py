@@ -16,8 +16,9 @@ import pytest
 from support import FAKE, Tool, common
 
 from lull import base as bases
-from lull import guest, paths, plan, soak
-from lull.check_data import load_machines
+from lull import guest, paths, plan
+from lull.check import soak
+from lull.check.data import load_machines
 
 BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lull import stats
-from lull.stats import Verdict
+from lull.judge import stats
+from lull.judge.stats import Verdict
 
 positive = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=8)
 counts = st.lists(st.integers(0, 20).map(float), min_size=1, max_size=6)

@@ -20,9 +20,12 @@ from typing import Any
 import pytest
 from support import FAKE, REAL_CACHE, Tool, lab_under_test
 
-from lull import extras, sweep_engine, sweep_job, sweep_report
+from lull import extras
 from lull.errors import FetchError, LullError, UsageError
-from lull.records import Record, Results
+from lull.run.records import Record, Results
+from lull.sweep import engine as sweep_engine
+from lull.sweep import job as sweep_job
+from lull.sweep import report as sweep_report
 
 Fake = Callable[..., CompletedProcess[str]]
 SWEEP = ("sweep", "--repeat", "1", "--workers", "2")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import REPOSITORY
 
-from lull import symbols
 from lull.errors import UsageError
+from lull.kernel import symbols
 
 MAP = REPOSITORY / "tests/data/check/System.map"
 TEXT = """\

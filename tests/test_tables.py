@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lull import tables
-from lull.compare import compare
-from lull.records import Check, Record, Results
+from lull.judge import tables
+from lull.judge.compare import compare
+from lull.run.records import Check, Record, Results
 
 STOCK = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
 

@@ -12,13 +12,19 @@ from typing import cast
 import pytest
 
 from lull import base as bases
-from lull import cli, experiment, picture, plan, qemu, tables, timing, timing_eval, timing_report, timing_run
+from lull import cli, picture, plan, timing
 from lull.errors import UsageError
+from lull.guest import qemu
+from lull.judge import tables
 from lull.lab import Lab
-from lull.records import Check, Record, Results
-from lull.scale import Counts, simulate
+from lull.run import experiment
+from lull.run.records import Check, Record, Results
 from lull.timing import Costs, Model
-from lull.timing_eval import LULL, STICKY, SWEEP, Evaluation, Outcome
+from lull.timing import evaluation as timing_eval
+from lull.timing import report as timing_report
+from lull.timing import runs as timing_run
+from lull.timing.evaluation import LULL, STICKY, SWEEP, Evaluation, Outcome
+from lull.timing.scale import Counts, simulate
 
 AMPERE = timing.load("ampere-32")
 KUNPENG = timing.load("kunpeng-920")

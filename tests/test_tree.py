@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from lull import build, tree
+from lull.kernel import build, tree
 
 PATCH_OUTPUT = """\
 checking file a/b.c

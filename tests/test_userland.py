@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from support import BASE_FILES, REAL_CACHE, build_deb, lab_under_test, write_files
 
-from lull import apt, userland
 from lull.errors import BuildError, UsageError
+from lull.guest import userland
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.guest.userland import Userland
+from lull.kernel import apt
 from lull.process import shown
-from lull.qemu import Machine
-from lull.runner import launch_retrying
-from lull.userland import Userland
 
 PROGRAMS = ("dpkg-deb", "fakeroot", "mke2fs", "debugfs")
 SBIN = "/usr/sbin:/sbin"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from lull import tables, verdict, vmemmap
-from lull.records import Check, Record, Results
+from lull.judge import tables, verdict, vmemmap
+from lull.run.records import Check, Record, Results
 
 UNSAFE = vmemmap.UNSAFE[0]
 OPERATIONS = {"allocate-1g": 2, "demote": 2, "free-2m": 1024, "free-1g": 2}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lull.records import Check, Record, Results
-from lull.young import check
+from lull.judge.young import check
+from lull.run.records import Check, Record, Results
 
 CLEARED, UNMAPPED, BATCHES = 2048, 1024, 40
 FLUSHES = {"none": 0, "nosync": CLEARED, "sync": CLEARED, "auto": CLEARED}

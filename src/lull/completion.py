@@ -12,7 +12,7 @@ import shtab
 from lull import base as bases
 from lull import plan, selftests, timing
 from lull.base import Base
-from lull.check_data import load_machines, load_mutants
+from lull.check.data import load_machines, load_mutants
 
 SHELLS = ("bash", "zsh", "fish")
 Words = Callable[[Base], Iterable[str]]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lull import cache, paths, process
 from lull.errors import FetchError
+from lull.kernel.tree import waiting
 from lull.progress import progress
-from lull.tree import waiting
 
 
 def use(name: str, *, offline: bool) -> None:

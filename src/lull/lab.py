@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import build, cache, guest, paths, plan, process, symbols, timing, toolchain, tree, userland
+from lull import cache, guest, paths, plan, process, timing
 from lull.errors import BuildError
-from lull.fetch import Store
+from lull.guest import userland
+from lull.guest.qemu import Machine, Qemu
+from lull.guest.runner import Guest, Plugin
+from lull.kernel import build, symbols, toolchain, tree
+from lull.kernel.fetch import Store
 from lull.progress import progress
-from lull.qemu import Machine, Qemu
-from lull.runner import Guest, Plugin
 
 SPIN = (
     "lull_pause_spin",

@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from lull import check, plan
+from lull.guest.qemu import Machine
+from lull.guest.runner import Guest, Plugin, launch
 from lull.lab import Lab
 from lull.progress import progress
-from lull.qemu import Machine
-from lull.runner import Guest, Plugin, launch
 
 
 def cpu_seconds(guest: Guest, job: str) -> float:

@@ -9,10 +9,12 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import experiment, native, plan, toolchain
+from lull import plan
 from lull.errors import UsageError
+from lull.kernel import toolchain
 from lull.lab import Lab
 from lull.progress import say
+from lull.run import experiment, native
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from lull import process
 from lull.errors import LullError
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch, launch_retrying
+from lull.kernel.toolchain import kvm_usable
 from lull.lab import Lab
 from lull.plan import parse_spec
 from lull.progress import say
-from lull.qemu import Machine
-from lull.runner import launch, launch_retrying
-from lull.toolchain import kvm_usable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,14 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lull import cache, calibrate_guest, calibrate_here, experiment, plan, tables, timing
+from lull import cache, plan, timing
 from lull.calibrate import TOLERANCE, Fit, fit
-from lull.calibrate_here import Repeats
+from lull.calibrate import guest as calibrate_guest
+from lull.calibrate import here as calibrate_here
+from lull.calibrate.here import Repeats
 from lull.errors import LullError, UsageError
+from lull.guest.qemu import Machine
+from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import say
-from lull.qemu import Machine
-from lull.records import Check
+from lull.run import experiment
+from lull.run.records import Check
 
 OF_HERE = {"out": None, "ms": 20, "rounds": 15, "repeats": None}
 OF_GUEST = {"vcpus": 8, "cpu": calibrate_guest.CPU, "repeat": 1}

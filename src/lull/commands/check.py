@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import check, plan, timing
-from lull.check_data import (
+from lull.check.data import (
     NARROW,
     WIDE,
     Hardware,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import joint, tables
+from lull.judge import joint, tables
 from lull.lab import Lab
 
 

@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import deb
+from lull.kernel import deb
 from lull.lab import Lab
 from lull.progress import say
 

@@ -9,8 +9,10 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 
-from lull import apt, cache, paths, qemu, toolchain
+from lull import cache, paths
 from lull.errors import LullError
+from lull.guest import qemu
+from lull.kernel import apt, toolchain
 from lull.lab import Lab
 from lull.requirements import Requirement, apt_line, missing
 

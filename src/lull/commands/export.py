@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import export
+from lull.kernel import export
 from lull.lab import Lab
 from lull.progress import say
 

@@ -7,10 +7,11 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import experiment, plan, timing
+from lull import plan, timing
+from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import say
-from lull.qemu import Machine
+from lull.run import experiment
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

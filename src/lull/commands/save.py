@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from lull import series
+from lull.kernel import series
 from lull.lab import Lab
 
 

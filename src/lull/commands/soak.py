@@ -8,9 +8,10 @@ import json
 import secrets
 from pathlib import Path
 
-from lull import plan, soak
+from lull import plan
 from lull.base import DEFAULT
-from lull.check_data import load_findings, load_machines, parse_hardware
+from lull.check import soak
+from lull.check.data import load_findings, load_machines, parse_hardware
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.progress import say

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import sweep, sweep_engine, timing
+from lull import sweep, timing
 from lull.commands import run as run_command
 from lull.errors import UsageError
+from lull.guest.qemu import Machine, numbers_of_vcpus
 from lull.lab import Lab
 from lull.progress import say
-from lull.qemu import Machine, numbers_of_vcpus
+from lull.sweep import engine as sweep_engine
 
 VCPUS = "1,4,16"
 

@@ -7,8 +7,8 @@ import argparse
 from pathlib import Path
 
 from lull import timing
+from lull.guest.qemu import numbers_of_vcpus
 from lull.lab import Lab
-from lull.qemu import numbers_of_vcpus
 
 VCPUS = "1,2,4,8,16,32"
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run, evaluate, compare. Returns 1 when the simulation or the model is off."""
-    from lull import timing_run  # and with it scipy, which --help does not wait for
+    from lull.timing import runs as timing_run  # and with it scipy, which --help does not wait for
 
     model = timing.load(arguments.name)
     vcpus = numbers_of_vcpus(arguments.vcpus)

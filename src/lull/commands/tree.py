@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import series
+from lull.kernel import series
 from lull.lab import Lab
 from lull.progress import say
 

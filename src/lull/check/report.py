@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the plugin writes in check mode, with names for its addresses, as text for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lull.errors import GuestGarbage
+from lull.guest import console
+from lull.kernel.symbols import Symbols
+
+MANUAL = "Arm ARM (DDI 0487)"
+BBM = 'D8.17.1 "Using break-before-make when updating translation table entries", R_WHZWS'
+MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
+COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
+CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
+ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
+
+# rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
+# rule's letters stay.
+RULES: dict[str, tuple[str, str]] = {
+    "owed/no-tlbi": (
+        "a valid entry was taken away, and no TLBI for it was issued before its task went on",
+        MAINTENANCE,
+    ),
+    "owed/local": (
+        "a valid entry was taken away, and only the CPU that did it was told; others may hold it",
+        f"{COMPLETION}, R_QRNJC",
+    ),
+    "owed/permission": (
+        "an entry lost a permission, and no TLBI for it was issued before its task went on",
+        MAINTENANCE,
+    ),
+    "owed/table": (
+        "an entry for a table was taken away, and TLBIs were only for leaves",
+        'D8.17 "TLB maintenance", R_RVJDB (walk caches are TLB entries), R_GPPYH',
+    ),
+    "owed/level": (
+        "the TLBI's level hint is not the level of the entry, so that it need not remove it",
+        'C5.5 "A64 system instructions for TLB maintenance" (TTL)',
+    ),
+    "owed/no-dsb": ("the TLBI for an entry that was taken away was issued, and no DSB completed it", COMPLETION),
+    "owed/asid": ("the TLBI for an entry that was taken away was for another ASID", ASIDS),
+    "owed/unsettled": (
+        "an entry that another task had taken away was relied on as flushed, and was not",
+        MAINTENANCE,
+    ),
+    "free/page": ("a page was freed, and a CPU can still translate to it", CACHED),
+    "free/table": ("the page of a table was freed, and a CPU can still walk through it", CACHED),
+    "free/root": ("the root of an address space was freed, and a CPU can still walk from it", CACHED),
+    "remap/data": (
+        "an access was translated otherwise than by an entry that was never invalidated",
+        'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
+    ),
+    "remap/fetch": (
+        "an instruction was fetched otherwise than by an entry that was never invalidated",
+        'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
+    ),
+    "bbm/output": ("a valid entry got another output address without having been invalid", BBM),
+    "bbm/size": ("a block became a table, or a table a block, without having been invalid", BBM),
+    "bbm/attributes": ("a valid entry got other memory attributes without having been invalid", BBM),
+    "bbm/global": ("a valid entry became global, or no longer so, without having been invalid", BBM),
+    "bbm/contiguous": (
+        "the contiguous bit of a valid entry changed without its having been invalid",
+        f'D8.7.1 "The Contiguous bit"; {BBM}',
+    ),
+    "bbm/table": ("a valid entry for a table was pointed at another table without having been invalid", BBM),
+    "bbm/anew": ("an entry was made anew while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
+    "order/no-dsb": (
+        "a TLBI was issued with no DSB behind the store it is for, so that a walk may bring the old entry back",
+        f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",
+    ),
+    "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
+    "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
+    "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
+}
+WHY = {
+    "local": "reaches only its own CPU",
+    "no-dsb": "was never completed by a DSB",
+    "last": "is for leaves only",
+    "level": "has the hint (TTL) of another level",
+    "asid": "is for another ASID",
+    "va": "is for another address",
+    "nothing": "reaches nothing",
+    "order": "was issued with no DSB behind the store",
+    "covered": "covered it",
+}
+VITAL = {
+    "frees": "frees of pages",
+    "tlbis": "TLBIs",
+    "table_stores": "stores to page tables",
+    "obligations": "entries taken away",
+}
+"""A run that saw none of one of these has proved nothing."""
+
+
+@dataclass
+class Output:
+    """What the plugin wrote in a boot.
+
+    Args:
+        reports: in their order.
+        end: the last line, with verdict and counts; None when QEMU was killed.
+        errors: what it says went wrong in itself.
+        windows: window id -> what TLBIs took in it though nothing about it had changed (checker/lost.h).
+    """
+
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+    errors: list[str] = field(default_factory=list)
+    windows: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+def read(paths: Iterable[Path]) -> Output:
+    """The lines of a boot's files (more than one: the others are of attempts that stalled). Raises GuestGarbage.
+
+    A last line that is not whole is that of a QEMU that was killed, and is left out.
+    """
+    output = Output()
+    for path in paths:
+        *lines, _ = path.read_bytes().split(b"\n")
+        reports: dict[int, dict[str, Any]] = {}
+        for line in filter(None, lines):
+            try:
+                take(json.loads(line), output, reports)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise GuestGarbage(f"the plugin wrote {line[:200]!r}: {error!r}", where=str(path)) from error
+    return output
+
+
+def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, Any]]) -> None:
+    """One line."""
+    if not isinstance(message, dict):
+        raise TypeError("no object")
+    if "report" in message:
+        report = {"count": 1, **message, "rule": str(message["rule"]), "kind": str(message["kind"])}
+        reports[int(message["report"])] = report
+        output.reports.append(report)
+    elif "verdict" in message:
+        output.end = message
+        for more in message.get("by", ()):
+            if int(more["report"]) in reports:
+                reports[int(more["report"])]["count"] = int(more["count"])
+    elif "window" in message:
+        output.windows[int(message["window"])] = message["total"]
+    elif "error" in message:
+        output.errors.append(str(message["error"]))
+
+
+def of_console(text: str, known: int) -> list[dict[str, Any]]:
+    """What the kernel reported on its console, in the form of the plugin's ``known`` reports, numbered after them.
+
+    Not that it waits: that is a busy host's doing, or else the guest passes its deadline.
+    """
+    reports = [found for found in console.reports(text) if not console.STALL.search(found.title)]
+    return [
+        {"report": known + n, "rule": "console", "kind": found.kind, "text": found.text, "count": 1}
+        for n, found in enumerate(reports, 1)
+    ]
+
+
+def blind(output: Output) -> list[str]:
+    """What the plugin did not see, for people; what it says itself, and zeros among what is vital."""
+    if output.end is None:
+        return ["the end: the plugin wrote no verdict"]
+    seen: dict[str, Any] = output.end.get("seen", {})
+    said = [str(name) for name in output.end.get("blind", ())]
+    zero = [name for name in VITAL if not seen.get(name)]
+    names = list(dict.fromkeys([*said, *zero]))
+    if not names and output.end["verdict"] == "blind":
+        names = ["something it does not name"]
+    return [VITAL.get(name, name) for name in names]
+
+
+def number(value: Any) -> int:
+    """A number of the plugin's, which writes addresses as text."""
+    return int(value, 0) if isinstance(value, str) else int(value)
+
+
+def annotate(report: dict[str, Any], symbols: Symbols) -> None:
+    """Add the names of code: ``at`` and ``calls`` to where it was changed and noticed, ``at`` to each TLBI."""
+    for place in ("changed", "noticed"):
+        where = report.get(place)
+        if not where:
+            continue
+        pc = number(where["pc"])
+        stack = [number(a) for a in where.get("stack", ())]
+        stack = stack[1:] if stack[:1] == [pc] else stack
+        where["at"] = symbols.describe(pc)
+        where["calls"] = [symbols.describe(a, returns=True) for a in stack]
+        # User space does not write the kernel's tables: then it is the identity map's code.
+        own = symbols.identity(pc) if report.get("kernel") else None
+        named = [symbols.function(pc) or own, *(symbols.function(a, returns=True) for a in stack)]
+        where["functions"] = [found[0] for found in named if found]
+    for tlbi in report.get("tlbis", ()):
+        if "pc" in tlbi:
+            tlbi["at"] = symbols.describe(number(tlbi["pc"]))
+
+
+def statement(report: Mapping[str, Any]) -> tuple[str, str]:
+    """What a report says happened, and the section of the manual."""
+    return RULES.get(f"{report['rule']}/{report['kind']}", ("a rule of the checker was broken", "docs/checker.md"))
+
+
+def times(count: int) -> str:
+    """How often, for people."""
+    return "" if count == 1 else f", seen {count} times"
+
+
+def render(report: Mapping[str, Any]) -> list[str]:
+    """A report as lines; it has been annotated."""
+    if report["rule"] == "console":  # The kernel's own words.
+        first, *more = report["text"].splitlines()
+        return [f"report {report['report']}: console/{report['kind']}: {first}", *(f"  {line}" for line in more)]
+    says, section = statement(report)
+    lines = [
+        f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",
+        f"  rule     {MANUAL} {section}" if section.startswith(("C", "D")) else f"  rule     {section}",
+    ]
+    if report["rule"] == "pause":  # It is about CPUs, whatever is broken.
+        return [*lines, f"  running  {cpus(report['holders'])}", *stack("noticed", report.get("noticed"))]
+    space = "every ASID" if report.get("asid") in (None, -1) else f"ASID {report['asid']}"
+    level = report.get("level", 3)
+    kind = "table" if report.get("table") else "page" if level == 3 else "block"
+    lines.append(f"  entry    {report['va']}, {space}, a {kind} at level {level}, seen on CPU {report['cpu']}")
+    lines.append(f"  old      {target(report, 'old')}")
+    lines.append(f"  new      {target(report, 'new')}")
+    if report.get("holders"):
+        lines.append(f"  held by  {cpus(report['holders'])}")
+    for place in ("changed", "noticed"):
+        lines += stack(place, report.get(place))
+    tlbis = report.get("tlbis") or []
+    head = "  TLBIs    "
+    for tlbi in tlbis:
+        why = WHY.get(tlbi.get("why", ""), tlbi.get("why", ""))
+        operand = f" {tlbi['operand']}" if tlbi.get("operand") else ""
+        lines.append(f"{head}{tlbi['name']}{operand} by CPU {tlbi['cpu']} at {tlbi.get('at', '?')}: {why}")
+        head = " " * len(head)
+    if not tlbis:
+        lines.append(f"{head}none for this ASID or address since the change")
+    return lines
+
+
+def target(report: Mapping[str, Any], which: str) -> str:
+    """Where an entry points, and its bits."""
+    bits = number(report.get(which, 0))
+    page = report.get(f"{which}_page")
+    valid = bits & 1 and page is not None
+    return f"page {page}, descriptor {bits:#018x}" if valid else f"nothing, descriptor {bits:#018x}"
+
+
+def cpus(numbers: Sequence[int]) -> str:
+    """``CPU 2``; ``CPUs 0, 3``."""
+    return f"CPU{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def stack(place: str, where: Mapping[str, Any] | None) -> list[str]:
+    """A place and its callers as lines."""
+    if not where:
+        return []
+    first = f"  {place:<8} by CPU {where['cpu']} at {where['at']}"
+    return [first, *(f"             called from {name}" for name in where["calls"])]
+
+
+def seen_line(end: Mapping[str, Any] | None) -> str:
+    """What a silent run looked at: a pass that looked at nothing would be none."""
+    seen: Mapping[str, Any] = (end or {}).get("seen", {})
+    words = [f"{seen[key]} {name}" for key, name in VITAL.items() if key in seen]
+    words += [f"{seen['accesses']} accesses"] if seen.get("accesses") else []
+    words += [f"{seen['memory'] / 2**20:.0f} MiB used"] if seen.get("memory") else []
+    return ", ".join(words)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guest's userland: our C programs, Debian's busybox, and the job, as an initramfs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lull import cache, paths, process
+from lull.errors import BuildError
+from lull.kernel.toolchain import Toolchain, jobs
+from lull.kernel.tree import waiting
+from lull.progress import progress
+
+CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+APPLETS = [
+    "sh",
+    "mount",
+    "umount",
+    "mkdir",
+    "cat",
+    "echo",
+    "ls",
+    "dmesg",
+    "ps",
+    "top",
+    "free",
+    "vi",
+    "grep",
+    "sed",
+    "awk",
+    "head",
+    "tail",
+    "sleep",
+    "kill",
+    "mkswap",
+    "swapon",
+    "swapoff",
+    "stty",
+    "setsid",
+    "cttyhack",
+    "poweroff",
+    "sync",
+    "uname",
+    "nproc",
+    "taskset",
+    "test",
+    "find",
+    "tr",
+    "cut",
+    "wc",
+    "true",
+    "false",
+    "seq",
+    "sysctl",
+    "hexdump",
+    "less",
+    "ln",
+    "rm",
+    "cp",
+    "mv",
+    "env",
+    "clear",
+    "chroot",
+    "date",
+]
+JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
+FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "lull/real", "debian", "root", "etc"]
+
+
+def sources() -> list[Path]:
+    """Every guest program, one file each."""
+    return sorted(paths.GUEST.glob("*.c"))
+
+
+def build_programs(toolchain: Toolchain) -> Path:
+    """The folder with the guest programs, compiled for arm64. Raises BuildError naming the file."""
+    key = cache.key_of_files([*sources(), *sorted(paths.GUEST.glob("*.h"))], toolchain.version, *CFLAGS)
+
+    def make(part: Path) -> None:
+        log = part.parent / f"{part.name}.log"
+        log.unlink(missing_ok=True)
+
+        def compile_one(source: Path) -> None:
+            process.run_logged(
+                [toolchain.gcc, *CFLAGS, "-o", part / source.stem, source],
+                log,
+                error=BuildError,
+                what=f"guest program {source.name} does not compile",
+            )
+
+        with progress.step("building the guest programs"), ThreadPoolExecutor(jobs()) as pool:
+            list(pool.map(compile_one, sources()))
+
+    return cache.make_entry("guest", f"programs-{key}", make, waiting=waiting)
+
+
+def gen_init_cpio(tree: Path) -> Path:
+    """The kernel's own initramfs writer (usr/gen_init_cpio.c), compiled for the host."""
+    source = tree / "usr/gen_init_cpio.c"
+    key = cache.key_of_files([source], platform.machine())
+
+    def make(part: Path) -> None:
+        process.run_logged(
+            ["gcc", "-O2", "-o", part / "gen_init_cpio", source], part.parent / f"{part.name}.log", error=BuildError
+        )
+
+    return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
+
+
+def scripts() -> list[Path]:
+    """What Debian's programs run in the guest: scripts of ours, as they are."""
+    return sorted(p for p in paths.REAL.iterdir() if p.suffix in (".py", ".sh"))
+
+
+def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
+    """The description of the initramfs for gen_init_cpio, whose sources are names in its working folder."""
+    lines = [f"dir /{folder} 0755 0 0" for folder in FOLDERS]
+    lines += [
+        "nod /dev/console 0600 0 0 c 5 1",
+        "nod /dev/null 0666 0 0 c 1 3",
+        "file /init init 0755 0 0",
+        "file /bin/busybox busybox 0755 0 0",
+    ]
+    lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS]
+    lines += [f"file /lull/bin/{name} programs/{name} 0755 0 0" for name in programs]
+    lines += [f"file /lull/real/{name} real/{name} 0755 0 0" for name in scripts]
+    return "\n".join(lines) + "\n"
+
+
+def write_cpio(generator: Path, description: str, target: Path) -> None:
+    """Write a cpio archive (time stamps zero: the same content gives the same bytes)."""
+    spec = target.with_suffix(".list")
+    spec.write_text(description)
+    log = target.with_suffix(".log")
+    with (
+        open(target, "wb") as out,
+        process.started(
+            [generator, "-t", "0", spec.name], stdout=out, stderr=open(log, "wb"), cwd=target.parent
+        ) as child,
+    ):
+        status = child.wait()
+    if status != 0:
+        raise BuildError("the initramfs could not be written", where=str(spec), tail=process.tail(log))
+
+
+def join_cpio(archives: Sequence[Path], target: Path) -> None:
+    """Write ``target``: the archives, one behind the other.
+
+    The kernel unpacks them in turn (Documentation/driver-api/early-userspace/buffer-format.rst).
+    """
+    with open(target, "wb") as out:
+        for part in archives:
+            with open(part, "rb") as archive:
+                shutil.copyfileobj(archive, out)
+
+
+def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
+    """The initramfs without a job."""
+    init = paths.GUEST / "init"
+    text = [init.read_text(), *(text for p in scripts() for text in (p.name, p.read_text()))]
+    key = cache.key_of(programs.name, generator.parent.name, *APPLETS, *FOLDERS, *text, cache.key_of_files([busybox]))
+
+    def make(part: Path) -> None:
+        # gen_init_cpio's list has no quoting: give it relative names in one folder, so that no path has a space.
+        shutil.copy(busybox, part / "busybox")
+        shutil.copy(init, part / "init")
+        shutil.copytree(programs, part / "programs")
+        (part / "real").mkdir()
+        for script in scripts():
+            shutil.copy(script, part / "real")
+        names = sorted(p.name for p in programs.iterdir())
+        write_cpio(generator, listing(names, [p.name for p in scripts()]), part / "initramfs.cpio")
+
+    return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
+
+
+def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
+    """Write ``target``: ``initramfs`` with a second archive behind it that holds ``/lull/job``."""
+    folder = target.parent
+    script = folder / "job.sh"
+    script.write_text(job)
+    second = folder / "job.cpio"
+    write_cpio(generator, JOB_LIST, second)
+    join_cpio([initramfs, second], target)
+    for leftover in (second, second.with_suffix(".list"), second.with_suffix(".log")):
+        leftover.unlink(missing_ok=True)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QEMU: which one, what it can, and the command line of a guest."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import process
+from lull.errors import MissingError, UsageError
+from lull.kernel import toolchain
+
+SUPPORTED = (10,)
+"""Major versions: virt has its second PL011 since 9.1; the plugin API is 4 or 5 in 10.x, and another one in 11."""
+PROGRAM = "qemu-system-aarch64"
+MAX_VCPUS = 123
+"""What GICv3 on the virt machine takes at least (each redistributor region holds 123)."""
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU to run.
+
+    Args:
+        program: its executable; for a private copy, the script that starts it with its own libraries.
+        version: ``10.0.2``, and the package's own words behind it.
+    """
+
+    program: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        """The major version."""
+        return int(self.version.split(".")[0])
+
+
+def probe(program: Path) -> Qemu:
+    """Ask ``program`` its version. Raises MissingError when it is not there or is no QEMU."""
+    done = process.complete([program, "--version"])
+    found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
+    if done.status != 0 or not found:
+        raise MissingError(
+            f"{program} does not run",
+            where=f"$ {program} --version",
+            tail=done.output[-500:],
+            remedy="install QEMU 10.x",
+        )
+    return Qemu(program, found.group(1))
+
+
+def of_machine() -> Qemu | None:
+    """The machine's QEMU: LULL_QEMU, or the one in PATH, whatever its version; None when there is none."""
+    named = os.environ.get("LULL_QEMU")
+    if named:
+        return probe(Path(named))
+    found = shutil.which(PROGRAM)
+    return probe(Path(found)) if found else None
+
+
+STARTER = """#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Starts the QEMU unpacked beside this script with the libraries that came with it.
+here=$(dirname -- "$(readlink -f -- "$0")")
+for folder in "$here"/usr/lib/*-linux-gnu "$here"/lib/*-linux-gnu; do
+    LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [ ! -d "$folder/qemu" ] || export QEMU_MODULE_DIR="$folder/qemu"
+done
+export LD_LIBRARY_PATH
+exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
+"""
+
+
+def write_starter(prefix: Path) -> None:
+    """Write the script that starts the QEMU whose packages are unpacked below ``prefix``."""
+    script = prefix / PROGRAM
+    script.write_text(STARTER)
+    script.chmod(0o755)
+
+
+def fits(qemu: Qemu | None) -> bool:
+    """Is there a QEMU, and is it one that the lab and its plugin work with?"""
+    return qemu is not None and qemu.major in SUPPORTED
+
+
+def require(qemu: Qemu) -> Qemu:
+    """``qemu`` itself when it fits. Raises MissingError."""
+    if not fits(qemu):
+        age = "old" if qemu.major < SUPPORTED[0] else "new: its plugin interface is another one"
+        raise MissingError(
+            f"QEMU {qemu.version} is too {age}; {SUPPORTED[0]}.x is needed",
+            where=str(qemu.program),
+            remedy="unset LULL_QEMU and let the lab fetch one ('./lull fetch')",
+        )
+    return qemu
+
+
+RANGE_TLBIS = ("max", "cortex-a710", "neoverse-n2", "neoverse-v1")
+"""QEMU's CPU models with FEAT_TLBIRANGE."""
+
+
+def has_range_tlbis(cpu: str) -> bool:
+    """Whether a CPU, a model with its properties, can invalidate a range of addresses with one TLBI."""
+    return cpu.partition(",")[0] in RANGE_TLBIS
+
+
+def escape(value: str | Path) -> str:
+    """A value inside one of QEMU's comma-separated options: commas are doubled."""
+    return str(value).replace(",", ",,")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The guest's hardware and how it is driven.
+
+    Args:
+        vcpus: virtual CPUs.
+        memory_mib: RAM.
+        cpu: a CPU model of QEMU, with its properties.
+        accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
+        nodes: NUMA nodes, which share CPUs and memory.
+        slower: how many times its clock goes slower than the host's (lull.guest.clock).
+    """
+
+    vcpus: int = 4
+    memory_mib: int = 2048
+    cpu: str = "max,pauth-impdef=on"
+    accel: str = "tcg"
+    nodes: int = 1
+    slower: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.vcpus <= MAX_VCPUS:
+            raise UsageError(f"--vcpus {self.vcpus}: 1 to {MAX_VCPUS} are possible")
+        if self.accel == "kvm" and not toolchain.kvm_usable():
+            raise UsageError(
+                "--accel kvm needs an arm64 host with a usable /dev/kvm",
+                remedy="leave it out: tcg works everywhere, and only it counts TLBIs",
+            )
+
+
+def numbers_of_vcpus(text: str) -> list[int]:
+    """``1,2,4`` as ascending numbers that a machine may have. Raises UsageError."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy="e.g. --vcpus 1,2,4") from None
+    return [Machine(vcpus=number).vcpus for number in found]  # which refuses what cannot be
+
+
+def command(
+    qemu: Qemu,
+    machine: Machine,
+    *,
+    kernel: Path,
+    initrd: Path,
+    append: str,
+    results: Path,
+    disk: Path | None = None,
+    console: str = "stdio",
+) -> list[str]:
+    """The command line of a guest, but for its plugin and its clock.
+
+    Args:
+        disk: the image of a disk; the guest's writes to it are forgotten.
+        results: file that takes what the guest writes to its second UART: the results channel.
+        console: QEMU's chardev for the first UART.
+    """
+    words = [str(qemu.program)]
+    kvm = machine.accel == "kvm"
+    words += [
+        "-nodefaults",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-machine",
+        "virt,gic-version=3",
+        "-accel",
+        "kvm" if kvm else "tcg,thread=multi",
+        "-cpu",
+        "host" if kvm else machine.cpu,
+        "-smp",
+        str(machine.vcpus),
+        "-m",
+        f"{machine.memory_mib}M",
+        "-chardev",
+        console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
+        "-chardev",
+        f"file,id=results,path={escape(results)}",
+        "-serial",
+        "chardev:console",
+        "-serial",
+        "chardev:results",
+        "-kernel",
+        str(kernel),
+        "-initrd",
+        str(initrd),
+        "-append",
+        append,
+    ]
+    words += numa(machine)
+    if disk:
+        words += ["-drive", f"if=none,id=disk,format=raw,snapshot=on,file={escape(disk)}"]
+        words += ["-device", "virtio-blk-device,drive=disk"]
+    return words
+
+
+def numa(machine: Machine) -> list[str]:
+    """The options for a machine of several NUMA nodes: CPUs and memory in equal parts, the rest to the first."""
+    if machine.nodes == 1:
+        return []
+    words: list[str] = []
+    for node in range(machine.nodes):
+        part = machine.memory_mib // machine.nodes + (machine.memory_mib % machine.nodes if node == 0 else 0)
+        first, last = (machine.vcpus * n // machine.nodes for n in (node, node + 1))
+        words += ["-object", f"memory-backend-ram,id=node{node},size={part}M"]
+        words += [
+            "-numa",
+            f"node,nodeid={node},memdev=node{node}" + (f",cpus={first}-{last - 1}" if last > first else ""),
+        ]
+    return words
+
+
+STDIO = "stdio,id=console,signal=off,mux=on"
+"""The chardev of an interactive console: Ctrl-C goes to the guest, Ctrl-A X ends QEMU."""
+
+
+def machine_metrics(accel: str) -> str:
+    """What can be measured under an accelerator, for people."""
+    if accel == "kvm":
+        return "seconds and the guest's own counters (faults, /proc/vmstat); no TLBI, DSB, IPI or instruction counts"
+    return "TLBIs, DSBs, IPIs and instructions counted exactly; seconds are emulated"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether gathering runs reaches its goals: TLBIs in proportion to the pages that were there, never a whole ASID.
+
+``sparse`` and ``fragmented`` give few pages of large holes back while threads on other CPUs read pages of their own.
+What these lose is known when the checker looks (``tlb_lost_others``), else what would take it from them: broadcasts of
+a whole ASID. Where all pages are there, runs are to cost no TLBI more than stock's hull.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from lull.guest.runner import WHOLE_ASID
+from lull.judge import goals
+from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Run, lacking, verdict
+from lull.run.records import Check, Record, Results
+
+FEATURE = "gather"
+KERNELS = (TOGETHER, goals.alone(FEATURE))
+"""Each goal is judged on both: all features, and this one by itself."""
+
+SPARSE = ("sparse", "fragmented")
+PER_PAGE = 2.5
+"""TLBIs for a page, at most: its own, one for a table that goes with it, and a share of one for the table above."""
+DENSE = ("teardown_munmap",)
+LOST = "tlb_lost_others"
+"""Entries that CPUs lost to a TLBI of another one, though nothing about them had changed (docs/checker.md)."""
+
+
+def concerns(results: Results) -> bool:
+    """Whether the run measured anything that a goal is about, on a kernel that has the feature."""
+    return goals.concerns(results, FEATURE, (*SPARSE, *DENSE))
+
+
+def check(results: Results) -> list[Check]:
+    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    return goals.check(FEATURE, results, _judge)
+
+
+def lost(results: Results) -> list[Check]:
+    """The goal that only a check can judge: what the other threads had in their TLBs is there still."""
+    return goals.check(FEATURE, results, _lost)
+
+
+def _lost(run: Run) -> list[Check]:
+    what = "entries that other CPUs lost"
+    return [_cases(run, what, program, LOST, kernels, _none) for kernels in KERNELS for program in SPARSE]
+
+
+def _judge(run: Run) -> list[Check]:
+    judged = []
+    for kernels in KERNELS:
+        for program in SPARSE:
+            judged.append(_cases(run, "TLBIs in proportion", program, BROADCASTS, kernels, _in_proportion))
+            judged.append(_cases(run, "whole-ASID TLBIs", program, WHOLE_ASID, kernels, _none))
+        for program in DENSE:
+            judged.append(_cases(run, "TLBIs where all is dense", program, ALL_TLBIS, kernels, _no_more))
+    return judged
+
+
+Goal = Callable[[Run, Record, Record], tuple[bool, str]]
+"""Given stock's record and another one of a case: is the goal reached, and by what."""
+
+
+def _cases(run: Run, what: str, program: str, metric: str, kernels: Sequence[str], goal: Goal) -> Check:
+    """One check for all cases of a program: each has to reach the goal."""
+    name = f"{what}: {program} on {kernels[0]}"
+    reached, said = [], []
+    for workload in run.cases(program):
+        stock, record = run.find([STOCK], workload, [metric]), run.find(kernels, workload, [metric])
+        if stock is None or record is None:
+            return lacking(name, {STOCK: stock, kernels[0]: record}, workload)
+        held, text = goal(run, stock, record)
+        reached.append(held)
+        said.append(f"{workload.partition('/')[2] or program} {text}")
+    if not reached:
+        return lacking(name, {STOCK: None, kernels[0]: None}, program)
+    return Check(name, verdict(all(reached)), ", ".join(said))
+
+
+def _in_proportion(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+    found, usual = (median(r.values) / max(1, r.operations) for r in (record, stock))
+    return found <= PER_PAGE, f"{found:.3g} a page (stock {usual:.3g}, at most {PER_PAGE:g})"
+
+
+def _none(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+    found = max(record.values)
+    return found == 0, f"{found:g} (stock {median(stock.values):g}, none is due)"
+
+
+def _no_more(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+    found, most = median(record.values), run.most([STOCK, CONTROL], record.workload, record.metric)
+    return most is not None and found <= most, f"{found:g} (stock {median(stock.values):g})"

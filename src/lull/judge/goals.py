@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the goals of the features share: the records of a run, which of them are judged, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lull.guest import qemu
+from lull.judge import stats
+from lull.run.records import Check, Record, Results
+
+STOCK, CONTROL = "stock", "stock.control"
+TOGETHER = ("lull",)
+"""All features at once, by name in a run."""
+BROADCASTS, ALL_TLBIS = "tlbi_broadcast_user", "tlbi_user"
+INSNS = "insns_quiet"
+ERROR = 0.05
+"""Chance that any workload at all is said to have more of something when none has."""
+
+
+def alone(feature: str) -> tuple[str, ...]:
+    """One feature, all others off, by name in a run."""
+    return (f"lull+only={feature}",)
+
+
+def has(results: Results, feature: str) -> bool:
+    """Whether the base of the run has the feature, or one that is named after it (``teardown_free``)."""
+    return any(name == feature or name.startswith(f"{feature}_") for name in results.settings.get("features", ()))
+
+
+def concerns(results: Results, feature: str, programs: Collection[str]) -> bool:
+    """Whether any of ``programs`` was measured on a kernel that has the feature on."""
+    kernels = {*TOGETHER, *alone(feature)}
+    measured = any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
+    return measured and has(results, feature)
+
+
+def is_of(workload: str, program: str) -> bool:
+    """``teardown/anon-4k`` is of ``teardown``."""
+    return workload.partition("/")[0] == program
+
+
+@dataclass(frozen=True)
+class Run:
+    """The records of one vCPU number; ``ranges``: whether its CPUs have range TLBIs."""
+
+    vcpus: int
+    records: Sequence[Record]
+    ranges: bool = True
+
+    def find(self, kernels: Sequence[str], workload: str, metrics: Sequence[str]) -> Record | None:
+        """The record of the first of ``kernels`` that has one with values."""
+        for kernel in kernels:
+            for record in self.records:
+                named = (record.kernel, record.workload) == (kernel, workload) and record.metric in metrics
+                if named and record.values:
+                    return record
+        return None
+
+    def total(self, kernels: Sequence[str], program: str, metric: str) -> float | None:
+        """Of all cases of a program: the sum of their medians. None when it was not measured."""
+        cases = [self.find(kernels, workload, [metric]) for workload in self.cases(program)]
+        found = [median(record.values) for record in cases if record]
+        return sum(found) if found else None
+
+    def most(self, kernels: Sequence[str], workload: str, metric: str) -> float | None:
+        """The most that any of ``kernels`` had in any repeat."""
+        found = [self.find([kernel], workload, [metric]) for kernel in kernels]
+        return max((value for record in found if record for value in record.values), default=None)
+
+    def cases(self, program: str) -> list[str]:
+        """The workloads that are cases of a program, or that program itself."""
+        return [workload for workload in self.workloads() if is_of(workload, program)]
+
+    def workloads(self) -> list[str]:
+        """Programs and cases, in the order of the run."""
+        return list(dict.fromkeys(record.workload for record in self.records))
+
+    def more(self, kernels: Sequence[str], workload: str) -> float | str:
+        """Instructions beyond stock's, as a share of those; why not, when it cannot be said."""
+        stock, other = self.find([STOCK], workload, [INSNS]), self.find(kernels, workload, [INSNS])
+        if stock is None or other is None:
+            return lacking("", {STOCK: stock, kernels[0]: other}, workload).detail
+        if not stock.operations == other.operations > 0:
+            return f"{workload} is not the same measurement on {stock.kernel} and {other.kernel}"
+        return min(other.values) / min(stock.values) - 1
+
+
+def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]]) -> list[Check]:
+    """What ``judge`` says of each vCPU number, under the feature's name."""
+    machine = results.settings.get("machine", {})
+    ranges = qemu.has_range_tlbis(machine.get("cpu", qemu.Machine.cpu))
+    numbers = list(dict.fromkeys(record.vcpus for record in results.records))
+    found: list[Check] = []
+    for vcpus in numbers:
+        run = Run(vcpus, [record for record in results.records if record.vcpus == vcpus], ranges)
+        where = "" if len(numbers) == 1 else f" ({vcpus} vCPUs)"
+        found += [Check(f"{feature}: {c.name}{where}", c.verdict, c.detail) for c in judge(run)]
+    return found
+
+
+def not_more(run: Run, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
+    """No workload has more than stock: of seconds, of instructions.
+
+    Noise is what both series of stock show, and every workload is another chance to be above it by chance.
+    """
+    pairs: list[tuple[str, list[float], Record]] = []
+    for workload in run.workloads():
+        ours = run.find(kernels, workload, metrics)
+        stock = [run.find([kernel], workload, metrics) for kernel in (STOCK, CONTROL)]
+        values = [value for record in stock if record for value in record.values]
+        if ours and values:
+            pairs.append((workload, values, ours))
+    if not pairs:
+        return Check(name, "skipped", f"no workload was measured on {STOCK} and {kernels[-1]}")
+    more, open_ = [], []
+    for workload, values, ours in pairs:
+        effect = stats.effect(values, ours.values, confidence=1 - ERROR / len(pairs), test=False)
+        if effect.verdict is stats.Verdict.HIGHER:
+            more.append(f"{workload} ({effect.estimate:.3g} times stock's, {effect.interval.low:.3g} at least)")
+        elif not effect.interval.reached:
+            open_.append(workload)
+    if more:
+        return Check(name, "failed", f"more: {', '.join(more)}")
+    if open_:
+        return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
+    return Check(name, "held", f"{len(pairs)} workloads, none above the noise of stock's own series")
+
+
+def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:
+    """The check that was skipped because a workload was not measured on the kernels whose value is None."""
+    kernels = " and ".join(kernel for kernel, value in found.items() if value is None)
+    return Check(name, "skipped", f"{workload} was not measured on {kernels}")
+
+
+def verdict(held: bool) -> str:
+    """A goal that was measured is reached or not."""
+    return "held" if held else "failed"

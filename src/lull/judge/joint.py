@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Several runs side by side: each run's own ratios, a column for each run.
+
+Runs are of different machines, days or kernels, so a value of one never meets a value of another: a ratio is taken
+inside one run, by ``compare``, and only what came out of it stands beside that of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lull.errors import UsageError
+from lull.judge import tables
+from lull.judge.compare import Comparison, Row, compare
+from lull.run.records import Results
+
+FILE = "results.json"
+LABELS = string.ascii_uppercase
+"""Names of runs in tables: one letter, so that many columns fit."""
+Key = tuple[str, str, str, int]
+"""metric, workload, kernel, vcpus: what is the same question in two runs."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run with its own comparison.
+
+    Args:
+        label: its letter.
+        path: its results.json.
+        results, comparison: what it measured, and its kernels against its own baseline.
+    """
+
+    label: str
+    path: Path
+    results: Results
+    comparison: Comparison
+
+    def rows(self) -> dict[Key, Row]:
+        """Its comparisons by what they ask."""
+        return {(row.metric, row.workload, row.kernel, row.vcpus): row for row in self.comparison.rows}
+
+
+def load(paths: Sequence[Path]) -> list[Run]:
+    """The runs at ``paths``, files or the folders of runs.
+
+    Raises: UsageError for what is no run's result, a run named twice, fewer than two or more than there are letters.
+    """
+    files = [path / FILE if path.is_dir() else path for path in paths]
+    if not 2 <= len(files) <= len(LABELS):
+        raise UsageError(f"2 to {len(LABELS)} runs can be compared, not {len(files)}", remedy=f"name a {FILE} of each")
+    for place, path in enumerate(files):
+        if path.resolve() in [other.resolve() for other in files[:place]]:
+            raise UsageError(f"named twice: {path}", remedy="leave one out: a run says nothing more beside itself")
+    return [load_one(label, path) for label, path in zip(LABELS, files, strict=False)]
+
+
+def load_one(label: str, path: Path) -> Run:
+    """The run at ``path``. Raises UsageError."""
+    try:
+        results = Results.load(path)
+        return Run(label, path, results, compare(results))
+    except (OSError, ValueError, TypeError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            f"not the results of a run: {reason}",
+            where=str(path),
+            remedy=f"name a {FILE} that 'lull run' or 'lull check' wrote, or its folder",
+        ) from error
+
+
+def header(runs: Sequence[Run]) -> list[str]:
+    """Lines above the tables: where each run is, what all have in common, and in what they differ."""
+    lines = [f"{run.label}: {run.path}" for run in runs]
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        for name, value in tables.common(run.results, run.comparison):
+            found[name][run.label] = value
+    alike = {name: of for name, of in found.items() if len(of) == len(runs) and len(set(of.values())) == 1}
+    lines += [f"{name}: {of[runs[0].label]}" for name, of in alike.items()]
+    lines += [f"{name} differs: {per_run(runs, of)}" for name, of in found.items() if name not in alike]
+    return lines + sizes(runs)
+
+
+def per_run(runs: Sequence[Run], values: dict[str, str]) -> str:
+    """``A this; B that``; a run without the value has a dash."""
+    return "; ".join(f"{run.label} {values.get(run.label, '-')}" for run in runs)
+
+
+def sizes(runs: Sequence[Run]) -> list[str]:
+    """A line for each workload of which the runs do not measure the same size."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        for row in run.comparison.rows:
+            size = f"{row.operations} x {row.operation}" if row.operations > 0 else "a window"
+            found[row.workload][run.label] = size
+    unlike = {name: of for name, of in found.items() if len(set(of.values())) > 1}
+    return [f"size of {name} differs: {per_run(runs, of)}" for name, of in unlike.items()]
+
+
+def grids(runs: Sequence[Run], metrics: Sequence[str], width: int | None) -> list[tables.Grid]:
+    """A table per metric that is not 0 everywhere, with as many runs side by side as fit ``width`` characters."""
+    found = []
+    for metric in metrics:
+        asks = list(dict.fromkeys(key for run in runs for key in run.rows() if key[0] == metric))
+        rows = [row for run in runs for row in run.comparison.rows if row.metric == metric]
+        if any(row.baseline.median or row.other.median for row in rows):
+            found += tables.fitting(runs, width, partial(grid, asks))
+    return found
+
+
+def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
+    """One metric's table: a line per question, a column per run."""
+    rows = {run.label: run.rows() for run in runs}
+    several = len({vcpus for *_, vcpus in asks}) > 1
+    body = []
+    for key in asks:
+        _, workload, kernel, vcpus = key
+        answers = [rows[run.label].get(key) for run in runs]
+        cells = [tables.change(answer) if answer else "" for answer in answers]
+        body.append((workload, kernel, *([str(vcpus)] if several else []), *cells))
+    labels = ("workload", "kernel", *(["vcpus"] if several else []))
+    title = f"{tables.metric_title(asks[0][0])}, kernel / {runs[0].comparison.baseline} of its own run"
+    return tables.Grid(title, (*labels, *(run.label for run in runs)), tuple(body), len(labels))
+
+
+def remarks(runs: Sequence[Run]) -> list[str]:
+    """What a reader must know of single runs: the control, checks that failed, what could not be compared."""
+    lines = []
+    for run in runs:
+        control = run.comparison.control.check
+        lines.append(f"{run.label}: {control.name}: {control.verdict}: {control.detail}")
+        failed = [check.name for check in run.results.checks if check.verdict == "failed"]
+        if failed:
+            lines.append(f"{run.label}: failed in that run: {', '.join(failed)}")
+        lines += [f"{run.label}: not compared: {problem}" for problem in run.comparison.problems]
+    return lines
+
+
+def show(console: Console, runs: Sequence[Run]) -> None:
+    """Print everything."""
+    for line in header(runs):
+        tables.say(console, line)
+    for one in grids(runs, tables.MAIN_METRICS, tables.WIDTH):
+        tables.say(console, "")
+        tables.show_grid(console, one)
+    tables.say(console, "")
+    for line in remarks(runs):
+        tables.say(console, line)
+    tables.say(console, "")
+    emulated = any(tables.is_emulated(row.metric) for run in runs for row in run.comparison.rows)
+    text = tables.how_to_read_changes(runs[0].comparison, emulated=emulated)
+    tables.say(console, f"How to read this: {text}", style="dim")
+
+
+def to_json(runs: Sequence[Run]) -> str:
+    """Every metric, as JSON: the runs, and per question what each of them found."""
+    asks = dict.fromkeys(key for run in runs for key in run.rows())
+    found = {run.label: run.rows() for run in runs}
+    described: dict[str, Any] = {
+        "runs": {
+            run.label: {
+                "path": str(run.path),
+                "lull": run.results.lull,
+                "base": run.results.base,
+                "host": run.results.host,
+                "settings": run.results.settings,
+            }
+            for run in runs
+        },
+        "rows": [
+            {
+                **dict(zip(("metric", "workload", "kernel", "vcpus"), key, strict=True)),
+                "runs": {label: asdict(rows[key]) for label, rows in found.items() if key in rows},
+            }
+            for key in asks
+        ],
+        "remarks": remarks(runs),
+    }
+    return json.dumps(described, indent=1) + "\n"

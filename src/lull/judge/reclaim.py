@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether reclaim's batches reach their goals: far fewer TLBIs and barriers per page than stock.
+
+``swap_bench`` is what system A was published with; nobody else runs its address space, so no CPU is to be told.
+``swap_bench_threads`` and ``swap_bench_shared`` keep a thread, or a process, on another CPU all the time: broadcasts
+are needed there, and neighbouring pages share one where the machine has range TLBIs. Counts are medians of the repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from lull.judge import goals, tables
+from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Run, lacking, verdict
+from lull.run.records import Check, Results
+
+FEATURE = "reclaim"
+KERNELS = (TOGETHER, goals.alone(FEATURE))
+"""Each goal is judged on both: all features, and this one by itself."""
+
+PUBLISHED = "swap_bench"
+BUSY = ("swap_bench_threads", "swap_bench_shared")
+"""By itself reclaim is judged on the first only. In the second it tells two address spaces, where residency leaves one
+that need not be told; and reclaim flushes twice for 32 pages: 1/16 is what two TLBIs for a page can just not reach."""
+BARRIERS = "dsb_ishst"
+SHARE = 1 / 16
+"""Of stock's, at most; of broadcasts and barriers where the machine has range TLBIs, else at most as many as stock."""
+
+BEFORE_AND_AFTER = (
+    ("published: Snapdragon 888, one CPU of 8", 14.69, 13.80),
+    ("published: Kunpeng 920", 13.460, 11.771),
+)
+"""Seconds of 10 000 rounds of 256 pages, with a wait for each page and with one for a batch, as stock has by now."""
+PAGES = 2_560_000
+SECONDS = ("seconds_emulated", "seconds")
+
+
+def concerns(results: Results) -> bool:
+    """Whether the run measured anything that a goal is about, on a kernel that has the feature."""
+    return goals.concerns(results, FEATURE, (PUBLISHED, *BUSY))
+
+
+def check(results: Results) -> list[Check]:
+    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    return goals.check(FEATURE, results, _judge)
+
+
+def _judge(run: Run) -> list[Check]:
+    judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, run.ranges)]
+    for kernels in KERNELS:
+        for program in BUSY if kernels == TOGETHER else BUSY[:1]:
+            judged.append(_share(run, "broadcasts", BROADCASTS, program, kernels, run.ranges))
+            judged.append(_share(run, "DSB ISHST", BARRIERS, program, kernels, run.ranges))
+    return judged
+
+
+def _none(run: Run) -> Check:
+    name = f"broadcasts of {PUBLISHED}"
+    record = run.find(TOGETHER, PUBLISHED, [BROADCASTS])
+    if record is None:
+        return lacking(name, {TOGETHER[0]: None}, PUBLISHED)
+    most = max(record.values)
+    return Check(name, verdict(most == 0), f"{most:g} at most in {len(record.values)} repeats; none is due")
+
+
+def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
+    """At most a share of stock's; without range TLBIs at most the most that stock had in any repeat."""
+    name = f"{what} of {program} on {kernels[0]}"
+    stock, record = run.find([STOCK], program, [metric]), run.find(kernels, program, [metric])
+    most = run.most([STOCK, CONTROL], program, metric)
+    if stock is None or record is None or most is None:
+        return lacking(name, {STOCK: stock, kernels[0]: record}, program)
+    if not most:
+        return Check(name, "skipped", "stock has none")
+    found, usual = median(record.values), median(stock.values)
+    allowed = SHARE * usual if ranges else most
+    pages = max(1, record.operations)
+    detail = f"{found / pages:.3g} a page, stock {usual / pages:.3g}; at most {allowed / pages:.3g} are allowed"
+    return Check(name, verdict(found <= allowed), detail)
+
+
+def published(results: Results) -> tables.Grid:
+    """What system A was published with, beside what this run has for the same program."""
+    rows: list[tuple[str, ...]] = [
+        (where, f"{1e6 * before / PAGES:.3g}", f"{1e6 * after / PAGES:.3g}", f"{after / before:.3f}", "", "")
+        for where, before, after in BEFORE_AND_AFTER
+    ]
+    run = Run(0, results.records)
+    for kernels in KERNELS:
+        for program in (PUBLISHED, *BUSY):
+            stock, other = run.find([STOCK], program, SECONDS), run.find(kernels, program, SECONDS)
+            tlbis = [run.find(k, program, [BROADCASTS]) for k in ([STOCK], kernels)]
+            if stock is None or other is None or not stock.operations:
+                continue
+            before, after = median(stock.values), median(other.values)
+            counts = [f"{median(r.values) / r.operations:.3g}" if r and r.operations else "" for r in tlbis]
+            times = [f"{1e6 * seconds / stock.operations:.3g}" for seconds in (before, after)]
+            rows.append((f"{program}, {STOCK} and {kernels[0]}", *times, f"{after / before:.3f}", *counts))
+    header = ("a page swapped in and out", "before, us", "after, us", "ratio", "broadcasts before", "after")
+    note = "published: before, a wait for each page; after, one for a batch, as in stock 6.12. Ours: emulated seconds"
+    return tables.Grid("system A", header, tuple(rows), 1, (note,))

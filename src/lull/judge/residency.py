@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether residency reaches its goals: fewer broadcasts than stock and than ``sticky``, time, and what it costs.
+
+What each goal is judged by:
+
+* **broadcasts**: ``tlbi_broadcast_user`` in the window, all cases of a program together: the median of the repeats. The
+  emulator counts them, so they are the same anywhere. ``sleeper`` must have none in any repeat.
+* **time**: ``seconds_emulated``, by intervals of the ratio to stock; seconds of one emulator on one host, no machine's.
+* **cost**: ``insns_quiet``, the instructions of a CPU in windows without ticks: the least of the repeats. What comes on
+  top is a longer path through the scheduler, which depends on how busy the host is: a round trip through idle takes one
+  of two numbers of instructions, 2 % apart, on stock as well.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from lull.judge import goals, stats, tables
+from lull.judge.goals import BROADCASTS, STOCK, Run, lacking, verdict
+from lull.run.records import Check, Results
+
+# By name in a run: counted is what lull boots with.
+COUNTED = ("lull+residency=counted", "lull")
+STICKY = ("lull+residency=sticky",)
+OFF = ("lull+residency=off", "lull-residency")
+
+SECONDS = ("seconds_emulated", "seconds")
+
+# The goals, as the project set them for residency before it was written.
+FEW = (
+    "swap_bench",
+    "mprotect_threaded",
+    "mprotect_per_cpu",
+    "sort_compute",
+    "fork_exec",
+    "teardown",
+    "teardown_munmap",
+    "teardown_dontneed",
+)
+SHARE = 0.01
+"""Of stock's broadcasts, at most."""
+NONE = "sleeper"
+FAST, FAST_VCPUS, TIMES = "mprotect_per_cpu", 16, 15.6
+"""The speed-up system B was published with, and the CPUs it takes here: 32 are too many to emulate."""
+SLOWER_VCPUS = 4
+COSTS = {"pingpong/same-cpu": 0.03, "pingpong/two-cpus": 0.05, "busy_threads": 0.01}
+"""Instructions more than stock's, at most: two switches between users, a round trip through idle, many threads."""
+OFF_COST = 0.005
+"""The same for the policy ``off``."""
+
+BEFORE_AND_AFTER = (
+    ("mprotect_per_cpu", "mprotect-threaded 10000, a copy on each CPU", 2.1696, 0.13941),
+    ("sort_compute", "sort-compute, 256 shells of 32 sorts", 1.8094, 1.64025),
+    ("tcmalloc", "tcmalloc large_heap_fragmentation", 0.99018, 0.90510),
+)
+"""Of system B, on 32 CPUs: what we run for it, and published seconds, with broadcasts and with them avoided."""
+
+
+def concerns(results: Results) -> bool:
+    """Whether the run measured anything that a goal is about, on a kernel that has residency."""
+    programs = {*FEW, NONE, *(workload.partition("/")[0] for workload in COSTS)}
+    kernels = {*COUNTED, *STICKY, *OFF}
+    return any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
+
+
+def check(results: Results) -> list[Check]:
+    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    return goals.check("residency", results, _judge)
+
+
+def published(results: Results) -> list[tables.Grid]:
+    """What system B was published with, beside what this run has for the same programs; none when it has nothing."""
+    run = Run(0, results.records)
+    rows, names = [], set()
+    for workload, what, before, after in BEFORE_AND_AFTER:
+        seconds = [run.find(kernels, workload, SECONDS) for kernels in ([STOCK], COUNTED)]
+        counts = [run.total(kernels, workload, BROADCASTS) for kernels in ([STOCK], COUNTED)]
+        stock, ours = seconds
+        if stock is None or ours is None or not stock.operations:
+            continue
+        names.add(stock.metric)
+        times = [median(record.values) / record.operations for record in (stock, ours)]
+        rows.append(
+            (
+                f"{what}: {workload}",
+                *(tables.number(value, "s") for value in (before, after)),
+                tables.ratio(before / after),
+                *(tables.number(value, "s") for value in times),
+                tables.ratio(times[0] / times[1]),
+                *("" if count is None else tables.number(count / stock.operations) for count in counts),
+            )
+        )
+    header = ("", "published", "avoided", "times", "here", "avoided", "times", "broadcasts", "avoided")
+    vcpus = " or ".join(str(number) for number in sorted({record.vcpus for record in results.records}))
+    notes = (
+        f"published: the whole program on 32 CPUs; here: {' or '.join(sorted(names))} of an operation, at {vcpus} "
+        "vCPUs, and broadcasts of an operation; medians",
+    )
+    return [tables.Grid("system B", header, tuple(rows), 1, notes)] if rows else []
+
+
+def _judge(run: Run) -> list[Check]:
+    judged = [*(_few(run, program) for program in FEW), _none(run), _sticky(run), _fast(run), _slower(run)]
+    return [*judged, *(_cost(run, workload) for workload in COSTS), _off(run)]
+
+
+def _few(run: Run, program: str) -> Check:
+    name = f"broadcasts of {program}"
+    stock, counted = run.total([STOCK], program, BROADCASTS), run.total(COUNTED, program, BROADCASTS)
+    if stock is None or counted is None:
+        return lacking(name, {STOCK: stock, COUNTED[0]: counted}, program)
+    if not stock:
+        return Check(name, "skipped", "stock has none")
+    detail = f"{counted:g}, stock {stock:g}: {100 * counted / stock:.3g} %, at most {100 * SHARE:g} % are allowed"
+    return Check(name, verdict(counted <= SHARE * stock), detail)
+
+
+def _none(run: Run) -> Check:
+    name = f"broadcasts of {NONE}"
+    stock, record = run.total([STOCK], NONE, BROADCASTS), run.find(COUNTED, NONE, [BROADCASTS])
+    if stock is None or record is None:
+        return lacking(name, {STOCK: stock, COUNTED[0]: record}, NONE)
+    if not stock:
+        return Check(name, "skipped", "stock has none")
+    most = max(record.values)
+    return Check(
+        name, verdict(most == 0), f"{most:g} at most in {len(record.values)} repeats, stock {stock:g}; none is due"
+    )
+
+
+def _sticky(run: Run) -> Check:
+    name = "fewer broadcasts than sticky"
+    better, alike, worse = [], [], []
+    for program in (*FEW, NONE):
+        stock, counted = run.total([STOCK], program, BROADCASTS), run.total(COUNTED, program, BROADCASTS)
+        sticky = run.total(STICKY, program, BROADCASTS)
+        if not stock or counted is None or sticky is None:
+            continue
+        listed = f"{program} ({counted:g}, sticky {sticky:g})"
+        if counted < sticky:
+            better.append(listed)
+        elif counted == sticky == 0:
+            alike.append(program)
+        else:
+            worse.append(listed)
+    if not better and not worse and not alike:
+        return Check(name, "skipped", f"no workload was measured on {STOCK}, {COUNTED[0]} and {STICKY[0]}")
+    parts = [("not fewer on ", worse), ("fewer on ", better), ("none on both on ", alike)]
+    detail = "; ".join(text + ", ".join(names) for text, names in parts if names)
+    return Check(name, verdict(not worse) if better or worse else "skipped", detail)
+
+
+def _fast(run: Run) -> Check:
+    name = f"{FAST} {TIMES:g} times as fast at {FAST_VCPUS} vCPUs"
+    if run.vcpus != FAST_VCPUS:
+        return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")
+    stock, counted = run.find([STOCK], FAST, SECONDS), run.find(COUNTED, FAST, SECONDS)
+    if stock is None or counted is None:
+        return lacking(name, {STOCK: stock, COUNTED[0]: counted}, FAST)
+    effect = stats.effect(counted.values, stock.values, test=False)
+    low, high = effect.interval.low, effect.interval.high
+    detail = f"stock takes {effect.estimate:.3g} times as long [{low:.3g}, {high:.3g}]"
+    if effect.kind != "ratio" or not effect.interval.reached:
+        return Check(name, "skipped", f"too few repeats to tell: {detail}")
+    return Check(name, verdict(low >= TIMES), detail)
+
+
+def _slower(run: Run) -> Check:
+    """Residency alone, where that was measured: what other features make of a workload is not its doing."""
+    name = f"no workload slower at {SLOWER_VCPUS} vCPUs"
+    if run.vcpus != SLOWER_VCPUS:
+        return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")
+    return goals.not_more(run, name, (*goals.alone("residency"), *COUNTED), SECONDS)
+
+
+def _cost(run: Run, workload: str) -> Check:
+    name = f"instructions of {workload}"
+    more = run.more(COUNTED, workload)
+    if isinstance(more, str):
+        return Check(name, "skipped", more)
+    detail = f"{100 * more:+.2f} % of stock's, at most {100 * COSTS[workload]:+g} % is allowed"
+    return Check(name, verdict(more <= COSTS[workload]), detail)
+
+
+def _off(run: Run) -> Check:
+    name = "instructions with residency=off"
+    found = {workload: run.more(OFF, workload) for workload in COSTS}
+    lacking = [why for why in found.values() if isinstance(why, str)]
+    if len(lacking) == len(found):
+        return Check(name, "skipped", lacking[0])
+    costs = {workload: more for workload, more in found.items() if not isinstance(more, str)}
+    shown = ", ".join(f"{workload} {100 * more:+.2f} %" for workload, more in costs.items())
+    held = all(more <= OFF_COST for more in costs.values())
+    if held and lacking:
+        return Check(name, "skipped", f"{lacking[0]}; {shown}")
+    return Check(name, verdict(held), f"{shown} of stock's, at most {100 * OFF_COST:+g} % is allowed")

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A comparison as tables, for the terminal and as Markdown, in the manner of benchstat.
+
+What is common to all rows stands above the tables, a column that says the same in every row is
+lifted out, and every figure that is not a finding says so. A table is made once, as a ``Grid`` of
+text, and then rendered.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lull.judge.compare import Comparison, GeoMean, Row, Summary
+from lull.judge.stats import Effect, Verdict
+from lull.run.records import COUNT_UNIT, Check, Results
+
+Item = TypeVar("Item")
+
+WIDTH = 100
+MAIN_METRICS = (
+    "tlbi_broadcast_user",
+    "tlbi_broadcast_asid",
+    "tlbi_local",
+    "dsb_ish",
+    "dsb_ishst",
+    "insns",
+    "insns_work",
+    "insns_quiet",
+    "atomics_own",
+    "seconds_modelled",
+    "seconds_emulated",
+    "seconds",
+)
+GAP = 2
+GEOMEAN = "geometric mean"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text: ``labels`` columns of words, then figures, which are set to the right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Characters a line of it takes."""
+        widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+        return sum(widths) + GAP * (len(widths) - 1)
+
+
+def show(
+    console: Console,
+    results: Results,
+    comparison: Comparison,
+    metrics: Sequence[str] = MAIN_METRICS,
+) -> None:
+    """Print what is common, a table per metric, the control and how to read it all."""
+    for name, value in common(results, comparison):
+        say(console, f"{name}: {value}")
+    for grid in grids(comparison, metrics):
+        say(console, "")
+        show_grid(console, grid)
+    say(console, "")
+    for metric in all_zero(comparison, metrics):
+        say(console, f"{metric}: 0 everywhere")
+    say(console, _check_line(comparison.control.check))
+    for problem in comparison.problems:
+        say(console, f"not compared: {problem}")
+    say(console, "")
+    say(console, how_to_read(comparison), style="dim")
+
+
+def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
+    """The same as ``show`` as Markdown, for the README and the documents."""
+    parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
+    parts += [grid_markdown(grid) for grid in grids(comparison, metrics, width=None)]
+    lines = [f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)]
+    lines.append(_check_line(comparison.control.check))
+    lines += [f"not compared: {problem}" for problem in comparison.problems]
+    parts.append("\n".join(f"* {line}" for line in lines))
+    parts.append(f"*{how_to_read(comparison)}*")
+    return "\n\n".join(parts) + "\n"
+
+
+def make_console(file: IO[str] | None = None) -> Console:
+    """A console for ``file`` (standard output when None).
+
+    Off a terminal it is plain text of a fixed width, so that what is piped does not depend on
+    where. rich itself honours NO_COLOR.
+    """
+    target = file or sys.stdout
+    if target.isatty():
+        return Console(file=target, highlight=False)
+    return Console(file=target, highlight=False, width=WIDTH, force_terminal=False, no_color=True)
+
+
+def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
+    """What holds for every row: versions, host, settings, and vcpus and repeats when all alike."""
+    pairs: dict[str, object] = {"lull": results.lull, "base": results.base}
+    for name, value in results.settings.items():
+        # One level down are a machine's properties; below that, whole kernel configurations, which
+        # are for the JSON file.
+        pairs |= value if isinstance(value, dict) else {name: value}
+    pairs |= {f"host {name}": value for name, value in results.host.items()}
+    vcpus = {row.vcpus for row in comparison.rows}
+    repeats = {count for row in comparison.rows for count in _repeats(row)}
+    if len(vcpus) == 1:
+        pairs["vcpus"] = vcpus.pop()
+    if len(repeats) == 1:
+        pairs["repeats"] = repeats.pop()
+    return [(name, str(value)) for name, value in pairs.items() if isinstance(value, str | int | float) and value != ""]
+
+
+def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: int | None = WIDTH) -> list[Grid]:
+    """A table per metric that was measured, in the order of ``metrics``, unless it is 0 everywhere.
+
+    Kernels measured with other workloads (policies), and those that do not fit side by side in ``width`` characters
+    (None: all do), go to a table of their own.
+    """
+    found = []
+    for metric in metrics:
+        rows = [row for row in comparison.rows if row.metric == metric]
+        if not any(row.baseline.median or row.other.median for row in rows):
+            continue
+        groups: dict[frozenset[str], list[str]] = {}
+        for kernel in comparison.kernels:
+            workloads = frozenset(row.workload for row in rows if row.kernel == kernel)
+            if workloads:
+                groups.setdefault(workloads, []).append(kernel)
+        for group in groups.values():
+            found += fitting(group, width, partial(_grid, comparison, rows))
+    return found
+
+
+def fitting(columns: Sequence[Item], width: int | None, make: Callable[[Sequence[Item]], Grid]) -> list[Grid]:
+    """Tables by ``make`` of as many of ``columns`` side by side as fit in ``width`` characters (None: all)."""
+    found = []
+    while columns:
+        take = len(columns)
+        grid = make(columns)
+        while width is not None and grid.width > width and take > 1:
+            take -= 1
+            grid = make(columns[:take])
+        found.append(grid)
+        columns = columns[take:]
+    return found
+
+
+def all_zero(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> list[str]:
+    """The metrics that were measured and are 0 everywhere."""
+    zero = []
+    for metric in metrics:
+        rows = [row for row in comparison.rows if row.metric == metric]
+        if rows and not any(row.baseline.median or row.other.median for row in rows):
+            zero.append(metric)
+    return zero
+
+
+def show_grid(console: Console, grid: Grid) -> None:
+    """Print one table with its notes."""
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for place, name in enumerate(grid.header):
+        table.add_column(
+            Text(_safe(console, name)),
+            justify="left" if place < grid.labels else "right",
+            overflow="fold",
+        )
+    for row in grid.rows:
+        # Text, not str: rich would take an interval's brackets for markup.
+        table.add_row(*(Text(_safe(console, cell), style=_style(cell)) for cell in row))
+    say(console, grid.title, style="bold")
+    console.print(table)
+    for note in grid.notes:
+        say(console, note)
+
+
+def grid_markdown(grid: Grid) -> str:
+    """One table as Markdown, its title a line above it."""
+    parts = [f"**{grid.title}**", markdown_table(grid.header, grid.rows, grid.labels)]
+    parts += grid.notes
+    return "\n\n".join(parts)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], labels: int = 1) -> str:
+    """A Markdown table: the first ``labels`` columns set to the left, the others to the right."""
+    rule = ["---" if place < labels else "---:" for place in range(len(header))]
+    lines = [header, rule, *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def checks_grid(checks: Sequence[Check]) -> Grid:
+    """A run's checks as a table."""
+    rows = tuple((check.name, check.verdict, check.detail) for check in checks)
+    return Grid("checks", ("check", "verdict", "detail"), rows, 3)
+
+
+def how_to_read(comparison: Comparison) -> str:
+    """The line under the tables."""
+    level = f"{100 * comparison.confidence:g} %"
+    text = (
+        "How to read this: the median of the repeats, with ± to the further end of its "
+        f"{level} interval (none: every repeat gave the same); "
+    )
+    return text + how_to_read_changes(comparison, emulated=any(is_emulated(row.metric) for row in comparison.rows))
+
+
+def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
+    """The part of it about a kernel against its baseline."""
+    text = (
+        f"ratio = kernel / {comparison.baseline}, with its {100 * comparison.confidence:g} % interval; ~ is within "
+        "noise, = the same exact count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no "
+        "ratio. Counts are exact."
+    )
+    return text + " Seconds are emulated: QEMU is not a machine." * emulated
+
+
+def number(value: float, unit: str = COUNT_UNIT) -> str:
+    """A value for people: four digits, and a prefix (``12.35k``, ``3.2ms``)."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}{'s' if unit == 's' else ''}"
+    steps = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]
+    if unit == "s":
+        steps = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
+    # 999.96 is shown as 1000, so it takes the prefix of 1000.
+    for scale, prefix in steps:
+        if float(f"{abs(value):.4g}") >= scale:
+            return f"{float(f'{value / scale:.4g}'):g}{prefix}"
+    scale, prefix = steps[-1]
+    return f"{value / scale:.3g}{prefix}"
+
+
+def ratio(value: float) -> str:
+    """A ratio for people: three digits."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
+def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -> Grid:
+    """One metric's table. What is alike in all its lines stands in the title, not in a column."""
+    lines: dict[tuple[str, int], dict[str, Row]] = {}
+    for row in rows:
+        if row.kernel in kernels:
+            lines.setdefault((row.workload, row.vcpus), {})[row.kernel] = row
+    firsts = [next(iter(line.values())) for line in lines.values()]
+    pers = [row.operation or "operation" if row.operations > 0 else "window" for row in firsts]
+    repeats = [_repeats_text(line.values()) for line in lines.values()]
+    extra: list[tuple[str, list[str]]] = []
+    if len({row.vcpus for row in comparison.rows}) > 1:
+        extra.append(("vcpus", [str(row.vcpus) for row in firsts]))
+    if len({count for row in comparison.rows for count in _repeats(row)}) > 1:
+        extra.append(("repeats", repeats))
+    title = metric_title(rows[0].metric)
+    if len(set(pers)) == 1:
+        title += f", per {pers[0]}"
+    else:
+        extra.append(("per", pers))
+    body = []
+    for place, (row, line) in enumerate(zip(firsts, lines.values(), strict=True)):
+        cells = [row.workload, *(column[place] for _, column in extra)]
+        cells.append(_value(row, row.baseline))
+        for kernel in kernels:
+            one = line.get(kernel)
+            cells += [_value(one, one.other), change(one)] if one else ["", ""]
+        body.append(tuple(cells))
+    notes = _notes(r for line in lines.values() for r in line.values())
+    means = [g for g in comparison.geomeans if g.metric == rows[0].metric and g.kernel in kernels]
+    if len(lines) > 1:
+        body += _mean_lines(means, kernels, [name for name, _ in extra])
+        notes += _mean_notes(means, kernels)
+    header = ["workload", *(name for name, _ in extra), comparison.baseline]
+    for kernel in kernels:
+        header += [kernel, "ratio"]
+    return Grid(title, tuple(header), tuple(body), 1 + len(extra), tuple(notes))
+
+
+def _mean_lines(means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequence[str]) -> list[tuple[str, ...]]:
+    lines = []
+    for vcpus in dict.fromkeys(mean.vcpus for mean in means):
+        of_kernel = {mean.kernel: mean for mean in means if mean.vcpus == vcpus}
+        cells = [GEOMEAN, *(str(vcpus) if name == "vcpus" else "" for name in extra), ""]
+        for kernel in kernels:
+            mean = of_kernel.get(kernel)
+            cells += ["", ratio(mean.ratio) if mean and mean.ratio is not None else ""]
+        lines.append(tuple(cells))
+    return [line for line in lines if any(line[1 + len(extra) :])]
+
+
+def _mean_notes(means: Sequence[GeoMean], kernels: Sequence[str]) -> list[str]:
+    notes = []
+    for mean in means:
+        if mean.left_out and mean.used:
+            notes.append(
+                f"{GEOMEAN}, {mean.kernel}: {mean.left_out} of {mean.used + mean.left_out} "
+                "workloads left out, a zero has no ratio"
+            )
+    return notes
+
+
+def _notes(rows: Iterable[Row]) -> list[str]:
+    """The true coverage of the intervals that do not reach the confidence asked for."""
+    short = {
+        summary.repeats: summary.interval.coverage
+        for row in rows
+        for summary in (row.baseline, row.other)
+        if not summary.interval.reached and summary.half_width != 0
+    }
+    return [
+        f"± of {count} repeat{'s' * (count > 1)} is their whole range, which holds the median with "
+        f"{100 * coverage:.4g} % confidence"
+        for count, coverage in sorted(short.items())
+    ]
+
+
+def _value(row: Row, summary: Summary) -> str:
+    text = number(row.per_operation(summary.median), row.unit)
+    spread = summary.half_width
+    if spread is None:
+        ends = (summary.interval.low, summary.interval.high)
+        low, high = (number(row.per_operation(end), row.unit) for end in ends)
+        return f"{text} [{low}, {high}]"
+    if spread == 0:
+        return text
+    return f"{text} ± {_percent(spread)}"
+
+
+def change(row: Row) -> str:
+    """What a row found: a ratio or a difference with its interval, or that it is noise or equal."""
+    effect = row.effect
+    if effect.verdict is Verdict.EQUAL:
+        return "="
+    if effect.verdict is Verdict.NOISE:
+        return f"~ (p={effect.p:.2g})"
+    if effect.verdict is Verdict.TOO_FEW:
+        return f"{_estimate(row, effect.estimate, effect)} ?"
+    text = _estimate(row, effect.estimate, effect)
+    low, high = effect.interval.low, effect.interval.high
+    if low == high:
+        return text
+    return f"{text} [{_estimate(row, low, effect)}, {_estimate(row, high, effect)}]"
+
+
+def _estimate(row: Row, value: float, effect: Effect) -> str:
+    if effect.kind == "ratio":
+        return ratio(value)
+    text = number(row.per_operation(value), row.unit)
+    return f"+{text}" if value > 0 else text
+
+
+def _percent(fraction: float) -> str:
+    percent = 100 * fraction
+    if percent < 0.05:
+        return "<0.1%"
+    return f"{percent:.1f}%" if percent < 0.95 else f"{percent:.0f}%"
+
+
+def _repeats(row: Row) -> tuple[int, int]:
+    return row.baseline.repeats, row.other.repeats
+
+
+def _repeats_text(rows: Iterable[Row]) -> str:
+    """``10`` when all kernels have as many, else each kernel's number, the baseline's first."""
+    found: list[int] = []
+    for row in rows:
+        found = [*(found or [row.baseline.repeats]), row.other.repeats]
+    return str(found[0]) if len(set(found)) == 1 else "/".join(map(str, found))
+
+
+def is_emulated(metric: str) -> bool:
+    """Whether a metric's seconds are QEMU's."""
+    return metric.endswith("_emulated")
+
+
+def metric_title(metric: str) -> str:
+    """A metric as the title of its table."""
+    return f"{metric} (emulated, not a machine's time)" if is_emulated(metric) else metric
+
+
+def _check_line(check: Check) -> str:
+    return f"{check.name}: {check.verdict}: {check.detail}"
+
+
+def _style(cell: str) -> str:
+    return "dim" if cell.startswith(("~", "=")) else ""
+
+
+def say(console: Console, line: str, style: str = "") -> None:
+    """A line as it is, in what the console's encoding can write."""
+    console.print(Text(_safe(console, line), style=style))
+
+
+def _safe(console: Console, text: str) -> str:
+    """What the console's encoding can write: a log in ASCII must not end the run."""
+    try:
+        text.encode(console.encoding)
+    except UnicodeEncodeError:
+        return text.replace("±", "+-").replace("µ", "u").encode("ascii", "replace").decode()
+    return text

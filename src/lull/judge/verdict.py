@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run's numbers say: the comparison, the checks, and their tables. Imports scipy; imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import cache
+from lull.judge import aging, compare, gather, real, reclaim, residency, tables, teardown, vmemmap, young
+from lull.run.records import Check, Results
+
+KERNELS_OWN = 500
+"""Barriers the kernel may add in the window; fewer than the kinds' numbers lie apart."""
+
+
+def exact_counting(results: Results) -> list[Check]:
+    """The ``exact`` workload on the baseline: what the guest says it executed is what the plugin counted.
+
+    A metric ``expect_NAME`` of the guest is compared with NAME of the plugin, value by value; the kernel may add to a
+    count that ``atleast_NAME`` announces.
+    """
+    checks = []
+    for expected in results.records:
+        kind, _, name = expected.metric.partition("_")
+        if kind not in ("expect", "atleast") or not expected.workload.startswith("exact") or not name:
+            continue
+        for counted in results.find(kernel=expected.kernel, workload=expected.workload, metric=name):
+            pairs = list(zip(expected.values, counted.values, strict=True))
+            held = all(c == e if kind == "expect" else e <= c < e + KERNELS_OWN for e, c in pairs)
+            checks.append(
+                Check(
+                    f"counting: {name} in {expected.workload} on {expected.kernel}",
+                    "held" if held else "failed",
+                    "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs)),
+                )
+            )
+    return checks
+
+
+def judge(results: Results, folder: Path) -> None:
+    """Add the checks that need all numbers to ``results``; write the tables beside it."""
+    comparison = compare.compare(results)
+    results.checks += exact_counting(results)
+    if any(results.find(workload=young.WORKLOAD)):
+        results.checks += young.check(results)
+    for feature in (residency, reclaim, gather, teardown, vmemmap, real):
+        if feature.concerns(results):
+            results.checks += feature.check(results)
+    results.checks.append(comparison.control.check)
+    text = tables.markdown(results, comparison)
+    text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
+    for grid in published(results):
+        text += "\n" + tables.grid_markdown(grid) + "\n"
+    if any(r.workload.startswith("aging/") for r in results.records):
+        (folder / "aging.svg").write_text(aging.picture_svg(results))
+        text += "\n" + aging.results_markdown(results, "aging.svg")
+    cache.write_atomic(folder / "comparison.md", text)
+
+
+def published(results: Results) -> list[tables.Grid]:
+    """What was measured beside what the systems were published with."""
+    found = [reclaim.published(results)] if reclaim.concerns(results) else []
+    for feature in (residency, teardown, vmemmap):
+        if feature.concerns(results):
+            found += feature.published(results)
+    return found
+
+
+def worth_showing(checks: Sequence[Check]) -> list[Check]:
+    """The checks a person reads: those that did not hold; one line each for what held and what was not measured."""
+    kinds: dict[str, list[Check]] = {}
+    for check in checks:
+        kinds.setdefault(check.name.partition(":")[0], []).append(check)
+    shown: list[Check] = []
+    for kind, group in kinds.items():
+        if kind in ("verified", "counting"):
+            held = [c for c in group if c.verdict == "held"]
+            shown += [c for c in group if c.verdict != "held"]
+            if held:
+                shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
+        elif kind in GOALS:
+            skipped = [f"{c.name.partition(': ')[2]} ({c.detail})" for c in group if c.verdict == "skipped"]
+            shown += [c for c in group if c.verdict != "skipped"]
+            if skipped:
+                shown.append(Check(f"{kind}: {len(skipped)} goals", "skipped", "; ".join(skipped)))
+        else:
+            shown += group
+    return shown
+
+
+GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
+"""Kinds of checks that are goals: a feature's, or those of real programs."""
+SAYS = {
+    "verified": "each workload verified its own work, in every repeat",
+    "counting": "what the guest says it executed is what was counted",
+}
+
+
+def show(results: Results, folder: Path) -> None:
+    """Print the comparison, the checks and where everything is."""
+    console = tables.make_console()
+    tables.show(console, results, compare.compare(results))
+    console.print()
+    for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
+        tables.show_grid(console, grid)
+        console.print()
+    console.print(
+        f"results: {folder}/report.html, results.json, comparison.md; logs: {folder}/boots",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether HVO by pausing reaches its goals: next to nothing beyond HVO that pauses nobody, which is unsafe.
+
+The lab kernel has the unsafe way as a policy: Linux's own code, which changes live entries of the vmemmap. ``hvo`` does
+the four operations that system D was published with. What one costs is what all CPUs execute in its window, without
+their waiting for each other (``insns_spin``): how long that takes is the host's affair. Of the repeats the least: ticks
+and the idle only add to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lull.judge import goals, tables
+from lull.judge.goals import Run, lacking, verdict
+from lull.run.records import Check, Results
+
+FEATURE = "vmemmap"
+PROGRAM = "hvo"
+UNSAFE = ("lab+only=vmemmap+vmemmap=unsafe",)
+KERNELS = (("lab",), ("lab+only=vmemmap",))
+"""Each goal is judged on both: all features, and this one by itself."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One of the published four.
+
+    Args:
+        case: of the program.
+        name: for people.
+        before, after: published seconds, without pausing and with it.
+        limit: instructions against the unsafe way's, at most, with all features.
+        alone: the same with this one by itself.
+        given: vmemmap pages that are given back when it is done, of each of its operations.
+    """
+
+    case: str
+    name: str
+    before: float
+    after: float
+    limit: float
+    alone: float
+    given: int
+
+    @property
+    def workload(self) -> str:
+        """Its name in a run."""
+        return f"{PROGRAM}/{self.case}"
+
+
+OPERATIONS = (
+    Operation("allocate-1g", "allocate 1 GiB", 3.526, 3.649, 1.02, 1.02, 4095),
+    Operation("free-1g", "free 1 GiB", 0.880, 0.917, 1.02, 1.02, 0),
+    Operation("demote", "demote", 1.575, 3.640, 0.25, 0.25, 512 * 7),
+    Operation("free-2m", "free 2 MiB", 0.946, 2.921, 0.6, 1.02, 0),
+)
+"""Freeing 2 MiB pages is for the most part giving their tails to the allocator: what is won there is teardown's.
+
+Published for 600 pages of 1 GiB, and 307 200 of 2 MiB. Of a demoted page 512 are made, that give back 7 of 8.
+"""
+PAUSES, MOST_PAUSES = "vmemmap_pause", 2
+BARRIERS, MOST_BARRIERS = "dsb_ish", 250
+LONGEST, GIVEN = "vmemmap_pause_max_ns", "memmap_given_back"
+SECONDS = ("seconds_emulated", "seconds")
+
+
+def concerns(results: Results) -> bool:
+    """Whether the run measured the operations on a kernel that has the feature on."""
+    kernels = {kernel for names in (UNSAFE, *KERNELS) for kernel in names}
+    measured = any(r.kernel in kernels and goals.is_of(r.workload, PROGRAM) for r in results.records)
+    return measured and goals.has(results, FEATURE)
+
+
+def check(results: Results) -> list[Check]:
+    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    return goals.check(FEATURE, results, _judge)
+
+
+def _judge(run: Run) -> list[Check]:
+    judged: list[Check] = []
+    for kernels in KERNELS:
+        judged += [_instructions(run, operation, kernels) for operation in OPERATIONS]
+        judged.append(_at_most(run, "pauses", PAUSES, MOST_PAUSES, kernels))
+        judged.append(_at_most(run, "DSB ISH", BARRIERS, MOST_BARRIERS, kernels))
+        judged.append(_longest(run, kernels))
+    return judged + [_given(run, kernels) for kernels in (UNSAFE, *KERNELS)]
+
+
+def instructions(run: Run, kernels: Sequence[str], operation: Operation) -> float | None:
+    """What an operation takes, without waiting; None when it was not measured."""
+    everything = run.find(kernels, operation.workload, ["insns"])
+    spin = run.find(kernels, operation.workload, ["insns_spin"])
+    if everything is None or spin is None:
+        return None
+    return min(every - apart for every, apart in zip(everything.values, spin.values, strict=True))
+
+
+def _instructions(run: Run, operation: Operation, kernels: Sequence[str]) -> Check:
+    name = f"instructions to {operation.name} on {kernels[0]}"
+    unsafe, found = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
+    if not unsafe or found is None:
+        return lacking(name, {UNSAFE[0]: unsafe or None, kernels[0]: found}, operation.workload)
+    ratio, limit = found / unsafe, operation.limit if kernels == KERNELS[0] else operation.alone
+    published = f"published {operation.after / operation.before:.2f}"
+    detail = f"{ratio:.3f} of the unsafe way's, at most {limit:g} is allowed ({published})"
+    return Check(name, verdict(ratio <= limit), detail)
+
+
+def _each(
+    run: Run, name: str, metric: str, kernels: Sequence[str], judge: Callable[[Operation, float, int], str]
+) -> Check:
+    """One check for the four, in each repeat; ``judge`` says what is wrong with a value, or nothing."""
+    held, said = True, []
+    for operation in OPERATIONS:
+        record = run.find(kernels, operation.workload, [metric])
+        if record is None:
+            return lacking(name, {kernels[0]: None}, f"{metric} of {operation.workload}")
+        wrong = next(filter(None, (judge(operation, value, record.operations) for value in record.values)), "")
+        held = held and not wrong
+        said.append(f"{operation.case} {max(record.values):g}{wrong}")
+    return Check(name, verdict(held), ", ".join(said))
+
+
+def _at_most(run: Run, what: str, metric: str, most: int, kernels: Sequence[str]) -> Check:
+    def judge(operation: Operation, value: float, operations: int) -> str:
+        return "" if value <= most else f" (at most {most})"
+
+    return _each(run, f"{what} on {kernels[0]}", metric, kernels, judge)
+
+
+def _given(run: Run, kernels: Sequence[str]) -> Check:
+    """Memory given back, exactly: what x86 gives back."""
+
+    def judge(operation: Operation, value: float, operations: int) -> str:
+        due = operation.given * operations
+        return "" if value == due else f" ({value:g}, and {due} are due)"
+
+    return _each(run, f"pages of vmemmap given back on {kernels[0]}", GIVEN, kernels, judge)
+
+
+def _longest(run: Run, kernels: Sequence[str]) -> Check:
+    """Stated, not judged: under emulation it is the host's time."""
+    name = f"longest pause on {kernels[0]}"
+    found = [run.find(kernels, operation.workload, [LONGEST]) for operation in OPERATIONS]
+    said = [f"{o.case} {max(r.values) / 1000:.0f} us" for o, r in zip(OPERATIONS, found, strict=True) if r]
+    if not said:
+        return lacking(name, {kernels[0]: None}, PROGRAM)
+    return Check(name, "held", f"{', '.join(said)} (emulated)")
+
+
+def published(results: Results) -> list[tables.Grid]:
+    """What system D was published with, beside what this run has for the same operations: a table for each kernel."""
+    run = Run(0, results.records)
+    return [grid for kernels in KERNELS if (grid := _table(run, kernels))]
+
+
+def _table(run: Run, kernels: Sequence[str]) -> tables.Grid | None:
+    rows = [row for operation in OPERATIONS if (row := _row(run, operation, kernels))]
+    if not rows:
+        return None
+    header = ("", "published", "paused", "ratio", "insns, M", "paused", "ratio", "ms", "paused", "ratio", "pauses")
+    note = (
+        "published: seconds, of 600 pages of 1 GiB, 307 200 of 2 MiB. Ours: instructions of all CPUs without those of "
+        "waiting for each other, the least of the repeats; emulated milliseconds, their median; the most pauses"
+    )
+    return tables.Grid(f"system D: {kernels[0]}, to {UNSAFE[0]}", header, tuple(rows), 1, (note,))
+
+
+def _row(run: Run, operation: Operation, kernels: Sequence[str]) -> tuple[str, ...] | None:
+    before, after = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
+    if before is None or after is None:
+        return None
+    seconds = [run.find(names, operation.workload, SECONDS) for names in (UNSAFE, kernels)]
+    unsafe, ours = (1e3 * median(record.values) if record else math.nan for record in seconds)
+    pauses = run.find(kernels, operation.workload, [PAUSES])
+    return (
+        operation.name,
+        *_compared(operation.before, operation.after, ".3f"),
+        *_compared(before / 1e6, after / 1e6, ".2f"),
+        *_compared(unsafe, ours, ".1f"),
+        f"{max(pauses.values):g}" if pauses else "",
+    )
+
+
+def _compared(before: float, after: float, form: str) -> tuple[str, str, str]:
+    """Two figures and their ratio."""
+    return f"{before:{form}}", f"{after:{form}}", f"{after / before:.2f}"

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether each policy for the accessed bit did what its name says, by arithmetic on exact counts.
+
+The ``young`` workload lets reclaim clear accessed bits in a window and counts, in that window:
+
+* ``young_sync``, ``young_nosync``, ``young_none``: decisions, counted by the kernel (lull only);
+* ``tlbi_broadcast_user``, ``tlbi_local_user`` and ``dsb_ish``: what the CPUs executed, counted by the emulator;
+* ``tlbi_elided``: flushes that residency left out, because the address space was loaded nowhere; ``tlbi_stale``: TLBIs
+  that made good for them when it was loaded again (the kernel's, and 0 or not there without residency);
+* ``pswpout``: pages that reclaim went on to unmap, with a flush each, and one DSB per batch of them.
+
+Emulator and kernel know nothing of each other, so the sums hold only if both are right:
+
+    flushes = TLBIs - tlbi_stale + tlbi_elided = pages unmapped + decisions for sync + decisions for nosync
+    DSBs    = those of the batches and of the rest of the kernel + decisions for sync that were broadcast
+
+Which flushes were left out, those of pages unmapped or those for accessed bits, nobody says; so with residency the
+decisions for sync that were broadcast are known within bounds, which meet where all flushes went one way.
+
+The DSBs of the rest are not known beforehand; they are what the policy ``none`` shows, which adds
+none of its own, under the same policy of residency. A policy that left out its flush or DSB, or issued another, is off
+by as many as there are decisions; what is allowed for the kernel's own DSBs is a small share of that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from lull.run.records import Check, Record, Results
+
+WORKLOAD = "young"
+POLICIES = ("none", "nosync", "sync", "auto")
+STOCK = "stock"
+DEFAULT = "auto"  # when nothing is set
+LULL = "lull"
+LIKE_STOCK = ("lull+residency=off", LULL)  # what stock is compared with: the first that was measured
+COUNTERS = ("young_sync", "young_nosync", "young_none")
+COUNTS = ("tlbi_broadcast_user", "dsb_ish", "pswpout")
+# Of kernels that have residency: 0 where the kernel has it not.
+RESIDENCY = ("tlbi_local_user", "tlbi_elided", "tlbi_stale")
+# Share of the decisions, of which a fault is off by all. TLBIs are exact; the rest of the kernel makes DSBs uneven.
+DSB_SLACK = 0.05
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The counts of one window, each for the whole guest."""
+
+    young_sync: int
+    young_nosync: int
+    young_none: int
+    broadcast: int
+    dsb: int
+    unmapped: int
+    local: int
+    elided: int
+    stale: int
+
+    @property
+    def decisions(self) -> int:
+        """Accessed bits that were cleared."""
+        return self.young_sync + self.young_nosync + self.young_none
+
+    @property
+    def flushes(self) -> int:
+        """Flushes, with or without a TLBI; those that made good for others are none."""
+        return self.broadcast + self.local - self.stale + self.elided
+
+    @property
+    def extra(self) -> int:
+        """Flushes that unmapping does not account for."""
+        return self.flushes - self.unmapped
+
+    @property
+    def waits(self) -> tuple[int, int]:
+        """The least and the most decisions for sync that were broadcast, and waited for with a DSB ISH."""
+        kept = self.elided + max(0, self.local - self.stale)
+        return max(0, self.young_sync - kept), min(self.young_sync, self.broadcast)
+
+
+def check(results: Results) -> list[Check]:
+    """A Check per policy (and stock) for each vCPU number the ``young`` workload ran at.
+
+    ``skipped``: not measured, or a count is missing. ``failed``: a sum is off in any repeat, or no
+    accessed bit was cleared at all, which shows nothing.
+    """
+    groups: defaultdict[tuple[str, int], dict[str, dict[str, Record]]] = defaultdict(dict)
+    for record in results.records:
+        if record.workload.partition("/")[0] == WORKLOAD:
+            of_group = groups[record.workload, record.vcpus]
+            of_group.setdefault(record.kernel, {})[record.metric] = record
+    if not groups:
+        return [Check("young", "skipped", f"the workload {WORKLOAD} was not measured")]
+    found = []
+    for (workload, vcpus), kernels in groups.items():
+        where = "" if len(groups) == 1 else f" ({workload}, {vcpus} vCPUs)"
+        families = _families(kernels)
+        for family, policies in families.items():
+            under = family.removeprefix(LULL).replace("+", ", ", 1)
+            rest = _rest(policies)
+            for policy in POLICIES:
+                name = f"young: {policy}{under}{where}"
+                if policy in policies:
+                    found.append(_policy(name, policy, policies[policy], rest))
+                else:
+                    found.append(Check(name, "skipped", f"{family}+young={policy} was not measured"))
+        if STOCK in kernels:
+            like = next((families[family] for family in LIKE_STOCK if "none" in families.get(family, {})), {})
+            found.append(_stock(f"young: {STOCK}{where}", kernels[STOCK], like))
+    return found
+
+
+Family = dict[str, dict[str, Record]]
+"""Policy -> metric -> record, of kernels that are alike but for the policy."""
+
+
+def _families(kernels: Mapping[str, dict[str, Record]]) -> dict[str, Family]:
+    """``lull+residency=off`` -> what was measured under it with each policy."""
+    found: dict[str, Family] = {}
+    for kernel, records in kernels.items():
+        named = re.search(r"\+young=(\w+)", kernel)
+        family = kernel.replace(named[0], "") if named else kernel
+        if family.startswith(LULL):
+            policies = found.setdefault(family, {})
+            if named or DEFAULT not in policies:
+                policies[named[1] if named else DEFAULT] = records
+    return found or {LULL: {}}
+
+
+def _policy(name: str, policy: str, records: Mapping[str, Record], rest: tuple[int, int] | None) -> Check:
+    repeats = _repeats(records, (*COUNTERS, *COUNTS))
+    if isinstance(repeats, str):
+        return Check(name, "skipped", repeats)
+    wrong: list[str] = []
+    for place, r in enumerate(repeats, 1):
+        wrong += [f"repeat {place}: {fault}" for fault in _faults(policy, r, rest)]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return Check(name, "failed", wrong[0] + more)
+    if rest is None:
+        why = "DSBs cannot be judged without young=none"
+        return Check(name, "skipped", f"{why}; {_sum(repeats)}")
+    return Check(name, "held", _sum(repeats))
+
+
+def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
+    """What is wrong with a repeat, the first thing first."""
+    if r.decisions == 0:
+        return ["no accessed bit was cleared, so nothing was shown"]
+    found = []
+    for counter in COUNTERS:
+        value = getattr(r, counter)
+        if policy != "auto" and counter != f"young_{policy}" and value:
+            found.append(f"{counter} is {value}, but the policy was {policy}")
+    due = r.young_sync + r.young_nosync
+    if r.extra != due:
+        found.append(
+            f"{r.extra} flushes for {r.decisions} accessed bits cleared, {due} are due ({r.broadcast} broadcast, "
+            f"{r.local} local, {r.stale} of them for earlier ones, {r.elided} left out; {r.unmapped} pages unmapped)"
+        )
+    if rest is not None:
+        low, high = _allowed(rest, r.decisions)
+        if not low + r.waits[0] <= r.dsb <= high + r.waits[1]:
+            found.append(
+                f"{r.dsb} DSBs; {_range(r.waits)} are due for accessed bits cleared, and {rest[0]} to "
+                f"{rest[1]} for all else"
+            )
+    return found
+
+
+def _stock(name: str, records: Mapping[str, Record], policies: Family) -> Check:
+    """Stock has no counters: it must flush as often as ``nosync`` does, and wait as seldom."""
+    repeats = _repeats(records, COUNTS)
+    like = _repeats(policies.get("nosync", {}), (*COUNTERS, *COUNTS))
+    rest = _rest(policies)
+    if isinstance(repeats, str):
+        return Check(name, "skipped", repeats)
+    if isinstance(like, str) or rest is None:
+        return Check(name, "skipped", "nothing to compare with: nosync or none was not measured")
+    shown = f"{_range([r.extra for r in repeats])} flushes for accessed bits cleared, nosync "
+    shown += f"{_range([r.extra for r in like])}; {_range([r.dsb for r in repeats])} DSBs, "
+    shown += f"none {rest[0]} to {rest[1]}"
+    decisions = int(median(r.decisions for r in like))
+    low, high = _allowed(rest, decisions)
+    flushes = all(r.extra > decisions / 2 for r in repeats)
+    waits = all(low <= r.dsb <= high for r in repeats)
+    verdict = "held" if decisions and flushes and waits else "failed"
+    return Check(name, verdict, shown)
+
+
+def _rest(policies: Family) -> tuple[int, int] | None:
+    """The least and the most DSBs of a window that clearing accessed bits adds none to."""
+    repeats = _repeats(policies.get("none", {}), (*COUNTERS, *COUNTS))
+    if isinstance(repeats, str):
+        return None
+    return min(r.dsb for r in repeats), max(r.dsb for r in repeats)
+
+
+def _allowed(rest: tuple[int, int], decisions: int) -> tuple[float, float]:
+    return rest[0] - DSB_SLACK * decisions, rest[1] + DSB_SLACK * decisions
+
+
+def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repeat] | str:
+    """The repeats of one kernel, paired by their place; a sentence when they cannot be.
+
+    Raises ValueError for a count that is no whole number.
+    """
+    lacking = [metric for metric in metrics if metric not in records or not records[metric].values]
+    if lacking:
+        return f"not measured: {', '.join(lacking)}"
+    metrics = [*metrics, *(metric for metric in RESIDENCY if metric in records)]
+    lengths = {metric: len(records[metric].values) for metric in metrics}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{metric} {length}" for metric, length in lengths.items())
+        return f"repeats do not pair up: {listed}"
+    for metric in metrics:
+        for value in records[metric].values:
+            if not math.isfinite(value) or value != int(value) or value < 0:
+                raise ValueError(f"{metric} of {records[metric].kernel} is no count: {value}")
+
+    def column(metric: str) -> list[int]:
+        if metric not in metrics:
+            return [0] * next(iter(lengths.values()))
+        return [int(value) for value in records[metric].values]
+
+    columns = [column(metric) for metric in (*COUNTERS, *COUNTS, *RESIDENCY)]
+    return [Repeat(*values) for values in zip(*columns, strict=True)]
+
+
+def _sum(repeats: Sequence[Repeat]) -> str:
+    off = [r.extra - r.young_sync - r.young_nosync for r in repeats]
+    exact = "exactly as many as due" if not any(off) else f"{_range(off, '+')} beyond what is due"
+    columns = (
+        [r.decisions for r in repeats],
+        [r.extra for r in repeats],
+        [r.broadcast for r in repeats],
+        [r.local for r in repeats],
+        [r.elided for r in repeats],
+        [r.unmapped for r in repeats],
+        [wait for r in repeats for wait in r.waits],
+        [r.dsb - r.waits[1] for r in repeats],
+    )
+    decisions, extra, broadcast, local, elided, unmapped, waits, rest = (_range(column) for column in columns)
+    return (
+        f"{decisions} accessed bits cleared, {extra} flushes for them, {exact} ({broadcast} broadcast, {local} local, "
+        f"{elided} left out; {unmapped} pages unmapped); {waits} DSBs due for them, {rest} beside those"
+    )
+
+
+def _range(values: Sequence[int], sign: str = "") -> str:
+    low, high = min(values), max(values)
+    return f"{low:{sign}}" if low == high else f"{low:{sign}} to {high:{sign}}"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Features as mails: a series for ``git am``, with its cover letter. The same features give the same bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import paths
+from lull.base import Base, Feature
+from lull.errors import LullError, UsageError
+from lull.kernel import message, switches
+from lull.kernel.series import BASE_TAG, BRANCH, DIFF, FIXED, IDENTITY, commit_base, commit_feature, git, note_of
+from lull.kernel.tree import Tree
+from lull.progress import progress
+
+ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
+"""What each commit ends with, for people to fill in: the kernel's own template, which checkpatch.pl takes."""
+LETTER = paths.KERNEL / "COVER.md"
+FIGURES = re.compile(r"(?s)<!-- figures -->(.*?)<!-- end of figures -->")
+"""What of README.md the cover letter has, too."""
+FORM = ["--cover-letter", "--cover-from-description=subject", "--no-signature", "--zero-commit", "--full-index", "-n"]
+STAT_WIDTH = message.WIDTH - len(message.INDENT)
+AUTHOR = f"From: {IDENTITY[1].partition('=')[2]} <{IDENTITY[3].partition('=')[2]}>"
+
+
+def check_out(out: Path) -> None:
+    """Raise UsageError when ``out`` holds anything but a series that was exported before."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"{out} is no folder", remedy="name a new folder with --out")
+    strange = [path.name for path in sorted(out.iterdir()) if not is_ours(path)]
+    if strange:
+        raise UsageError(
+            f"{out} holds other things: {', '.join(strange[:3])}{', ...' if len(strange) > 3 else ''}",
+            remedy="name a new folder with --out, or one with an exported series, which is replaced",
+        )
+
+
+def is_ours(path: Path) -> bool:
+    """Is this a mail of a series that was exported?"""
+    if not (path.is_file() and re.fullmatch(r"\d{4}-.*\.patch", path.name)):
+        return False
+    with open(path, errors="replace") as mail:
+        return AUTHOR in (line.rstrip("\n") for line, _ in zip(mail, range(3), strict=False))
+
+
+def hooked(features: Sequence[Feature], tree: Path) -> list[str]:
+    """The files of ``tree`` that the features change."""
+    texts = [f.hooks.read_text() for f in features if f.hooks]
+    named = {name for text in texts for name in re.findall(r"(?m)^--- a/(\S+)", text)}
+    return sorted(name for name in named if (tree / name).is_file())
+
+
+def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
+    """Write the series of a base's features to the folder ``out``; returns its files.
+
+    Only the files that the features touch are put under git for it: what the mails say is the same.
+
+    Raises: UsageError when ``out`` holds other things, ApplyError when a feature does not fit ``pristine``.
+    """
+    check_out(out)
+    features = list(base.exported().values())
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lull-export-") as scratch, progress.step("making the series"):
+            tree = Path(scratch) / "linux"
+            for name in hooked(features, pristine.path):
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(pristine.path / name, tree / name)
+                os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
+            commit_all(pristine, features, tree, Path(scratch) / "log")
+            letter = message.split(cover_letter(pristine, base, tree))
+            git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
+            words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
+            git(tree, "format-patch", "-q", *words, env=FIXED)
+        shutil.rmtree(out, ignore_errors=True)
+        part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return sorted(out.iterdir())
+
+
+def commit_all(pristine: Tree, features: Sequence[Feature], tree: Path, log: Path) -> None:
+    """Make ``tree`` a git tree, with a commit for each feature."""
+    commit_base(tree, pristine.version)
+    for feature in features:
+        commit_feature(tree, feature, ASSISTED, log, source=pristine.origin or pristine.path)
+
+
+def figures() -> str:
+    """The measured results, as README.md states them. Raises LullError when it marks none."""
+    readme = paths.REPOSITORY / "README.md"
+    found = FIGURES.search(readme.read_text())
+    if not found:
+        raise LullError("no figures are marked for the cover letter", where=str(readme))
+    return found.group(1).strip()
+
+
+def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
+    """The cover letter in Markdown: COVER.md, filled in. ``tree`` has a commit for each feature, in their order."""
+    features = list(base.exported().values())
+    fields = {
+        "linux": f"Linux {pristine.version}",
+        "assisted": ASSISTED,
+        "switches": switches.table(features),
+        "figures": figures(),
+        "suites": ", ".join(suite for f in features for suite in f.kunit),
+        "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
+        "commits": "\n\n".join(commit_stats(features, tree)),
+    }
+    # One pass: what is put in may have braces of its own.
+    return re.sub(r"\{(\w+)\}", lambda match: fields[match.group(1)], LETTER.read_text())
+
+
+def commit_stats(features: Sequence[Feature], tree: Path) -> list[str]:
+    """The subject of each feature's commit, and what it changes, as Markdown."""
+    found = []
+    for number, feature in enumerate(features, 1):
+        commit = f"{BRANCH}~{len(features) - number}"
+        stat = git(tree, "diff", "--no-renames", f"--stat={STAT_WIDTH}", f"{commit}^", commit, env=FIXED)
+        subject = message.split(note_of(feature.folder))[0] or feature.name
+        lines = [f"{number}. {subject}", "", *(message.INDENT + line.strip() for line in stat.splitlines())]
+        found.append("\n".join(lines))
+    return found

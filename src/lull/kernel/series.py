@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Features as commits: a git tree to work in, and the way back.
+
+Each feature is one group of commits behind the base, marked by a trailer ``Lull-feature: NAME``; ``save`` takes
+what a feature's group changed: files the base does not have become its files, the rest its hooks.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import cache, process
+from lull.base import Base, Feature
+from lull.errors import UsageError
+from lull.kernel import message
+from lull.kernel.tree import Tree, apply_feature
+from lull.progress import progress
+
+TRAILER = "Lull-feature"
+BASE_TAG = "lull-base"
+BRANCH = "lull"
+# Whatever the user's git prefers, the hooks are written the one way that patch -p1 reads.
+DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
+IDENTITY = [
+    "-c",
+    "user.name=Lull",
+    "-c",
+    "user.email=lull@localhost",
+    "-c",
+    "commit.gpgsign=false",
+    "-c",
+    "core.autocrlf=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.algorithm=myers",
+]
+# What is made from the features alone is the same each time: no clock, no language, nothing of the user's git.
+FIXED = {
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_DATE": "@0 +0000",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the tree: its hash, subject and feature (empty when it names none)."""
+
+    hash: str
+    subject: str
+    feature: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What ``save`` would write: a file of the repository, and its new text (None: it goes)."""
+
+    path: Path
+    text: str | None
+
+
+def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """Output of a git command in ``tree``. Raises UsageError when git refuses."""
+    return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
+
+
+def commit_message(feature: Feature, trailer: str) -> str:
+    """The commit message of a feature: its NOTE.md as plain text, its title as subject, and a trailer."""
+    subject, body = message.split(note_of(feature.folder))
+    return f"{subject or feature.name}\n\n{message.text(notes_named(body, feature.folder.parent))}\n\n{trailer}\n"
+
+
+def note_of(folder: Path) -> str:
+    """The note of the feature in ``folder``; empty when it has none."""
+    note = folder / "NOTE.md"
+    return note.read_text() if note.exists() else ""
+
+
+def notes_named(body: str, kernel: Path) -> str:
+    """``body``, where the notes of other features are named by the subjects that they have as commits."""
+
+    def subject(match: re.Match[str]) -> str:
+        return f'the commit "{message.split(note_of(kernel / match.group(1)))[0]}"'
+
+    return re.sub(r"`?kernel/(\w+)/NOTE\.md`?", subject, body)
+
+
+def commit_base(tree: Path, version: str) -> None:
+    """Make the folder ``tree`` a git tree with one commit, which is tagged."""
+    git(tree, "init", "-q", "-b", BRANCH, env=FIXED)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
+    git(tree, "tag", BASE_TAG, env=FIXED)
+
+
+def commit_feature(tree: Path, feature: Feature, trailer: str, log: Path, *, source: Path) -> None:
+    """Apply a feature to a git tree, and commit it. Raises ApplyError, which speaks of ``source``."""
+    apply_feature(feature, tree, log, source=source)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "-m", commit_message(feature, trailer), env=FIXED)
+
+
+def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
+    """Make ``target`` a git tree: the pristine source, then one commit per feature.
+
+    Raises: UsageError when ``target`` exists; ApplyError when a feature does not fit.
+    """
+    if target.exists() and any(target.iterdir()):
+        raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
+    cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
+    part = target.with_name(f".{target.name}.part")
+    if part.exists():
+        shutil.rmtree(part)
+    part.mkdir(parents=True)
+    log = cache.root() / "tree.log"
+    try:
+        with progress.step(f"copying Linux {pristine.version}"):
+            process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
+            process.run_logged(["chmod", "-R", "u+w", part], log)
+        with progress.step("committing the base"):
+            commit_base(part, pristine.version)
+        for feature in features:
+            with progress.step(f"applying {feature.name}"):
+                trailer = f"{TRAILER}: {feature.name}"
+                commit_feature(part, feature, trailer, log, source=pristine.origin or pristine.path)
+        if target.exists():
+            target.rmdir()
+        part.rename(target)
+    finally:
+        if part.exists():
+            shutil.rmtree(part)
+
+
+def check_tree(tree: Path) -> None:
+    """Raise UsageError when ``tree`` is no git tree of ours."""
+    if not (tree / ".git").exists():
+        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
+
+
+def commits(tree: Path) -> list[Commit]:
+    """The commits behind the base, oldest first."""
+    form = f"%H%x00%s%x00%(trailers:key={TRAILER},valueonly,separator=%x2C)"
+    listing = git(tree, "log", "--reverse", f"--format={form}", f"{BASE_TAG}..HEAD")
+    return [Commit(*line.split("\0")) for line in listing.splitlines() if line]
+
+
+def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
+    """Feature -> its commits, which stand together. Raises UsageError naming the commit that does not fit."""
+    found: dict[str, list[Commit]] = {}
+    last = ""
+    for commit in commits(tree):
+        where = f"commit {commit.hash[:12]} '{commit.subject}'"
+        if not commit.feature:
+            raise UsageError(
+                f"{where} names no feature",
+                remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
+            )
+        if commit.feature not in base.exported():
+            raise UsageError(
+                f"{where} names feature '{commit.feature}', which base {base.name} does not have",
+                remedy=f"known: {', '.join(base.exported())}; a new one gets an entry in its TOML file first",
+            )
+        if commit.feature in found and commit.feature != last:
+            raise UsageError(
+                f"{where}: the commits of feature {commit.feature} do not stand together",
+                remedy="reorder them with git rebase -i",
+            )
+        found.setdefault(commit.feature, []).append(commit)
+        last = commit.feature
+    return found
+
+
+def stable_diff(text: str) -> str:
+    """A diff without what changes for no reason: git's own headers, and the function names it guesses."""
+    lines = [
+        re.sub(r"^(@@ .*? @@).*", r"\1", line)
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(("index ", "diff --git "))
+    ]
+    return "".join(lines)
+
+
+def changes(tree: Path, base: Base) -> list[Change]:
+    """What of the features differs from the tree's commits. Raises UsageError on uncommitted work."""
+    check_tree(tree)
+    if git(tree, "status", "--porcelain").strip():
+        raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
+    found: list[Change] = []
+    for name, group in groups(tree, base).items():
+        feature = base.features[name]
+        before, after = f"{group[0].hash}^", group[-1].hash
+        status = git(tree, "diff", "--no-renames", "--name-status", before, after)
+        entries = [line.split("\t") for line in status.splitlines()]
+        own = {path for kind, path in entries if kind == "A"}
+        hooked = [path for kind, path in entries if kind != "A"]
+        for path in sorted(own):
+            found.append(Change(feature.folder / "files" / path, git(tree, "show", f"{after}:{path}")))
+        for gone in feature.files():
+            if str(gone) not in own:
+                found.append(Change(feature.folder / "files" / gone, None))
+        hooks = feature.folder / "hooks" / f"{base.series}.patch"
+        diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
+        found.append(Change(hooks, keep_header(hooks) + stable_diff(diff) if diff else None))
+    return [c for c in found if differs(c)]
+
+
+def keep_header(hooks: Path) -> str:
+    """What stands before the first diff of an existing hooks file: its licence line and words."""
+    if not hooks.exists():
+        return ""
+    header: list[str] = []
+    for line in hooks.read_text().splitlines(keepends=True):
+        if line.startswith("--- "):
+            break
+        header.append(line)
+    return "".join(header)
+
+
+def differs(change: Change) -> bool:
+    """Would writing ``change`` change anything?"""
+    if change.text is None:
+        return change.path.exists()
+    return not change.path.exists() or change.path.read_text() != change.text
+
+
+def write(found: Sequence[Change]) -> None:
+    """Write the changes, each file at once."""
+    for change in found:
+        if change.text is None:
+            change.path.unlink()
+        else:
+            cache.write_atomic(change.path, change.text)

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""report.html: what runs, checks and timings found, on one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup, escape
+
+from lull import cache, picture
+from lull.judge import compare, joint, tables, verdict
+from lull.judge.goals import CONTROL
+from lull.judge.tables import Grid
+from lull.report import plots as report_plots
+from lull.report import systems as report_systems
+from lull.report.data import Source, load
+from lull.report.plots import Plot
+from lull.report.systems import kind
+from lull.run.records import Check, Results
+from lull.timing import report as timing_report
+from lull.timing.evaluation import shown
+
+NAME = "report.html"
+TEMPLATES = Path(__file__).parent / "templates"
+OF_TIMING = ("simulation", "fitted")
+GOALS = (*verdict.GOALS, "young", *OF_TIMING)
+"""Kinds of checks that are goals; all others are of the measuring itself."""
+GOOD, BAD, QUIET = "good", "bad", "quiet"
+MOODS = {
+    **dict.fromkeys(("held", "agrees", "caught", "silent"), GOOD),
+    **dict.fromkeys(("failed", "differs", "missed", "reports", "crashed", "hung"), BAD),
+    **dict.fromkeys(("skipped", "not", "blind"), QUIET),
+}
+"""By the first word of a cell."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Of a table: a figure's ``tail`` is its interval, set apart so that figures stand under each other."""
+
+    text: str
+    tail: str = ""
+    mood: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Grid as HTML wants it. ``tails``: for each column whether any of its cells has a tail."""
+
+    grid: Grid
+    rows: tuple[tuple[Cell, ...], ...]
+    tails: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How checks came out."""
+
+    held: int
+    failed: int
+    skipped: int
+
+    @classmethod
+    def of(cls, checks: Iterable[Check]) -> Tally:
+        """Count them."""
+        counts = Counter(check.verdict for check in checks)
+        return cls(counts["held"], counts["failed"], counts["skipped"])
+
+
+@dataclass
+class Folded:
+    """Something to be unfolded: text as it is."""
+
+    title: str
+    text: str
+
+
+@dataclass
+class Page:
+    """Everything the template needs. What is empty is left out of the page."""
+
+    headline: str
+    sources: list[Source]
+    facts: list[tuple[str, str]]
+    differing: Grid | None
+    goals: Tally
+    failed: list[Check]
+    measuring: list[Check]
+    sections: list[report_systems.Section]
+    others: list[Check]
+    pictures: list[tuple[str, list[Plot]]]
+    """Run -> its pictures; what several runs say together is of none."""
+    folded: list[Folded]
+    drawn: int = 0
+
+    def inline(self, plot: Plot) -> Markup:
+        """A picture as markup, which matplotlib has escaped."""
+        self.drawn += 1
+        return Markup(picture.inline(plot.svg, self.drawn, plot.title))
+
+
+def of_folders(paths: Sequence[Path]) -> str:
+    """The page of what is at ``paths``. Raises UsageError."""
+    return render(load(paths))
+
+
+def write(folder: Path) -> None:
+    """report.html of what is in ``folder``, into it."""
+    cache.write_atomic(folder / NAME, of_folders([folder]))
+
+
+def render(sources: Sequence[Source]) -> str:
+    """The page's text: the same for the same sources."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = lambda text: escape(text).replace("_", Markup("_<wbr>"))
+    environment.globals.update(
+        table_of=table_of,
+        tally=Tally.of,
+        style=Markup((TEMPLATES / "report.css").read_text()),
+        grids=lambda source: tables.grids(source.comparison, width=None),
+        control=control_grids,
+        side_by_side=side_by_side,
+        zero=lambda source: tables.all_zero(source.comparison),
+        how_to_read=lambda source: tables.how_to_read(source.comparison),
+        timing=timing_plot,
+        sweep=timing_report.sweep_grid,
+        costs=timing_report.costs_grid,
+        checks_grid=tables.checks_grid,
+        goals_grid=lambda checks: tables.checks_grid(verdict.worth_showing(checks)),
+        residuals=residuals,
+        published=timing_report.published_grid,
+    )
+    return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
+
+
+def page_of(sources: list[Source]) -> Page:
+    """What is said of the sources."""
+    runs = [source.run for source in sources if source.run]
+    checks = told(
+        [(source.name if len(sources) > 1 else "", check) for source in sources for check in checks_of(source)]
+    )
+    goals = [check for check in checks if kind(check) in GOALS]
+    named = {source.name if len(runs) > 1 else "": source.run for source in sources if source.run}
+    sections = report_systems.sections(named, goals)
+    placed = {check for section in sections for check in section.goals}
+    placed |= {check for check in goals if kind(check) in OF_TIMING}
+    common, differing = facts(sources)
+    return Page(
+        headline(Tally.of(goals), sources),
+        sources,
+        common,
+        differing,
+        Tally.of(goals),
+        [check for check in checks if check.verdict == "failed"],
+        verdict.worth_showing([check for check in checks if kind(check) not in GOALS]),
+        sections,
+        [check for check in goals if check not in placed],
+        pictures(named),
+        [part for source in sources for part in folded(source)],
+    )
+
+
+def pictures(runs: Mapping[str, Results]) -> list[tuple[str, list[Plot]]]:
+    """What is drawn of runs, by their names."""
+    together = report_plots.scaling(list(runs.values()))
+    found = [("", [together] if together else [])]
+    found += [(name, list(report_plots.of_run(results))) for name, results in runs.items()]
+    return [(name, plots) for name, plots in found if plots]
+
+
+def headline(goals: Tally, sources: Sequence[Source]) -> str:
+    """The verdict, in a line."""
+    judged = goals.held + goals.failed
+    if judged:
+        return f"{goals.held if goals.failed else 'All'} of {judged} goals held"
+    verdicts = [source.check.verdict for source in sources if source.check]
+    return verdicts[0].capitalize() if verdicts else "No goal was judged"
+
+
+def checks_of(source: Source) -> list[Check]:
+    """The checks of everything in a folder."""
+    found = list(source.results.checks if source.results else [])
+    return found + list(source.timing.checks if source.timing else ())
+
+
+def told(checks: Sequence[tuple[str, Check]]) -> list[Check]:
+    """The checks of all sources, with the source's name; what one of them skipped and another judged is not skipped."""
+    judged = {check.name for _, check in checks if check.verdict != "skipped"}
+    found: dict[Check, None] = {}
+    skipped: set[str] = set()
+    for name, check in checks:
+        if check.verdict != "skipped":
+            found[replace(check, detail=f"{check.detail} ({name})" if name else check.detail)] = None
+        elif check.name not in judged | skipped:
+            skipped.add(check.name)
+            found[check] = None
+    return list(found)
+
+
+def facts(sources: Sequence[Source]) -> tuple[list[tuple[str, str]], Grid | None]:
+    """What was compared: what is alike in all sources, and the rest as a table."""
+    each = [facts_of(source) for source in sources]
+    said: dict[str, list[str]] = {}
+    for name, value in (item for of in each for item in of.items()):
+        said.setdefault(name, []).append(value)
+    common = [(name, values[0]) for name, values in said.items() if len(set(values)) == 1]
+    rest = [name for name, values in said.items() if len(set(values)) > 1]
+    rows = tuple((s.name, *(of.get(name, "") for name in rest)) for s, of in zip(sources, each, strict=True))
+    return common, Grid("What differs", ("folder", *rest), rows, 1 + len(rest)) if rest else None
+
+
+def facts_of(source: Source) -> dict[str, str]:
+    """A folder in a few words each."""
+    found: dict[str, str] = {}
+    results = source.results
+    if results:
+        found = {"Job": "lull run", **_facts(results)}
+    if source.check:
+        machines = dict.fromkeys(boot["machine"] for boot in source.check.raw["boots"])
+        kernels = dict.fromkeys(boot["kernel"] for boot in source.check.raw["boots"])
+        found |= {"Job": "lull check", "Kernels": ", ".join(kernels), "CPU": ", ".join(machines)}
+    if source.timing:
+        kernels = dict.fromkeys(point.kernel for point in source.timing.points)
+        vcpus = sorted({point.cpus for point in source.timing.points if point.modelled is not None})
+        found |= {"Job": "lull timing", "Kernels": ", ".join(kernels), "vCPUs": ", ".join(map(str, vcpus))}
+        found["Model"] = f"{source.timing.model.name}: {source.timing.model.about}"
+    return {name: value for name, value in found.items() if value}
+
+
+def _facts(results: Results) -> dict[str, str]:
+    settings, host = results.settings, results.host
+    machine = settings.get("machine", {})
+    kernels = list(dict.fromkeys(record.kernel for record in results.records))
+    repeats = sorted({len(record.values) for record in results.records})
+    again = " (stock twice)" if CONTROL in kernels else ""
+    package = f" ({settings['source']})" if settings.get("source") else ""
+    return {
+        "Kernels": ", ".join(kernel for kernel in kernels if kernel != CONTROL),
+        "Linux": f"{settings.get('linux', results.base)}{package}",
+        "CPU": machine.get("cpu", ""),
+        "vCPUs": ", ".join(map(str, sorted({record.vcpus for record in results.records}))),
+        "Command line": settings.get("append", ""),
+        "Repeats": " to ".join(map(str, dict.fromkeys((repeats[0], repeats[-1])))) + again if repeats else "",
+        "QEMU": settings.get("qemu", ""),
+        "Host": ", ".join(str(host[name]) for name in ("model", "architecture", "system") if host.get(name))
+        + (f", {host['cpus']} CPUs" if host.get("cpus") else ""),
+        "Counted": settings.get("metrics", ""),
+        "Lull": results.lull,
+    }
+
+
+def table_of(grid: Grid) -> Table:
+    """A table, its figures apart from their intervals."""
+    rows = tuple(tuple(_cell(text, place, grid) for place, text in enumerate(row)) for row in grid.rows)
+    return Table(grid, rows, tuple(any(cell.tail for cell in column) for column in zip(*rows, strict=True)))
+
+
+def _cell(text: str, place: int, grid: Grid) -> Cell:
+    first, _, rest = text.partition(" ")
+    if grid.header[place] == "verdict" or (place and grid.title == "check"):
+        return Cell(text, mood=MOODS.get(re.split(r"\W", text)[0], ""))
+    if place >= grid.labels and re.match(r"[±\[(?]", rest):
+        return Cell(first, rest)
+    return Cell(text)
+
+
+def control_grids(source: Source) -> list[Grid]:
+    """The tables of stock beside a second series of itself."""
+    assert source.comparison is not None
+    name, control = f"{source.comparison.baseline}{compare.CONTROL_SUFFIX}", source.comparison.control
+    return tables.grids(replace(source.comparison, kernels=(name,), rows=control.rows, geomeans=()), width=None)
+
+
+def side_by_side(sources: Sequence[Source]) -> list[Grid]:
+    """Runs beside each other, each with its own ratios; their letters are explained under each table."""
+    runs = [
+        joint.Run(label, source.folder, source.run, source.comparison)
+        for label, source in zip(joint.LABELS, sources, strict=False)
+        if source.run and source.comparison
+    ]
+    if len(runs) < 2:
+        return []
+    letters = ", ".join(f"{run.label} {run.path}" for run in runs)
+    return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS, None)]
+
+
+def timing_plot(source: Source) -> Plot | None:
+    """The first picture: how modelled time grows with CPUs."""
+    if source.timing is None or not source.timing.points:
+        return None
+    ran = max(point.measured.vcpus for point in source.timing.points)
+    model = source.timing.model
+    how = (
+        "Both scales are logarithmic. Every CPU is in a loop of mprotect; one mark is the time of one of them, as the "
+        f"CPU sees it that does it, under the costs of {model.name} ({model.about}). Modelled: counted in a run of so "
+        f"many vCPUs, up to {ran}. Dashed: a second program's simulation from that run's counts; beyond {ran} CPUs "
+        "there is only that. No machine was measured: how far the model is from what was published for this one stands "
+        "beside it."
+    )
+    return Plot("An mprotect against the number of CPUs", timing_report.picture_svg(source.timing), how)
+
+
+def residuals(source: Source) -> Grid:
+    """How near the model is to each published number."""
+    assert source.timing is not None
+    rows = tuple(
+        (
+            f"{outcome.figure.what}{' (fitted)' if outcome.figure.calibrated else ''}",
+            shown(outcome.figure, outcome.figure.published),
+            "" if outcome.modelled is None else shown(outcome.figure, outcome.modelled),
+            "" if outcome.residual is None else f"{outcome.residual:+.1%}",
+        )
+        for outcome in source.timing.outcomes
+    )
+    note = "fitted: a cost was made from this number, so that it must come out; the others test the model"
+    return Grid("How near it comes", ("", "published", "modelled", "off"), rows, 1, (note,))
+
+
+def folded(source: Source) -> list[Folded]:
+    """Commands and configuration of a folder."""
+    results = source.results
+    found: list[Folded] = []
+    if results:
+        settings = {"lull": results.lull, "base": results.base, "host": results.host, "settings": results.settings}
+        found.append(Folded(f"{source.name}: commands", "\n".join(results.commands)))
+        found.append(Folded(f"{source.name}: settings and host", json.dumps(settings, indent=1)))
+    first = next(iter(source.configs), "")
+    for image, lines in source.configs.items():
+        if image == first:
+            found.append(Folded(f"{source.name}: configuration of {image}", "\n".join(filter(_is_set, lines))))
+            continue
+        changes = difflib.unified_diff(source.configs[first], lines, first, image, lineterm="", n=0)
+        found.append(Folded(f"{source.name}: configuration of {image}, to {first}", "\n".join(changes)))
+    return [part for part in found if part.text]
+
+
+def _is_set(line: str) -> bool:
+    return line.startswith("CONFIG_")

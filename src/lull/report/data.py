@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a report is made of: the JSON files that runs, checks and timings left in their folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lull.check import report as check_report
+from lull.check import tables as check_tables
+from lull.errors import UsageError
+from lull.judge import compare, joint
+from lull.judge.goals import STOCK
+from lull.judge.tables import Grid
+from lull.run.records import Results
+from lull.timing import report as timing_report
+from lull.timing.evaluation import Evaluation
+
+RUN, CHECK, TIMING = FILES = ("results.json", "check.json", "timing.json")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Boots:
+    """A check, as check.json has it; ``results``: what stands beside it."""
+
+    raw: dict[str, Any]
+    results: Results | None
+
+    @property
+    def verdict(self) -> str:
+        """On everything, one line."""
+        return str(self.raw["verdict"])
+
+    def grids(self) -> list[Grid]:
+        """Machines x kernels, what was lost, and the mutants. Raises ValueError when the file is another version's."""
+        try:
+            boots = [
+                check_tables.Boot(b["kernel"], b["machine"], b["verdict"], tuple(b["known"].values()))
+                for b in self.plain()
+            ]
+            scores = [check_tables.Score(**{**s, "ends": tuple(s["ends"])}) for s in self.raw["mutants"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a check.json of this version: {error!r}") from error
+        return check_tables.grids(boots, self.results.records if self.results else [], scores)
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The boots that are of no mutant."""
+        return [boot for boot in self.raw["boots"] if boot["mutant"] is None]
+
+    def reports(self) -> list[str]:
+        """What was reported that no finding describes, as text, boot by boot."""
+        return [
+            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *check_report.render(report)])
+            for boot in self.plain()
+            for report in boot["reports"]
+            if str(report["report"]) not in boot["known"]
+        ]
+
+
+@dataclass
+class Source:
+    """A folder: a run, a check or a timing.
+
+    Args:
+        name: for people.
+        folder: where it is.
+        run: a run's results.
+        comparison: of the kernels in them.
+    """
+
+    name: str
+    folder: Path
+    run: Results | None = None
+    comparison: compare.Comparison | None = None
+    check: Boots | None = None
+    timing: Evaluation | None = None
+    configs: dict[str, list[str]] = field(default_factory=dict)
+    """Image -> its kernel configuration, stock first."""
+
+    @property
+    def results(self) -> Results | None:
+        """Of the run, or of the check."""
+        return self.run or (self.check.results if self.check else None)
+
+
+def load(paths: Sequence[Path]) -> list[Source]:
+    """Read everything that is named, each once. Raises UsageError for what cannot be read, or is none of ours."""
+    folders: dict[Path, Path] = {}
+    for path in paths:
+        folder = path if path.is_dir() else path.parent
+        if path.is_file() and path.name not in FILES:
+            raise UsageError(f"{path} is none of {', '.join(FILES)}", remedy="name such a file, or the folder it is in")
+        if not any((folder / name).is_file() for name in FILES) or not path.exists():
+            raise UsageError(
+                f"{path} holds no results",
+                remedy="name a folder that 'lull run', 'lull check' or 'lull timing' wrote, or its results.json",
+            )
+        folders.setdefault(folder.resolve(), folder)
+    return [_source(folder) for folder in folders.values()]
+
+
+def _source(folder: Path) -> Source:
+    source = Source(str(folder), folder)
+    results = None
+    if (folder / RUN).is_file():
+        loaded = joint.load_one(str(folder), folder / RUN)
+        results, source.comparison = loaded.results, loaded.comparison
+    if (folder / CHECK).is_file():
+        source.check = _read(folder / CHECK, lambda text: _boots(text, results))
+    elif results:
+        source.run = results
+    if (folder / TIMING).is_file():
+        source.timing = _read(folder / TIMING, timing_report.from_json)
+    configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}
+    for image in sorted(configs, key=lambda image: image != STOCK):
+        source.configs[image] = configs[image].read_text(errors="replace").splitlines()
+    return source
+
+
+def _boots(text: str, results: Results | None) -> Boots:
+    boots = Boots(json.loads(text), results)
+    boots.grids()
+    return boots
+
+
+def _read(path: Path, parse: Callable[[str], T]) -> T:
+    try:
+        return parse(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"not what this version writes: {error}", where=str(path), remedy="run it again") from error

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The five published systems that Lull takes up: what a report shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lull.judge import aging, reclaim, residency, teardown, vmemmap
+from lull.judge.tables import Grid
+from lull.report.plots import Plot
+from lull.run.records import Check, Results
+
+
+@dataclass(frozen=True)
+class System:
+    """A published system.
+
+    Args:
+        letter: as the documents call it.
+        title, about: its idea; what Linux has of it, and what Lull makes of it.
+        kinds: of the checks that are its goals.
+        tables: what of a run stands beside what was published.
+        more: of a run, for who wants to know better.
+    """
+
+    letter: str
+    title: str
+    about: str
+    kinds: tuple[str, ...]
+    tables: Callable[[Results], Sequence[Grid]]
+    more: Callable[[Results], Sequence[Grid]] = lambda _: ()
+
+
+def _reclaim(results: Results) -> list[Grid]:
+    return [reclaim.published(results)] if reclaim.concerns(results) else []
+
+
+SYSTEMS = (
+    System(
+        "A",
+        "One wait for a batch of pages that reclaim unmaps",
+        "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so, with "
+        "a TLBI and a barrier for each page still. Lull flushes neighbours as ranges.",
+        (reclaim.FEATURE,),
+        _reclaim,
+    ),
+    System(
+        "B",
+        "No broadcast for what runs on one CPU, or none",
+        "Published in 2020: broadcasts of many CPUs wait for each other, and most are for address spaces that no "
+        "other CPU has loaded. Linux broadcasts each. Lull counts where an address space is loaded.",
+        ("residency",),
+        residency.published,
+    ),
+    System(
+        "C",
+        "Memory given back by runs of pages",
+        "Published in 2023: pages of a large folio are given back together. Linux 6.12 has that. Lull flushes only "
+        "what was there, and gives it back with fewer instructions.",
+        ("gather", teardown.FEATURE),
+        teardown.published,
+    ),
+    System(
+        "D",
+        "HugeTLB pages that give back their struct pages",
+        "Published in 2024: the other CPUs pause while entries that all use are changed, by break-before-make. Linux "
+        "has the optimisation disabled on arm64. Lull pauses them once for a whole batch.",
+        (vmemmap.FEATURE,),
+        vmemmap.published,
+    ),
+    System(
+        "E",
+        "No flush when the accessed bit is cleared",
+        "Published in 2018: TLBI and wait, TLBI alone, or neither, and which makes programs vary least. Linux issues "
+        "the TLBI and does not wait. Lull has each as a policy.",
+        ("young",),
+        lambda results: aging.grids(aging.evaluate(results))[:1],
+        lambda results: aging.grids(aging.evaluate(results))[1:],
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A system as the report shows it: not at all where runs have nothing of it."""
+
+    system: System
+    grids: tuple[Grid, ...]
+    more: tuple[Grid, ...]
+    plots: tuple[Plot, ...]
+    goals: tuple[Check, ...]
+
+
+def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Section]:
+    """The systems that runs, by name, or checks have something of. Raises ValueError for values that are none."""
+    found = []
+    for system in SYSTEMS:
+        grids = tuple(_named(grid, name) for name, run in runs.items() for grid in system.tables(run))
+        more = tuple(_named(grid, name) for name, run in runs.items() for grid in system.more(run))
+        goals = tuple(check for check in checks if kind(check) in system.kinds)
+        if grids or any(check.verdict != "skipped" for check in goals):
+            plots = tuple(plot for run in runs.values() for plot in _plots(system, run))
+            found.append(Section(system, grids, more, plots, goals))
+    return found
+
+
+def _named(grid: Grid, run: str) -> Grid:
+    return replace(grid, title=f"{grid.title} ({run})") if run else grid
+
+
+def kind(check: Check) -> str:
+    """The feature, or what else the check is of."""
+    return check.name.partition(":")[0]
+
+
+def _plots(system: System, results: Results) -> list[Plot]:
+    if system.letter != "E" or not aging.evaluate(results).spreads:
+        return []
+    how = (
+        "One panel is a program that has less memory than it uses, so that reclaim clears accessed bits all the time; "
+        "one dot is a repeat. The box has the middle half of them, its line is the median. Lower is faster; closer "
+        "together varies less, which is what the published study chose by. stock does what nosync does: how far those "
+        "two are apart is noise."
+    )
+    return [Plot("Time of each repeat, by policy", aging.picture_svg(results), how)]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What Linux's own tests said, test by test, and what of it is no news. Tested on real output."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lull import paths
+from lull.errors import UsageError
+from lull.guest import console
+from lull.judge.tables import Grid, grid_markdown
+from lull.selftests import ktap
+
+BASELINE = paths.GUEST / "selftests-baseline.toml"
+BEGIN, MESSAGES, END = "--- tests", "--- messages", "--- end"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a suite ended.
+
+    Args:
+        verdicts: of each test and case: ``ok``, ``failed``, ``skipped``, or ``unfinished``.
+        reports: what the kernel held to be wrong with itself meanwhile.
+        trouble: how the guest ended, when it did not come through.
+    """
+
+    verdicts: Mapping[str, str]
+    reports: Sequence[str] = ()
+    trouble: str = ""
+
+
+Found = Mapping[tuple[str, str], Sequence[Outcome]]
+"""(setting, suite) -> how it ended, each time."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is known of stock: for each kind, name (``*`` is anything) -> reason.
+
+    Args:
+        failed, skipped: tests and cases that end so.
+        varies: those that end now so, now so, and are shown but not compared.
+        reports: first lines of what the kernel reports.
+    """
+
+    failed: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    varies: Mapping[str, str] = field(default_factory=dict)
+    reports: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self, kind: str, name: str) -> bool:
+        """Whether ``name`` is named under ``kind``; what ends well needs no name."""
+        patterns: Mapping[str, str] = getattr(self, kind, {})
+        return any(matches(pattern, name) for pattern in patterns)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern of the baseline stands for a name."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
+
+
+def load_baseline(path: Path = BASELINE) -> Baseline:
+    """The baseline of a TOML file. Raises UsageError when it is not well formed."""
+    try:
+        return Baseline(**{kind: dict(entry.items()) for kind, entry in tomllib.loads(path.read_text()).items()})
+    except (OSError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a baseline of selftests: {error}", where=str(path)) from error
+
+
+TITLE = re.compile(r"^# running (?:bash )?(?:\./)?(.*)$")
+LINE = re.compile(r"^# -+$")
+PART = re.compile(r"^# # \[RUN\] (.*)$")
+TAP = re.compile(r"^(?P<inner># )?(?P<not>not )?ok \d+ ?(?:- )?(?P<name>[^#]*?)(?: *# ?(?P<directive>.*))?$")
+PLAN = re.compile(r"(?m)^1\.\.\d+$")
+UFFD_CASE = re.compile(r"^# Testing (.*)\.\.\. (done|skipped|failed)")
+UFFD_VERDICTS = {"done": "ok", "skipped": "skipped", "failed": "failed"}
+CHANGING = re.compile(r"0x[0-9a-f]+|\d+(?=MB of memory allocations)|(?<=transact_test Extra pages ).*")
+"""What is another one each time."""
+
+
+def read(output: str) -> dict[str, str]:
+    """Test, or ``test / case`` -> verdict, from what run_vmtests.sh said.
+
+    A test that began and has no verdict is unfinished. A name that comes again has its number behind it.
+    """
+    found: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    test = part = ""
+
+    def unique(name: str) -> str:
+        name = CHANGING.sub("*", name)
+        seen[name] += 1
+        return name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+    lines = output.splitlines()
+    for before, line in zip(["", *lines], lines, strict=False):
+        if LINE.match(before) and (match := TITLE.match(line)):
+            test, part = unique(match[1].strip()), ""
+            found[test] = "unfinished"
+        elif match := PART.match(line):
+            part = match[1].strip()
+        elif match := UFFD_CASE.match(line):
+            found[unique(f"{test} / {match[1].strip()}")] = UFFD_VERDICTS[match[2]]
+        elif test and (match := TAP.match(line)):
+            directive = match["directive"] or ""
+            skipped = directive.upper().startswith("SKIP")
+            verdict = "failed" if match["not"] else "skipped" if skipped else "ok"
+            if not match["inner"]:
+                found[test] = verdict
+            else:
+                case = match["name"].strip() or directive
+                found[unique(f"{test} / {f'{part}: {case}' if part else case}")] = verdict
+    return found
+
+
+def of_tests(text: str, trouble: str = "") -> Outcome:
+    """How the tests of a console ended, and what the kernel's log, behind them, holds to be wrong.
+
+    Args:
+        trouble: how the guest ended, when it did not come through; there is no log then, and what a dying kernel says
+            stands among what the tests say.
+    """
+    text = text.replace("\r", "")
+    output, _, messages = text.partition(f"{BEGIN}\n")[2].partition(f"{MESSAGES}\n")
+    reports = console.reports(text if trouble else messages.partition(f"{END}\n")[0])
+    verdicts = read(output)
+    # Its plan, which comes last; without it, or without a test, nothing was compared with nothing.
+    if not trouble and not (verdicts and PLAN.search(output) and f"{END}\n" in messages):
+        trouble = f"run_vmtests.sh did not come to its end: {output.strip()[-200:]}"
+    told = [report.text for report in reports if trouble or not console.STALL.search(report.title)]
+    return Outcome(verdicts, told, trouble)
+
+
+def of_kunit(text: str, trouble: str = "") -> Outcome:
+    """How KUnit's suites of a console ended. What they provoke is no report: a case fails of one it did not expect."""
+    cases: list[ktap.Case] = []
+    try:
+        cases = ktap.parse(text)
+    except ValueError as error:
+        trouble = trouble or f"KUnit's suites did not all end: {error}"
+    if not cases:
+        trouble = trouble or "KUnit ran no suite"
+    return Outcome({f"{case.suite} / {case.name}": case.verdict for case in cases}, (), trouble)
+
+
+def ends(outcomes: Iterable[Outcome], name: str) -> str:
+    """How a test ended, each time: ``ok``, or ``failed or ok``; ``missing`` where it did not run."""
+    return " or ".join(sorted({outcome.verdicts.get(name, "missing") for outcome in outcomes}))
+
+
+def names(outcomes: Iterable[Outcome]) -> list[str]:
+    """All tests and cases, in their order."""
+    return list(dict.fromkeys(name for outcome in outcomes for name in outcome.verdicts))
+
+
+DIFFERS, REPORTED, NEWS = "differs", "reported", "not in the baseline"
+VARIES, BETTER = "varies, not compared", "named in the baseline, ended well"
+FAILING = (DIFFERS, REPORTED, NEWS)
+"""Kinds of findings that fail a run."""
+
+
+def judge(found: Found, baseline: Baseline) -> dict[str, list[str]]:
+    """Kind of finding -> a line for each: settings compared with the first one, and that with the baseline."""
+    first = next(iter(found))[0]
+    lines: dict[str, list[str]] = defaultdict(list)
+    for (setting, suite), outcomes in found.items():
+        for outcome in outcomes:
+            told = [f"the guest: {outcome.trouble}"] if outcome.trouble else []
+            told += [report for report in outcome.reports if not baseline.names("reports", report.splitlines()[0])]
+            lines[REPORTED] += [f"{suite} on {setting}: {report}" for report in told]
+        for name in names([*found[first, suite], *outcomes]):
+            here, there = ends(outcomes, name), ends(found[first, suite], name)
+            if baseline.names("varies", name):
+                if here != "ok":
+                    lines[VARIES].append(f"{name}: {here} on {setting}")
+            elif here == "missing" and ends(outcomes, name.partition(" / ")[0]) == "unfinished":
+                continue  # that it is unfinished is said
+            elif here != there:
+                lines[DIFFERS].append(f"{name}: {here} on {setting}, {there} on {first}")
+            elif setting == first and here != "ok" and not baseline.names(here, name):
+                lines[NEWS].append(f"{name}: {here} on {setting}")
+            elif (
+                setting == first
+                and here == "ok"
+                and (baseline.names("failed", name) or baseline.names("skipped", name))
+            ):
+                lines[BETTER].append(f"{name} on {setting}")
+    return {kind: lines[kind] for kind in (*FAILING, VARIES, BETTER)}
+
+
+def grid(found: Found) -> Grid:
+    """Suites x settings: tests and cases that passed, failed, were skipped."""
+    settings = list(dict.fromkeys(setting for setting, _ in found))
+    rows = []
+    for suite in dict.fromkeys(suite for _, suite in found):
+        cells = [counted(found[setting, suite]) if (setting, suite) in found else "" for setting in settings]
+        rows.append((suite, *cells))
+    everything = [[o for (s, _), outcomes in found.items() if s == setting for o in outcomes] for setting in settings]
+    rows.append(("all", *(counted(outcomes) for outcomes in everything)))
+    header = ("tests and cases: passed, failed, skipped", *settings)
+    return Grid("Linux's own tests", header, tuple(rows), 1)
+
+
+def counted(outcomes: Iterable[Outcome]) -> str:
+    """``12, 0, 3``: how many passed, failed (or did not end), and were skipped."""
+    counts = Counter(verdict for outcome in outcomes for verdict in outcome.verdicts.values())
+    return f"{counts['ok']}, {counts['failed'] + counts['unfinished']}, {counts['skipped']}"
+
+
+def details(found: Found) -> Grid:
+    """Tests x settings, without what ended well everywhere."""
+    settings = list(dict.fromkeys(setting for setting, _ in found))
+    rows = []
+    for suite in dict.fromkeys(suite for _, suite in found):
+        here = {setting: found[setting, suite] for setting in settings if (setting, suite) in found}
+        for name in names(outcome for outcomes in here.values() for outcome in outcomes):
+            cells = [ends(here[setting], name) if setting in here else "" for setting in settings]
+            if {*cells} - {"ok", ""}:
+                rows.append((suite, name, *cells))
+    return Grid("What did not pass", ("suite", "test", *settings), tuple(rows), 2 + len(settings))
+
+
+def described(found: Found) -> dict[str, dict[str, str]]:
+    """Every test and case -> setting -> how it ended."""
+    every: dict[str, dict[str, str]] = defaultdict(dict)
+    for (setting, _), outcomes in found.items():
+        for name in names(outcomes):
+            every[name][setting] = ends(outcomes, name)
+    return every
+
+
+def text(found: Found, judged: Mapping[str, Sequence[str]]) -> str:
+    """The table, and what was found."""
+    lines = [f"{kind}: {line}" for kind, lines in judged.items() for line in lines]
+    verdict = "something differs" if any(judged[kind] for kind in FAILING) else "nothing differs"
+    return "\n".join([grid_markdown(grid(found)), *lines, f"verdict: {verdict}"]) + "\n"
+
+
+def markdown(found: Found, judged: Mapping[str, Sequence[str]]) -> str:
+    """The same, and every test that did not pass everywhere."""
+    return f"{text(found, judged)}\n{grid_markdown(details(found))}\n"
