@@ -76,7 +76,7 @@ class Archive:
         """Put one package into the archive."""
         pool = f"/debian/pool/{name}_{version}_all.deb"
         self.files[pool] = deb
-        self.packages[name] = (
+        self.packages[f"{name} {version}"] = (
             f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: test\nDescription: test\n"
             + (f"Depends: {depends}\n" if depends else "")
             + f"Filename: {pool.removeprefix('/debian/')}\nSize: {len(deb)}\nSHA256: {sha256(deb)}\n\n"
@@ -160,13 +160,14 @@ def machines_apt(archive: Archive, etc: Path) -> Path:
 
 @pytest.fixture
 def lull(tool: Tool, archive: Archive, tmp_path: Path) -> Tool:
-    """The tool on a machine whose apt knows only the archive."""
+    """The tool on a machine whose apt knows only the archive. The base was tried on two versions."""
     tool.environment["APT_CONFIG"] = str(machines_apt(archive, tmp_path / "etc apt"))
     base = tmp_path / "bases/net.toml"
     base.parent.mkdir()
     (tmp_path / "config").symlink_to(FAKE / "config")
     base.write_text(
         f'series = "6.12"\n[source]\npackage = "{PACKAGE}"\ntarball = "usr/src/linux.tar.xz"\n'
+        'tried = ["6.12.0", "6.12.1"]\n'
         '[kernels.stock]\nconfig = ["config/fake.config"]\n'
     )
     tool.environment["TEST_BASE"] = str(base)
@@ -187,6 +188,19 @@ def test_fetch_verify_unpack_build(lull: Tool, archive: Archive) -> None:
     again = build(lull, "--offline")
     assert again.returncode == 0, again.stderr
     assert len(archive.requests) == asked
+
+
+def test_a_version_that_was_tried(lull: Tool, archive: Archive) -> None:
+    """The newest that the base names is taken; where there is none, the newest there is, and that is said."""
+    deb = archive.files[f"/debian/pool/{PACKAGE}_6.12.0-1_all.deb"]
+    for version in ("6.12.1-2", "6.12.1-1", "6.12.10-1"):
+        archive.publish(deb, version)
+    done = lull("fetch", "--base", lull.environment["TEST_BASE"])
+    assert f"fetching {PACKAGE} 6.12.1-2" in done.stderr and "tested on" not in done.stderr, done.stderr
+    archive.packages = {name: entry for name, entry in archive.packages.items() if "6.12.10-1" in name}
+    archive.index()
+    done = lull("fetch", "--base", lull.environment["TEST_BASE"])
+    assert f"have {PACKAGE} 6.12.10-1; the features were tested on 6.12.0, 6.12.1" in done.stderr, done.stderr
 
 
 def test_no_network(lull: Tool, archive: Archive) -> None:

@@ -92,6 +92,7 @@ class Base:
         suite: a release that carries it, when the machine's own does not.
         kernels: what can be built.
         features: in the order they are applied.
+        tried: versions of Linux that the features were tested on: one of these is fetched while archives have it.
         default_kernels: compared when none is named; the baseline first.
         workloads: the workload file.
         mutants: the file of the lab kernel's mutants.
@@ -105,6 +106,7 @@ class Base:
     suite: str
     kernels: Mapping[str, KernelKind]
     features: Mapping[str, Feature]
+    tried: tuple[str, ...] = ()
     default_kernels: tuple[str, ...] = ("stock", "lull")
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
@@ -186,7 +188,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         for name, entry in raw.get("suites", {}).items()
     }
     source = raw.get("source", {})
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = {"tried": tuple(source.get("tried", ()))}
     for name in ("workloads", "mutants"):
         if name in raw:
             extra[name] = top / raw[name]

@@ -198,11 +198,12 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 "once fetched, --offline works without",
             )
 
-    def candidate(self, name: str) -> Package | None:
-        """The newest version of package ``name`` (``name:arch``) in the archives, or None."""
-        if not self.versions(name):
+    def candidate(self, name: str, fits: Callable[[str], bool] = lambda version: True) -> Package | None:
+        """The newest version of package ``name`` (``name:arch``) in the archives that ``fits``, or None."""
+        version = next((v for v in self.versions(name) if fits(v)), None)
+        if version is None:
             return None
-        text = process.output_of(self.command("apt-cache", "show", "--no-all-versions", name))
+        text = process.output_of(self.command("apt-cache", "show", "--no-all-versions", f"{name}={version}"))
         fields = dict(re.findall(r"(?m)^(Version|SHA256): (\S+)$", text))
         if "Version" not in fields:
             return None

@@ -21,7 +21,7 @@ from lull.errors import FetchError, MissingError
 from lull.guest import qemu
 from lull.kernel import apt
 from lull.kernel.tree import waiting
-from lull.progress import progress
+from lull.progress import progress, say
 
 BUSYBOX = "busybox-static:arm64"
 QEMU_PACKAGE = "qemu-system-arm"
@@ -114,9 +114,11 @@ class Store:
                 break
         return private
 
-    def one_package(self, name: str, private: apt.PrivateApt, remedy: str) -> Fetched:
-        """Download the newest ``name`` into the cache. Raises FetchError."""
-        package = private.candidate(name)
+    def one_package(
+        self, name: str, private: apt.PrivateApt, remedy: str, fits: Callable[[str], bool] = lambda version: True
+    ) -> Fetched:
+        """Download the newest ``name`` that ``fits``, or else the newest, into the cache. Raises FetchError."""
+        package = private.candidate(name, fits) or private.candidate(name)
         if package is None:
             raise FetchError(f"no archive of this machine has {name}", where=str(private.home), remedy=remedy)
 
@@ -131,13 +133,23 @@ class Store:
         return Fetched(package, next(path.glob("*.deb")))
 
     def kernel_source(self, base: Base) -> Fetched:
-        """The base's source package, a .deb."""
+        """The base's source package, a .deb: of a version that its features were tested on, or else the newest."""
         if not base.package:
             raise FetchError(f"base {base.name} names no package", remedy="name its tree with --tree PATH")
         if found := self.have(base.package):
             return found
+
+        def tried(version: str) -> bool:
+            return not base.tried or version.partition("-")[0] in base.tried
+
         private = self.private_apt_with(base.package, [[], backports(), [*backports(), base.suite]])
-        return self.remember(base.package, self.one_package(base.package, private, apt.NO_CANDIDATE_REMEDY))
+        fetched = self.one_package(base.package, private, apt.NO_CANDIDATE_REMEDY, tried)
+        if not tried(fetched.package.version):
+            say(
+                f"the archives of this machine have {base.package} {fetched.package.version}; "
+                f"the features were tested on {', '.join(base.tried)}"
+            )
+        return self.remember(base.package, fetched)
 
     def busybox(self) -> Path:
         """A static busybox for the guest."""
