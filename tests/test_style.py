@@ -33,6 +33,22 @@ def test_python_is_clean(words: list[str], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_modules_are_found_by_their_names() -> None:
+    """A package whose own names hid its modules would hand others the wrong ones."""
+    code = (
+        "import importlib, pkgutil, lull\n"
+        "for found in pkgutil.walk_packages(lull.__path__, 'lull.'):\n"
+        "    package, _, name = found.name.rpartition('.')\n"
+        "    if found.name != 'lull.sweep.engine':  # imports what is fetched when it is wanted\n"
+        "        assert getattr(importlib.import_module(package), name, None) in (\n"
+        "            None, importlib.import_module(found.name)), found.name\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(REPOSITORY / "src")}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_file_has_its_licence() -> None:
     """An SPDX line near the top of every file that can hold one."""
     bare = [
