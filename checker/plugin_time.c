@@ -30,7 +30,7 @@ static struct lane {
 	bool coming;		/* it sleeps, and was sent an interrupt */
 	struct timespec until;	/* when it counts as asleep after all */
 	bool off;		/* it did not come, and has executed nothing since */
-	bool called;		/* it was sent an interrupt while it ran, and not looked at since */
+	bool called;		/* it was sent an interrupt while it ran, and has executed nothing since */
 } *lanes;
 static unsigned int broadcasting;
 static bool holding;		/* a window is open */
@@ -105,7 +105,10 @@ static void wake(unsigned int by, uint64_t operand)
 	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
 		if (!sgi_reaches(operand, by, cpu))
 			continue;
-		lanes[cpu].called = account.cpus[cpu].running;
+		if (lanes[cpu].coming && !lanes[cpu].called)
+			continue;
+		/* One that fell asleep with an interrupt under way is asleep for this one. */
+		lanes[cpu].called = account.cpus[cpu].running && !lanes[cpu].coming;
 		if (lanes[cpu].called || lanes[cpu].off)
 			continue;
 		account_wake(&account, cpu, by);
@@ -127,7 +130,8 @@ static void give_up_waiting(void)
 		if (!lanes[cpu].coming || !past(&lanes[cpu].until))
 			continue;
 		lanes[cpu].coming = false;
-		lanes[cpu].off = true;
+		lanes[cpu].off = !lanes[cpu].called;
+		lanes[cpu].called = false;
 		account_sleep(&account, cpu);
 	}
 }
@@ -176,6 +180,7 @@ static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
 	called = lanes[cpu].called;
 	if (!lanes[cpu].coming || executed) {
 		look_at(cpu);
+		lanes[cpu].called = called;
 		if (called)
 			await(cpu, CALLED_NS);
 		else
