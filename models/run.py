@@ -178,6 +178,7 @@ def cases() -> list[Case]:
         variant("ON_BEFORE_TRACK", "switch"),
         variant("NO_RESET", "switch-twice"),
         variant("NO_RCU", "switch"),
+        variant("KEY_BEFORE", "switch"),
         variant("NO_FLUSH", "switch"),
         variant("NO_RELOAD", "switch"),
         variant("ONE_KEY", "switch"),

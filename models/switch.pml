@@ -49,7 +49,7 @@ byte leaving[NCPU];		/* and it was counted */
 #define GONE	9		/* and it is freed */
 bit parked[NCPU];
 bit irqs_off[NCPU];
-bit rcu[NCPU];			/* preemption is off since `on` was seen */
+bit rcu[NCPU];			/* preemption is off, and `on` was seen since */
 
 /* What hardware does */
 byte ttbr[NCPU];		/* and the ASID: parked with ASID 0 */
@@ -245,7 +245,12 @@ inline load()
 
 inline flush()
 {
+#ifdef V_KEY_BEFORE			/* the key was read first, and preemption disabled then */
+	d_step { todo = BROAD; mine = on[me] }
+	rcu[me] = mine;
+#else
 	d_step { todo = BROAD; rcu[me] = on[me] }	/* the key; preemption is off */
+#endif
 	if
 	:: rcu[me] -> d_step {
 		pte[m] = 2;			/* dsb(ishst) */

@@ -225,11 +225,16 @@ enum res_reach __lull_decide(struct mm_struct *mm)
 	return reach;
 }
 
+/*
+ * The key was looked at with preemption on: it may have been switched off since,
+ * and then nobody keeps the word any more. Now preemption is off, and so
+ * switch_off() waits for whoever still finds it on.
+ */
 static enum res_reach decide(struct mm_struct *mm)
 {
 	/* The tables' stores first, see above: also for walkers. */
 	dsb(ishst);
-	return __lull_decide(mm);
+	return lull_decide(mm);
 }
 
 /* What is held under its ASID on this CPU. */
