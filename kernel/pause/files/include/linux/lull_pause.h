@@ -21,6 +21,9 @@
  * @asked: when the others were asked to wait, in ns of sched_clock()
  * @held: when the last of them had come
  * @ended: when they were let go
+ * @waited: for how long others waited, those that had come in tries that failed
+ *	as well, in ns
+ * @longest: the longest time of these in one go
  * @tries: how often they were asked
  */
 struct lull_pause {
@@ -29,6 +32,8 @@ struct lull_pause {
 	u64 asked;
 	u64 held;
 	u64 ended;
+	u64 waited;
+	u64 longest;
 	unsigned int tries;
 };
 

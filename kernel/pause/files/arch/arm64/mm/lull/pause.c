@@ -41,6 +41,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bits.h>
+#include <linux/cache.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -48,6 +49,7 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/lull_pause.h>
+#include <linux/minmax.h>
 #include <linux/panic.h>
 #include <linux/percpu.h>
 #include <linux/printk.h>
@@ -80,7 +82,21 @@ static DEFINE_SEMAPHORE(still, 1);
 static struct cpumask others;			/* those that are asked */
 struct cpumask lull_pause_all;			/* the same, if that is all */
 
+/*
+ * CPUs that come wait with interrupts disabled for as long as a try lasts, also
+ * if it fails: of the last one that is 32 times this.
+ */
 unsigned int lull_pause_wait_ms = 10;
+
+/* Are there CPUs that Linux was told to leave alone? */
+static bool clipped __ro_after_init;
+
+static int __init clip(char *nr_cpus)
+{
+	clipped = true;
+	return 0;
+}
+early_param("nr_cpus", clip);
 
 static bool odd(u32 ticket)
 {
@@ -145,11 +161,16 @@ void lull_pause_join(void)
 }
 
 /* Release: whoever goes sees what was changed. Who has not come need not. */
-static void let_go(void)
+static void let_go(struct lull_pause *pause)
 {
 	u32 ticket = TICKET_OF(raw_atomic64_read(&word));
+	u64 waited;
 
 	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	pause->ended = sched_clock();
+	waited = pause->ended - pause->asked;
+	pause->waited += waited;
+	pause->longest = max(pause->longest, waited);
 }
 
 /* Interrupts are disabled, and stay so if all have come. */
@@ -165,7 +186,7 @@ static bool gather(struct lull_pause *pause, u64 limit)
 	atomic64_set_release(&word, ticket * TICKET + cpumask_weight(&others));
 
 	/* The broadcast reaches CPUs that are not online, too: none such. */
-	if (num_online_cpus() == num_present_cpus()) {
+	if (!clipped && num_online_cpus() == num_present_cpus()) {
 		cpumask_copy(&lull_pause_all, &others);
 		whom = &lull_pause_all;
 	}
@@ -176,7 +197,7 @@ static bool gather(struct lull_pause *pause, u64 limit)
 		pause->held = sched_clock();
 		return true;
 	}
-	let_go();
+	let_go(pause);
 	return false;
 }
 
@@ -209,12 +230,15 @@ int lull_pause_begin(struct lull_pause *pause)
 {
 	u64 limit = (u64)READ_ONCE(lull_pause_wait_ms) * NSEC_PER_MSEC;
 
+	pause->waited = 0;
+	pause->longest = 0;
+	pause->tries = 1;
 	if (down_timeout(&still, 10 * HZ)) {
 		pr_warn("a CPU has been coming or going for 10 s\n");
 		return -EBUSY;
 	}
 
-	for (pause->tries = 1; ; pause->tries++, limit *= 2) {
+	for (;; pause->tries++, limit *= 2) {
 		local_irq_save(pause->flags);
 		if (gather(pause, limit))
 			break;
@@ -237,8 +261,7 @@ int lull_pause_begin(struct lull_pause *pause)
  */
 void lull_pause_end(struct lull_pause *pause)
 {
-	let_go();
-	pause->ended = sched_clock();
+	let_go(pause);
 	local_daif_restore(pause->daif);
 	local_irq_restore(pause->flags);
 	up(&still);
