@@ -35,6 +35,14 @@
  * not matter whether those have been issued. What is pending here is then issued
  * once more than needed.
  *
+ * A fault takes no notice of what is pending. It may find an empty entry, and map
+ * another page there, that was read anew, while other CPUs hold what was there
+ * before. Nobody is given that page before the flush; but who still reads by the
+ * old entry does not see what others write to the new page. It is so wherever
+ * flushes are put off, on x86 too. Stock arm64 has it until the TLBI is complete,
+ * which nobody waits for either, and here it is until the batch ends: at most
+ * %PAGEVEC_SIZE folios of one reclaimer.
+ *
  * Who clears an entry counts it in mm->tlb_flush_batched before it drops the
  * page table's lock, so that the next holder of the lock sees that.
  *
