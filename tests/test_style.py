@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from support import REPOSITORY
+
+import lull
 
 
 def tracked() -> list[Path]:
@@ -65,3 +69,16 @@ def test_shell_scripts() -> None:
     scripts = [REPOSITORY / name for name in ("lull", "guest/init", ".ci/run")]
     done = subprocess.run(["shellcheck", "-x", *scripts], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def packages() -> list[str]:
+    """The packages of the tool."""
+    return [lull.__name__, *(m.name for m in pkgutil.walk_packages(lull.__path__, "lull.") if m.ispkg)]
+
+
+@pytest.mark.parametrize("name", packages())
+def test_no_package_hides_one_of_its_modules(name: str) -> None:
+    """A name it imports from elsewhere takes the place of its own module: others then import the wrong one."""
+    package = importlib.import_module(name)
+    modules = {m.name: importlib.import_module(f"{name}.{m.name}") for m in pkgutil.iter_modules(package.__path__)}
+    assert [short for short, module in modules.items() if getattr(package, short) is not module] == []

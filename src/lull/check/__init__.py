@@ -20,7 +20,8 @@ from lull.check.tables import LOST, WALKS, Boot, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, Outcome, Plugin, launch_retrying
-from lull.judge import gather, tables
+from lull.judge import gather
+from lull.judge import tables as judge_tables
 from lull.kernel import symbols
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -519,7 +520,7 @@ def overall(results: Sequence[Result]) -> str:
     return "; ".join(parts)
 
 
-def grids(results: Sequence[Result], walk: float = 0.0) -> list[tables.Grid]:
+def grids(results: Sequence[Result], walk: float = 0.0) -> list[judge_tables.Grid]:
     """Machines x kernels, what was lost, what that costs when ``walk`` says what one does, in ns, and the mutants."""
     boots = [
         Boot(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
@@ -531,7 +532,7 @@ def grids(results: Sequence[Result], walk: float = 0.0) -> list[tables.Grid]:
 
 def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, goals that were missed, where everything is, and the verdict last."""
-    console = tables.make_console()
+    console = judge_tables.make_console()
 
     def line(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
@@ -543,7 +544,7 @@ def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: 
             line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
         line("")
     for grid in grids(results, walk):
-        tables.show_grid(console, grid)
+        judge_tables.show_grid(console, grid)
         line("")
     for goal in goals:
         line(f"{goal.name}: {goal.verdict}: {goal.detail}")

@@ -2,8 +2,8 @@
 """What runs under modelled time say: how an operation's time grows with CPUs, and how near the published numbers are.
 
 Two things are computed twice, and judged: what was run with 8 and more vCPUs must come out of the simulation
-(lull.timing.scale) from its own counts, and what the costs were fitted to must come out of the runs. Other published numbers
-test the model: how far off those are is stated.
+(lull.timing.scale) from its own counts, and what the costs were fitted to must come out of the runs. Other published
+numbers test the model: how far off those are is stated.
 """
 
 from __future__ import annotations
