@@ -375,7 +375,7 @@ def conduct(
     results: list[Result] = []
     with experiment.holding(out, key) as folder:
         started = time.monotonic()
-        with progress.step(f"checking in {len(trials)} guests") as step:
+        with progress.step(f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}") as step:
             for number, (trial, guest) in enumerate(zip(trials, guests, strict=True), 1):
 
                 def tell(text: str, number: int = number, boot: plan.Boot = trial.boot) -> None:
@@ -387,7 +387,7 @@ def conduct(
                 results.append(judged(trial, trial.what(options), raw, findings))
                 cache.write_atomic(folder / "check.json", to_json(lab, results, options))
                 cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
-            step.update(f"{len(trials)} boots in {clock(time.monotonic() - started)}")
+            step.update(f"{len(trials)} boot{'s' * (len(trials) > 1)} in {clock(time.monotonic() - started)}")
     goals = missed(as_results(lab, results, options))
     if as_json:
         print(to_json(lab, results, options), end="")
