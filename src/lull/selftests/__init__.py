@@ -221,7 +221,7 @@ def job(setting: Setting, suite: Suite) -> str:
 
 def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
     """One suite under one setting, run now or read from what an interrupted run left."""
-    log, done = folder / "console.log", folder / "boot.json"
+    log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
         trouble = ""
         try:
