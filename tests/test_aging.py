@@ -240,5 +240,5 @@ def test_picture() -> None:
 
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
-    code = "import sys, lull.aging; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, lull.judge.aging; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
