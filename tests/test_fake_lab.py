@@ -139,6 +139,7 @@ def test_an_interrupted_run_resumes(fake: Fake, tool: Tool, fake_tree: Path, tmp
     again = fake("run", "--repeat", "4", "--out", str(out))
     assert again.returncode == 0, again.stderr
     assert first.stat().st_mtime_ns == written
+    assert " kept from before" in again.stderr
     assert records(out)["stock", "tlbi_broadcast_user"] == [40] * 4
 
 

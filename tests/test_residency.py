@@ -182,7 +182,8 @@ def test_only_runs_about_it_are_judged_and_skipped_goals_share_a_line() -> None:
     assert residency.concerns(results(good()))
     shown = verdict.worth_showing(residency.check(results({k: v for k, v in good().items() if k[1] == "swap_bench"})))
     assert [c.name for c in shown if c.verdict == "skipped"] == ["residency: 13 goals"]
-    assert "pingpong/same-cpu was not measured" in shown[-1].detail
+    assert "mprotect_per_cpu, sort_compute, fork_exec" in shown[-1].detail
+    assert shown[-1].detail.count("not measured on stock and lull+residency=counted") == 1
 
 
 def test_what_other_features_make_of_a_workload_is_not_judged() -> None:

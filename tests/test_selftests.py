@@ -137,6 +137,18 @@ def test_tables_have_what_did_not_pass() -> None:
     assert table.rows == (("x", "b", "failed", "skipped"), ("x", "c", "unfinished", "unfinished"))
 
 
+def test_what_is_printed_is_for_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table is set in columns, without Markdown, and the verdict is the last line; the file has Markdown."""
+    found: Found = {("stock", "x"): [Outcome({"a": "ok"})], ("lull", "x"): [Outcome({"a": "failed"})]}
+    judged = selftest_report.judge(found, Baseline())
+    selftest_report.show(found, judged)
+    printed = capsys.readouterr().out
+    assert "|" not in printed and "*" not in printed
+    assert printed.splitlines()[-1] == "verdict: something differs"
+    assert f"{DIFFERS}: a: failed on lull, ok on stock" in printed
+    assert "| x |" in selftest_report.markdown(found, judged)
+
+
 def test_script_of_the_kernel() -> None:
     """Its two places are found, once; a script that has them not is refused."""
     text = 'run_test() {\n\t("$@" 2>&1) | tap_prefix\n}\necho "SUMMARY: PASS=${count_pass}"\n'

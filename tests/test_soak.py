@@ -197,7 +197,7 @@ def test_a_round_that_is_not_silent(soaked: Soak, tool: Tool, tmp_path: Path, wh
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("again: "))
     assert line.startswith("again: lull soak --seed 9 --round 1 ") and line.endswith(" --cpu max")
     assert list((out / "rounds").glob("*/console.log"))
-    assert done.stdout.splitlines()[-1].startswith("verdict: 1 of 1 rounds in ")
+    assert done.stdout.splitlines()[-1].startswith("verdict: 1 of 1 round in ")
     words = shlex.split(line.removeprefix("again: "))[1:]
     again = tool(*words, "--offline", "--json", LULL_QEMU=str(FAKE / "qemu"), LULL_FAKE_CHECK=what)
     (one,), (other,) = said(out)["rounds"], json.loads(again.stdout)["rounds"]

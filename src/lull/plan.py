@@ -103,11 +103,11 @@ class Boot:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that does not exist: says the known ones, and the nearest."""
+    """The error for a name that does not exist: says the nearest, or, where none is near, all that are known."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return UsageError(f"unknown {kind} '{name}'", remedy=f"{hint}known: {', '.join(names)}")
+    remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+    return UsageError(f"unknown {kind} '{name}'", remedy=remedy)
 
 
 def load_workloads(path: Path) -> dict[str, Workload]:

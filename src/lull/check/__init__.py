@@ -24,7 +24,7 @@ from lull.judge import gather
 from lull.judge.tables import Grid, make_console, show_grid
 from lull.kernel import symbols
 from lull.lab import Lab
-from lull.progress import clock, progress, say
+from lull.progress import progress, say
 from lull.run import experiment
 from lull.run.records import Check, Record, Results
 
@@ -285,7 +285,7 @@ def rule(report: Mapping[str, Any]) -> str:
 
 def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
     """Boot and read what the plugin wrote, or take what an interrupted check left. A guest in trouble is a finding."""
-    done = folder / "boot.json"
+    done = folder / experiment.DONE
     if done.exists():
         kept: dict[str, Any] = json.loads(done.read_text())
         return kept
@@ -374,8 +374,9 @@ def conduct(
     key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
     results: list[Result] = []
     with experiment.holding(out, key) as folder:
+        left = experiment.left_over([trial.boot for trial in trials], folder)
         started = time.monotonic()
-        with progress.step(f"checking in {len(trials)} guests") as step:
+        with progress.step(f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}") as step:
             for number, (trial, guest) in enumerate(zip(trials, guests, strict=True), 1):
 
                 def tell(text: str, number: int = number, boot: plan.Boot = trial.boot) -> None:
@@ -387,7 +388,7 @@ def conduct(
                 results.append(judged(trial, trial.what(options), raw, findings))
                 cache.write_atomic(folder / "check.json", to_json(lab, results, options))
                 cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
-            step.update(f"{len(trials)} boots in {clock(time.monotonic() - started)}")
+            step.update(experiment.account(len(trials), left, time.monotonic() - started))
     goals = missed(as_results(lab, results, options))
     if as_json:
         print(to_json(lab, results, options), end="")

@@ -245,8 +245,13 @@ def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
 def verdict(rounds: Sequence[Mapping[str, Any]]) -> str:
     """One line on everything."""
     failed = bad(rounds)
-    ended = f"{len(rounds)} rounds in {clock(spent(rounds))}"
+    ended = how_many(rounds)
     return f"{len(failed)} of {ended} were not silent" if failed else f"silent in {ended}"
+
+
+def how_many(rounds: Sequence[Mapping[str, Any]]) -> str:
+    """Rounds, and the time they took."""
+    return f"{len(rounds)} round{'s' * (len(rounds) > 1)} in {clock(spent(rounds))}"
 
 
 def to_json(lab: Lab, choice: Choice, rounds: Sequence[Mapping[str, Any]]) -> str:
@@ -315,9 +320,7 @@ def conduct(
                 result = boot(lab, kernels[drawn.trial.boot.image], drawn, place, tell, findings)
                 rounds.append(entry(result, drawn, line, time.monotonic() - begun))
                 cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
-                say(
-                    f"  {rounds[-1]['verdict']}; so far {len(rounds)} rounds in {clock(spent(rounds))}: {brief(rounds)}"
-                )
+                say(f"  {rounds[-1]['verdict']}; so far {how_many(rounds)}: {brief(rounds)}")
         cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
     if as_json:
         print(to_json(lab, choice, rounds), end="")

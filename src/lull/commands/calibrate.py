@@ -109,6 +109,7 @@ def here(lab: Lab, arguments: argparse.Namespace) -> int:
         console = tables.make_console()
         for grid in (estimates_grid(found), residuals_grid(found)):
             tables.show_grid(console, grid)
+            console.print()
         say(f"written to {arguments.out}")
     else:
         print(text, end="")
@@ -144,6 +145,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
         console = tables.make_console()
         for grid in (verdicts_grid(judged), residuals_grid(found)):
             tables.show_grid(console, grid)
+            console.print()
     for verdict in judged:
         if verdict.found is None:
             say(f"{verdict.name} was not told" + ("; it must be here" if verdict.must else ""))

@@ -41,5 +41,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"packages": [str(package) for package in published]}, indent=1))
     else:
-        print("\n".join(map(str, published)))
+        print("\n".join(str(arguments.out / package.name) for package in published))
     return 0

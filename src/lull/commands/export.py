@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Write the series."""
-    out: Path = (arguments.out or Path(f"lull-{lab.base.name}")).resolve()
+    named: Path = arguments.out or Path(f"lull-{lab.base.name}")
+    out = named.resolve()
     if arguments.dry_run:
         say(f"would write to {out}: a cover letter and a mail each for {', '.join(lab.base.exported())}")
         return 0
@@ -30,6 +31,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"series": str(out), "mails": [mail.name for mail in mails]}, indent=1))
     else:
-        print("\n".join(map(str, mails)))
+        print("\n".join(str(named / mail.name) for mail in mails))
         say(f"in a tree of {lab.pristine.version}: git am --empty=drop {out}/*.patch")
     return 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -133,6 +134,23 @@ def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:
     """The check that was skipped because a workload was not measured on the kernels whose value is None."""
     kernels = " and ".join(kernel for kernel, value in found.items() if value is None)
     return Check(name, "skipped", f"{workload} was not measured on {kernels}")
+
+
+LACKING = re.compile(r"(.+) was not measured on ([^;]+)")
+"""What ``lacking`` says, and nothing else: the workload, the kernels."""
+
+
+def why_skipped(checks: Sequence[Check]) -> str:
+    """Of checks that were skipped, in one line: the workloads that are lacking side by side, then the other reasons."""
+    absent: dict[str, list[str]] = {}
+    reasons = []
+    for check in checks:
+        if found := LACKING.fullmatch(check.detail):
+            absent.setdefault(found[2], []).append(found[1])
+        else:
+            reasons.append(f"{check.name.partition(': ')[2]}: {check.detail}")
+    named = [f"not measured on {kernels}: {', '.join(dict.fromkeys(who))}" for kernels, who in absent.items()]
+    return "; ".join([*named, *reasons])
 
 
 def verdict(held: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import cache
-from lull.judge import aging, compare, gather, real, reclaim, residency, tables, teardown, vmemmap, young
+from lull.judge import aging, compare, gather, goals, real, reclaim, residency, tables, teardown, vmemmap, young
 from lull.run.records import Check, Results
 
 KERNELS_OWN = 500
@@ -80,10 +80,10 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
             if held:
                 shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
         elif kind in GOALS:
-            skipped = [f"{c.name.partition(': ')[2]} ({c.detail})" for c in group if c.verdict == "skipped"]
+            skipped = [c for c in group if c.verdict == "skipped"]
             shown += [c for c in group if c.verdict != "skipped"]
             if skipped:
-                shown.append(Check(f"{kind}: {len(skipped)} goals", "skipped", "; ".join(skipped)))
+                shown.append(Check(f"{kind}: {len(skipped)} goals", "skipped", goals.why_skipped(skipped)))
         else:
             shown += group
     return shown

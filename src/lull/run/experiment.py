@@ -26,7 +26,9 @@ from lull.run.records import COUNT_UNIT, Check, Record, Results
 Tell = Callable[[str], None]
 """Shows what a boot is doing."""
 Kept = dict[str, Any]
-"""What is kept of a boot, in boot.json: its measurements, and how its jobs ended."""
+"""What is kept of a boot: its measurements, and how its jobs ended."""
+DONE = "boot.json"
+"""The file it is kept in: a boot that has one is complete."""
 TIMED = 2.0
 """How much longer guests may take whose clock is slow."""
 SKIPPED = 77
@@ -312,6 +314,7 @@ def run_boots(
     """
     measurements: list[dict[str, Any]] = []
     ended: dict[str, dict[int, int]] = {}
+    left = left_over(boots, folder)
     started = time.monotonic()
     with progress.step(title) as step:
         for number, boot in enumerate(boots, 1):
@@ -327,11 +330,23 @@ def run_boots(
             results.checks = job_checks(boots[:number], ended) + step_checks(measurements)
             results.commands = list(dict.fromkeys(process.commands))
             cache.write_atomic(folder / "results.json", results.to_json())
-        step.update(f"{len(boots)} boots in {clock(time.monotonic() - started)}")
+        step.update(account(len(boots), left, time.monotonic() - started))
     from lull.judge import verdict
 
     verdict.judge(results, folder)
     cache.write_atomic(folder / "results.json", results.to_json())
+
+
+def left_over(boots: Sequence[plan.Boot], folder: Path) -> int:
+    """How many of these boots an interrupted command has completed."""
+    return sum((folder / "boots" / boot.name / DONE).exists() for boot in boots)
+
+
+def account(boots: int, left: int, seconds: float) -> str:
+    """What was booted now, and what was there before (``left`` of ``boots``)."""
+    count = boots - left
+    note = f"{count} boot{'s' * (count != 1)} in {clock(seconds)}"
+    return f"{note}, {left} kept from before" if left else note
 
 
 def modelled_metrics(model: timing.Model) -> str:
@@ -370,7 +385,7 @@ def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Tell,
 
 def kept(boot: plan.Boot, folder: Path, counted: bool, launch: Callable[[], Outcome]) -> Kept:
     """One boot's measurements, by ``launch`` now or read from what an interrupted run left. Raises GuestGarbage."""
-    done = folder / "boot.json"
+    done = folder / DONE
     if done.exists():
         found: Kept = json.loads(done.read_text())
         return found

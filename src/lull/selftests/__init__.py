@@ -221,7 +221,7 @@ def job(setting: Setting, suite: Suite) -> str:
 
 def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
     """One suite under one setting, run now or read from what an interrupted run left."""
-    log, done = folder / "console.log", folder / "boot.json"
+    log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
         trouble = ""
         try:
@@ -286,6 +286,9 @@ def conduct(
         described = json.dumps({"outcomes": report.described(found), "findings": judged}, indent=1)
         cache.write_atomic(folder / "selftests.json", described + "\n")
         cache.write_atomic(folder / "selftests.md", report.markdown(found, judged))
-    print(described if as_json else report.text(found, judged).rstrip("\n"))
+    if as_json:
+        print(described)
+    else:
+        report.show(found, judged)
     say(f"consoles, and every test: {folder}")
     return 1 if any(judged[kind] for kind in report.FAILING) else 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from lull import paths
 from lull.errors import UsageError
 from lull.guest import console
+from lull.judge import tables
 from lull.judge.tables import Grid, grid_markdown
 from lull.selftests import ktap
 
@@ -235,13 +236,21 @@ def described(found: Found) -> dict[str, dict[str, str]]:
     return every
 
 
-def text(found: Found, judged: Mapping[str, Sequence[str]]) -> str:
-    """The table, and what was found."""
+def findings(judged: Mapping[str, Sequence[str]]) -> list[str]:
+    """What was found, a line each, the verdict last."""
     lines = [f"{kind}: {line}" for kind, lines in judged.items() for line in lines]
     verdict = "something differs" if any(judged[kind] for kind in FAILING) else "nothing differs"
-    return "\n".join([grid_markdown(grid(found)), *lines, f"verdict: {verdict}"]) + "\n"
+    return [*lines, f"verdict: {verdict}"]
+
+
+def show(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
+    """Print the table, and what was found."""
+    console = tables.make_console()
+    tables.show_grid(console, grid(found))
+    for line in findings(judged):
+        tables.say(console, line)
 
 
 def markdown(found: Found, judged: Mapping[str, Sequence[str]]) -> str:
-    """The same, and every test that did not pass everywhere."""
-    return f"{text(found, judged)}\n{grid_markdown(details(found))}\n"
+    """The same as Markdown, and every test that did not pass everywhere."""
+    return "\n".join([grid_markdown(grid(found)), *findings(judged), "", grid_markdown(details(found))]) + "\n"

@@ -237,7 +237,7 @@ def _value(figure: Figure, kernel: str, wait: str, estimates: Estimates) -> floa
 
 
 def _agrees(point: Point) -> Check:
-    name = f"simulation: {point.kernel} on {point.cpus} CPUs"
+    name = f"simulation: {point.kernel} on {point.cpus} CPU{'s' * (point.cpus > 1)}"
     modelled, off = point.measured.seconds, point.simulated / point.measured.seconds - 1
     detail = f"{number(point.simulated, 's')} an mprotect, the run {number(modelled, 's')}: {off:+.1%}"
     return Check(name, word(abs(off) <= TOLERANCE), f"{detail}, at most {TOLERANCE:.0%} is allowed")
