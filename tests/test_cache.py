@@ -117,3 +117,28 @@ def test_write_atomic_replaces_and_leaves_no_litter(tmp_path: Path) -> None:
     cache.write_atomic(target, b"two")
     assert target.read_text() == "two"
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_looking_makes_nothing() -> None:
+    """What is there is found; what is not raises, and nobody is asked to make it."""
+    there = cache.make_entry("kind", "there", lambda part: None)
+    with cache.looking():
+        assert cache.make_entry("kind", "there", lambda part: None) == there
+        with pytest.raises(cache.Absent, match="other is not in the cache"):
+            cache.make_entry("kind", "other", lambda part: pytest.fail("made"))
+    assert cache.make_entry("kind", "other", lambda part: None).is_dir()
+
+
+@pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.EROFS])
+def test_places_that_cannot_be_written(number: int, tmp_path: Path) -> None:
+    """A usage error, which names the place."""
+    with pytest.raises(UsageError, match="cannot write") as caught, cache.disk_errors(tmp_path):
+        raise OSError(number, "no", str(tmp_path / "x"))
+    assert caught.value.where == str(tmp_path / "x")
+
+
+def test_check_writable_leaves_nothing(tmp_path: Path) -> None:
+    """Folders that are there, and those that would be made."""
+    for folder in (tmp_path, tmp_path / "a/b"):
+        cache.check_writable(folder)
+    assert not any(tmp_path.iterdir())

@@ -6,14 +6,42 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from support import REPOSITORY, Tool
 
-from lull.cli import COMMANDS
+from lull.cli import COMMANDS, UNUSED, build_parser, commands_of, interrupted, main
 from lull.errors import EXIT_CODES
+
+
+@dataclass
+class Ended:
+    """What a command line said, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Within = Callable[..., Ended]
+
+
+@pytest.fixture
+def within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Within:
+    """Run a command line in this process, in a folder of its own: of many, each a second less."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LULL_QEMU", "")
+
+    def run(*words: str) -> Ended:
+        number = main(words)
+        return Ended(number, *capsys.readouterr())
+
+    return run
 
 
 def test_help_names_every_command_and_exit_code(tool: Tool) -> None:
@@ -28,11 +56,23 @@ def test_help_names_every_command_and_exit_code(tool: Tool) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
-    """--offline, --dry-run, --json, --tree everywhere."""
+    """They are shown where they mean something, and taken everywhere."""
     done = tool(command, "--help")
     assert done.returncode == 0
-    for option in ("--offline", "--dry-run", "--json", "--tree"):
-        assert option in done.stdout
+    for option in ("--offline", "--dry-run", "--json", "--tree", "--base", "--suite", "--quiet"):
+        assert (option in done.stdout) == (option not in UNUSED.get(command, "").split())
+
+
+def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts too, which have lines of their own: they are broken, and say the same."""
+    parser = build_parser(COMMANDS)
+    for shown in (parser, *commands_of(parser).values()):
+        texts = []
+        for columns in (60, 200):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            texts.append(shown.format_help())
+            assert max(map(len, texts[-1].splitlines())) <= columns
+        assert "".join(texts[0].split()) == "".join(texts[1].split())
 
 
 @pytest.mark.parametrize(
@@ -42,9 +82,24 @@ def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
         (["run", "--kernel", "luul"], "did you mean lull"),
         (["run", "--workload", "agin"], "did you mean aging"),
         (["run", "--kernel", "lull+young=never"], "sync"),
-        (["run", "--frob"], "--frob"),
+        (["run", "--frob"], "'lull run' does not take --frob"),
+        (["run", "--kernl", "stock"], "did you mean --kernel? 'lull run --help'"),
+        (["--quiet", "run"], "options stand behind the command: lull run --quiet"),
+        (["test", "-k", "x"], "options of pytest go behind --: lull test -- -k"),
+        (["test", "--fats"], "did you mean --fast"),
+        (["boot", "ls", "-l"], "options of program go behind --: lull boot -- -l"),
+        (["completion"], "missing: bash|zsh|fish"),
         (["run", "--vcpus", "0"], "1 to"),
-        (["run", "--vcpus", "many"], "invalid int"),
+        (["run", "--vcpus", "many"], "'many' is no whole number"),
+        (["soak", "--minutes", "some"], "'some' is no number"),
+        (["run", "--memory", "much"], "'much' is no whole number"),
+        (["run", "--memory", "3"], "--memory 3: 256 to"),
+        (["check", "--memory", "99999999"], "MiB are possible on this host"),
+        (["run", "--out", ""], "--out: an empty word names no path"),
+        (["run", "--tree", ""], "--tree: an empty word names no path"),
+        (["check", "--machines", "--cpu", "max"], "--machines is every machine"),
+        (["check", "--mutants", "--mutant", "page-none"], "--mutants is every mutant"),
+        (["check", "--image", "/etc/passwd", "--symbols", "/etc/passwd"], "not a symbol file: line 1 is not"),
         (["run", "--repeat", "0"], "--repeat 0"),
         (["run", "--accel", "kvm"], "arm64 host"),
         (["build", "--kernel", "stok"], "did you mean stock"),
@@ -66,12 +121,110 @@ def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
         (["tree"], "DIR"),
     ],
 )
-def test_mistakes_exit_2_and_say_what_there_is(tool: Tool, words: list[str], said: str) -> None:
+def test_mistakes_exit_2_and_say_what_there_is(within: Within, words: list[str], said: str) -> None:
     """A mistake on the command line costs a second and teaches something."""
-    done = tool(*words, "--offline")
+    done = within(*words, "--offline")
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+BAD = Path("/proc/lull"), Path("/tmp") / ("x" * 300), Path("/dev/null/x")
+"""Folders that nobody can make, root neither."""
+
+
+TAKES_FOLDER = ("run", "sweep", "check", "soak", "selftest", "timing", "deb", "export")
+
+
+def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
+    """Said at once, by --dry-run too; nothing is left behind by looking."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nothing").symlink_to("nowhere")
+    (tmp_path / "file").write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    cases = [("run", folder) for folder in (*BAD, Path("loop"), Path("nothing"), Path("file"))]
+    for command, folder in [*cases, *((command, BAD[0]) for command in TAKES_FOLDER)]:
+        done = within(command, "--dry-run", "--out", str(folder))
+        assert done.returncode == 2 and "cannot write: " in done.stderr, (command, folder, done)
+        assert str(folder) in done.stderr and "to do: " in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--tree", "."], "not a kernel source tree"),
+        (["build", "--tree", "."], "not a kernel source tree"),
+        (["run", "--out", "."], "holds other files"),
+        (["soak", "--out", "."], "holds other files"),
+        (["export", "--out", "."], "holds other things: file"),
+        (["tree", "."], "exists and is not empty"),
+        (["deb", "--config", "nowhere"], "cannot be read: No such file"),
+        (["deb", "--config", "file"], "the configuration is none of a kernel"),
+        (["check", "--image", "nowhere", "--symbols", "file"], "cannot be read: No such file"),
+        (["check", "--image", "file", "--symbols", "nowhere"], "cannot be read: No such file"),
+        (["report", "nowhere"], "holds no results"),
+        (["calibrate", "--out", "/proc/x.toml"], "cannot write"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_command_refuses(within: Within, words: list[str], said: str) -> None:
+    """Before it says what would be done; what to do is said as well."""
+    Path("file").write_text("mine")
+    done = within(*words, "--dry-run")
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert said in done.stderr and "to do: " in done.stderr and "Errno" not in done.stderr
+
+
+CPUS = """#!/bin/sh
+case $1 in
+--version) echo 'QEMU emulator version 10.0.2' ;;
+-M) printf 'Available CPUs:\\n  max\\n  neon2\\n' ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run"], ["boot"], ["sweep"], ["check"], ["soak"], ["calibrate", "--guest", "ampere-32"]],
+    ids=lambda words: words[0],
+)
+def test_cpus_are_those_of_qemu(
+    within: Within, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """One that it has not is refused before anything is built; what stands behind a comma is QEMU's to judge."""
+    for name, text in (("speaks", CPUS), ("mute", CPUS.replace("-M)", "-M) exit 1 ;; -X)"))):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("LULL_QEMU", str(tmp_path / "speaks"))
+    done = within(*words, "--cpu", "neon3", "--dry-run")
+    assert done.returncode == 2 and "unknown CPU 'neon3'" in done.stderr and "did you mean neon2? " in done.stderr
+    assert within(*words, "--cpu", "neon2,x=on", "--dry-run").returncode == 0
+    monkeypatch.setenv("LULL_QEMU", str(tmp_path / "mute"))
+    assert within(*words, "--cpu", "neon3", "--dry-run").returncode == 0, "it does not say which it has"
+
+
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGTERM])
+def test_signals_that_we_were_told_to_ignore(ignored: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    """nohup is heard: the handler is for those that would end us."""
+    other = signal.SIGTERM if ignored == signal.SIGHUP else signal.SIGHUP
+    before = {number: signal.getsignal(number) for number in (ignored, other)}
+    try:
+        signal.signal(ignored, signal.SIG_IGN)
+        assert main(["man"]) == 0
+        assert signal.getsignal(ignored) is signal.SIG_IGN and signal.getsignal(other) is interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_what_can_be_named_is_listed(tool: Tool) -> None:
+    """Each with a line; with --suite that suite's workloads."""
+    done = tool("list")
+    for name in ("stock", "residency", "swap_bench", "cortex-a72", "page-no-dsb", "ampere-32", "hugetlb"):
+        assert re.search(rf"(?m)^  {name} +\S", done.stdout), name
+    found = json.loads(tool("list", "--json", "--suite", "real").stdout)
+    assert "compile" in found["workloads"] and "swap_bench" not in found["workloads"]
+    assert all(about for names in found.values() for about in names.values())
 
 
 def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
@@ -85,20 +238,49 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["fetch"], ["fetch", "--suite", "real"], ["build"], ["boot"], ["check"], ["test"], ["tree", "x"]]
+    "command",
+    [
+        ["fetch"],
+        ["fetch", "--suite", "real"],
+        ["build"],
+        ["boot"],
+        ["check"],
+        ["test"],
+        ["tree", "x"],
+        ["deb"],
+        ["export"],
+        ["selftest"],
+        ["soak"],
+        ["sweep"],
+        ["timing"],
+    ],
 )
-def test_dry_run_everywhere(tool: Tool, command: list[str]) -> None:
-    """Says 'would', leaves the cache empty."""
-    done = tool(*command, "--dry-run", LULL_QEMU="")
+def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str]) -> None:
+    """Says 'would', or the same as JSON, as a result; leaves the cache empty."""
+    done = within(*command, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "would" in done.stderr
-    assert not any(tool.cache.iterdir())
+    assert "would" in done.stdout and "Machine(" not in done.stdout and not done.stderr
+    assert json.loads(within(*command, "--dry-run", "--json").stdout)
+    assert not any(own_cache.iterdir())
+
+
+def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
+    """What is fetched and built, the boots of each kernel, what each runs, once, and where results go."""
+    done = tool("run", "--dry-run", "--repeat", "2", "--workload", "young", "--out", "x", LULL_QEMU="")
+    assert done.returncode == 0, done.stderr
+    shown = {name: text for name, _, text in (line.partition("  ") for line in done.stdout.splitlines())}
+    shown = {name: text.strip() for name, text in shown.items()}
+    assert "linux-source-6.12 (to be fetched)" in shown["needs"]
+    assert shown["kernels"] == "stock (to be built), lull (to be built)"
+    assert shown["boots"] == "6: stock 2, lull 2, stock.control 2"
+    assert shown["lull+young=sync"] == "young" and shown["results"] == "x"
+    assert not any(tool.cache.iterdir()) and not (tool.cwd / "x").exists()
 
 
 def test_a_suites_kernels_have_its_configuration(tool: Tool) -> None:
     """And say so before they are built."""
     done = tool("build", "--dry-run", "--suite", "real", "--kernel", "lull")
-    assert re.search(r"lull\.config \S*real\.config", done.stderr)
+    assert re.search(r"lull\.config \S*real\.config", done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +288,7 @@ def test_a_suites_kernels_have_its_configuration(tool: Tool) -> None:
 )
 def test_tiers(tool: Tool, words: list[str], said: str) -> None:
     """Which tests are left out."""
-    assert said in tool("test", "--dry-run", *words).stderr
+    assert said in tool("test", "--dry-run", *words).stdout
 
 
 def test_offline_with_an_empty_cache(tool: Tool) -> None:

@@ -67,6 +67,7 @@ def test_the_script_is_whole(script: tuple[str, Path]) -> None:
         (["build", "--kernel", "l"], ["lull", "lab"]),
         (["check", "--cpu", "cortex-a7"], ["cortex-a72", "cortex-a76"]),
         (["check", "--mutant", "page-no-d"], ["page-no-dsb"]),
+        (["boot", "--cpu", "cortex-a7"], ["cortex-a72", "cortex-a76"]),
         (["check", "--kpti", "o"], ["on", "off"]),
         (["selftest", "--tests", "hugetl"], ["hugetlb"]),
         (["fetch", "--suite", ""], ["real"]),
@@ -101,7 +102,7 @@ def test_the_command_prints_it(tool: Tool, shell: str) -> None:
 def test_every_value_is_thought_of(command: str) -> None:
     """An option that takes words has its list in completion.WORDS, or takes any words (FREE)."""
     parsers = cli.commands_of(cli.build_parser([command]))
-    named = [a.dest for a in completion.values_of(parsers[command]) if a.type is None]
+    named = [a.dest for a in completion.values_of(parsers[command]) if completion.takes_words(a)]
     missing = [d for d in named if d not in completion.FREE and not {d, f"{command} {d}"} & set(completion.WORDS)]
     assert not missing, f"lull.completion has nothing to offer for {missing} of {command}"
 

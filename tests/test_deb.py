@@ -28,7 +28,7 @@ def fake_packages(fake_tree: Path, configuration: str, said: list[str], tmp_path
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("lull"))
     config = tmp_path / "config"
     config.write_text(configuration)
-    return deb.packages(source, base, deb.of_user(config, base, source), toolchain.find(), say=said.append)
+    return deb.packages(source, base, deb.of_user(deb.read(config), base, source), toolchain.find(), say=said.append)
 
 
 def contents(package: Path, folder: Path) -> Path:
@@ -69,7 +69,7 @@ def test_what_is_no_configuration(text: str, tmp_path: Path) -> None:
     """Of another architecture, or of nothing."""
     (tmp_path / "config").write_text(text)
     with pytest.raises(UsageError, match="configuration is"):
-        deb.of_user(tmp_path / "config", BASE, tree.Tree(tmp_path, "", "6.12.0"))
+        deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
 
 
 def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
         "# Linux/arm64 6.12.1 Kernel Configuration\n# CONFIG_LULL is not set\n"
         'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_SYSTEM_REVOCATION_KEYS="config"\n'
     )
-    found = deb.of_user(tmp_path / "config", BASE, tree.Tree(tmp_path, "", "6.12.0"))
+    found = deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
     assert asked_options(found.text) == {
         "CONFIG_LULL": "y",
         "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
@@ -110,7 +110,7 @@ def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
     def configured(text: str) -> dict[str, str]:
         (tmp_path / "config").write_text(text)
         packager = deb.Packager(source, lab.toolchain, tmp_path, tmp_path / "log", said.append, debug=False)
-        packager.configure(deb.of_user(tmp_path / "config", lab.base, source))
+        packager.configure(deb.of_user(deb.read(tmp_path / "config"), lab.base, source))
         return asked_options((packager.out / ".config").read_text())
 
     have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -42,6 +43,10 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     assert found["stock", "faults"] == [7, 7]
     assert found["stock", "insns_spin"] == found["lull", "insns_spin_own"] == [2002, 2002]
     assert "tlbi_broadcast_user" in done.stdout
+    verdicts = Counter(c["verdict"] for c in json.loads((out / "results.json").read_text())["checks"])
+    last = f"verdict: {verdicts['held']} checks held, 0 failed, {verdicts['skipped']} not judged"
+    assert done.stdout.splitlines()[-1] == last and verdicts["held"] > 2
+    assert "nothing will be compared" not in done.stderr and "running 6 guests, 4 vCPUs" in done.stderr
     for name in (
         "results.json",
         "comparison.md",
@@ -107,7 +112,7 @@ def test_a_guest_in_trouble(fake: Fake, tmp_path: Path, workload: str, code: int
 def test_a_failing_workload_is_a_failed_check(fake: Fake, tmp_path: Path) -> None:
     """A workload that ends with another status: exit 1, and the rest is kept."""
     done = fake("run", "--kernel", "stock", "--workload", "fail", "--workload", "count", "--out", str(tmp_path / "o"))
-    assert done.returncode == 1
+    assert done.returncode == 1 and ", 1 failed, " in done.stdout.splitlines()[-1]
     checks = json.loads((tmp_path / "o/results.json").read_text())["checks"]
     assert [c["verdict"] for c in checks if c["name"] == "verified: fail on stock"] == ["failed"]
     assert [c["verdict"] for c in checks if c["name"] == "verified: count on stock"] == ["held"]
@@ -301,6 +306,36 @@ def test_qemu_absent_old_or_broken(fake: Fake, tool: Tool, fake_tree: Path) -> N
 def path_without(program: str) -> str:
     """PATH without the folders that have ``program``."""
     return ":".join(p for p in os.environ["PATH"].split(":") if not (Path(p) / program).exists())
+
+
+def test_without_a_baseline(fake: Fake, tmp_path: Path) -> None:
+    """It is said at the start that there will be no comparison; what is in the cache, by --dry-run."""
+    words = ["run", "--kernel", "lull", "--repeat", "1", "--vcpus", "1", "--out", str(tmp_path / "out")]
+    assert "lull (to be built)" in fake(*words, "--dry-run").stdout
+    done = fake(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("nothing will be compared: stock is not among the kernels (add --kernel stock)\n")
+    assert "running 1 guest, 1 vCPU ..." in done.stderr
+    shown = fake(*words, "--dry-run").stdout
+    assert "lull (in the cache)" in shown and "linux (in the cache)" in shown
+
+
+def test_who_was_told_to_ignore_a_lost_terminal(fake: Fake, tool: Tool, fake_tree: Path, tmp_path: Path) -> None:
+    """As nohup tells: SIGHUP in the midst of a run changes nothing."""
+    assert fake("build").returncode == 0
+    common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
+    out = tmp_path / "out"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        child = tool.start("run", *common, "--repeat", "3", "--out", str(out))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    limit = time.monotonic() + 60
+    while not (out / "boots/r01-stock/boot.json").exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGHUP)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 0 and (out / "complete").exists(), errors
 
 
 def test_many_vcpus_under_one_thread_never_happen(fake: Fake, tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def test_help_says_something_of_every_option(commands: dict[str, argparse.Argume
     shown = commands[name].format_help()
     for action in commands[name]._actions:
         assert action.help or not action.option_strings, f"{name} {action.option_strings} has no help"
-        assert all(option in shown for option in action.option_strings)
+        hidden = action.help == argparse.SUPPRESS
+        assert all((option in shown) != hidden for option in action.option_strings)
 
 
 def test_the_guide_lists_every_exit_code() -> None:

@@ -71,6 +71,12 @@ def test_what_is_right_holds_with_the_numbers() -> None:
     )
 
 
+def test_a_range_of_one_number_is_that_number() -> None:
+    """40, and not 40 to 40."""
+    kernels = {name: {m: [v[0]] * 2 for m, v in metrics.items()} for name, metrics in every().items()}
+    assert judged(kernels)["stock"].detail.endswith("; 40 DSBs, none 40")
+
+
 @pytest.mark.parametrize(
     ("policy", "metric", "change", "says"),
     [

@@ -14,7 +14,9 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from lull.errors import DiskFull, LullError, UsageError
@@ -63,6 +65,45 @@ def need_space(where: Path, gib: float, what: str) -> None:
         )
 
 
+UNWRITABLE = (
+    errno.EACCES,
+    errno.EROFS,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+)
+"""What the system says of a place that cannot be written, whoever tries."""
+
+
+def unwritable(error: OSError, where: str | Path) -> UsageError:
+    """The error for a place that cannot be written."""
+    return UsageError(
+        f"cannot write: {error.strerror}",
+        where=str(where),
+        remedy="name a folder you may write to (LULL_CACHE for the cache, --out for results)",
+    )
+
+
+def check_writable(folder: Path) -> None:
+    """Raise UsageError when ``folder`` cannot be made, or written: tried with a file without a name, that none sees."""
+    try:
+        with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.parents) if is_there(p))):
+            pass
+    except OSError as error:
+        raise unwritable(error, folder) from error
+
+
+def is_there(path: Path) -> bool:
+    """Is there something of this name, be it a link to nothing? Raises OSError for a name that cannot be."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def disk_errors(where: Path) -> Iterator[None]:
     """Turn 'no space left' of anything inside into DiskFull, and 'not writable' into a usage error."""
@@ -75,12 +116,8 @@ def disk_errors(where: Path) -> Iterator[None]:
                 where=str(error.filename or where),
                 remedy="free some space (or name another folder with LULL_CACHE) and run again: it resumes",
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR):
-            raise UsageError(
-                f"cannot write: {error.strerror}",
-                where=str(error.filename or where),
-                remedy="name a folder you may write to (LULL_CACHE for the cache, --out for results)",
-            ) from error
+        if error.errno in UNWRITABLE:
+            raise unwritable(error, error.filename or where) from error
         raise
     except LullError as error:
         # A child (tar, make, apt) met it first and we hold its last lines.
@@ -122,6 +159,23 @@ def write_atomic(path: Path, data: str | bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+class Absent(LullError):
+    """An entry is not there, and was only looked for."""
+
+
+_only_looked_for: ContextVar[bool] = ContextVar("_only_looked_for", default=False)
+
+
+@contextlib.contextmanager
+def looking() -> Iterator[None]:
+    """Inside, nothing is made: an entry that is not there raises Absent."""
+    token = _only_looked_for.set(True)
+    try:
+        yield
+    finally:
+        _only_looked_for.reset(token)
+
+
 def make_entry(
     kind: str,
     name: str,
@@ -139,11 +193,13 @@ def make_entry(
         resume: keep what an interrupted maker left, instead of starting anew.
         waiting: told the name when another process is making the same entry.
 
-    Raises: DiskFull, and whatever ``make`` raises.
+    Raises: DiskFull, Absent inside ``looking``, and whatever ``make`` raises.
     """
     entry = root() / kind / name
     if entry.is_dir():
         return entry
+    if _only_looked_for.get():
+        raise Absent(f"{name} is not in the cache", where=str(entry))
     with disk_errors(entry):
         tell = (lambda: waiting(name)) if waiting else None
         with lock(root() / "locks" / f"{kind}-{name}", tell):

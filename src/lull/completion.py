@@ -10,9 +10,10 @@ from pathlib import Path
 import shtab
 
 from lull import base as bases
-from lull import plan, selftests, timing
+from lull import options, plan, selftests, timing
 from lull.base import Base
 from lull.check.data import load_machines, load_mutants
+from lull.options import Kind
 
 SHELLS = ("bash", "zsh", "fish")
 Words = Callable[[Base], Iterable[str]]
@@ -88,12 +89,22 @@ def script(
 def values_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """The arguments and options of a command that take a value which is no number and no choice of a few."""
     actions = (a for a in parser._actions if a.nargs != 0 and not a.choices)
-    return [a for a in actions if a.type in (None, Path)]
+    return [a for a in actions if takes_words(a) or takes_path(a)]
+
+
+def takes_words(action: argparse.Action) -> bool:
+    """Is its value a word as it stands?"""
+    return action.type is None or (isinstance(action.type, Kind) and action.type.read is str)
+
+
+def takes_path(action: argparse.Action) -> bool:
+    """Is its value a path?"""
+    return action.type is Path or (isinstance(action.type, Kind) and action.type.read is options.path)
 
 
 def offer(command: str, action: argparse.Action, base: Base) -> None:
     """Let ``action`` complete to what it takes."""
-    if action.type is Path:
+    if takes_path(action):
         place = shtab.DIRECTORY if action.metavar in FOLDERS else shtab.FILE
         action.complete = place  # type: ignore[attr-defined]
     elif action.dest not in FREE:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
 from lull import cache, guest, paths, plan, process, timing
-from lull.errors import BuildError
-from lull.guest import userland
+from lull.errors import BuildError, LullError
+from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import Guest, Plugin
 from lull.kernel import build, symbols, toolchain, tree
@@ -103,6 +104,19 @@ class Lab:
         """The QEMU to boot with."""
         return self.store.qemu()
 
+    def qemu_here(self) -> Qemu | None:
+        """The QEMU to boot with when it is there already."""
+        machine = qemu.of_machine()
+        private = None if qemu.fits(machine) else self.store.known("qemu")
+        return qemu.probe(private.path / qemu.PROGRAM) if private else machine
+
+    def check_cpu(self, cpu: str) -> None:
+        """Raise UsageError for a CPU that QEMU does not have; what stands behind a comma is QEMU's to judge."""
+        here = self.qemu_here() if cpu != Machine.cpu else None
+        known = qemu.models(here.program) if here else []
+        if known and cpu.partition(",")[0] not in known:
+            raise plan.unknown("CPU", cpu.partition(",")[0], known)
+
     @cached_property
     def generator(self) -> Path:
         """The initramfs writer."""
@@ -137,6 +151,15 @@ class Lab:
                 )
 
         return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
+
+    def has(self, find: Callable[[Lab], object]) -> bool:
+        """Whether what ``find`` asks a lab for is there already; nothing is fetched or made for it."""
+        try:
+            with cache.looking():
+                find(replace(self, offline=True))
+        except LullError:
+            return False
+        return True
 
     def guest(
         self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: timing.Model | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -268,6 +269,11 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
 def renamed(boot: Boot, name: str) -> Boot:
     """The same boot with another name."""
     return replace(boot, name=name)
+
+
+def show(lines: Iterable[str], data: object, *, as_json: bool) -> None:
+    """Print what would be done, for --dry-run: ``lines`` for people, or ``data`` as JSON."""
+    print(json.dumps(data, indent=1) if as_json else "\n".join(lines))
 
 
 def as_json(boots: Sequence[Boot]) -> list[dict[str, Any]]:

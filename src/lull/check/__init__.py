@@ -136,7 +136,8 @@ def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
     try:
         data = image.read_bytes()
     except OSError as error:
-        raise UsageError(f"the image cannot be read: {error.strerror}", where=str(image)) from error
+        what = f"the image cannot be read: {error.strerror}"
+        raise UsageError(what, where=str(image), remedy=check_image.REMEDY) from error
     found = symbols.load(place, lab.toolchain.nm)
     check_image.check_fit(data, found, str(image))
     return Kernel(users_name(lab, image), image, found, place)

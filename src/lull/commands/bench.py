@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 
-from lull import plan
+from lull import options, plan
 from lull.errors import UsageError
 from lull.kernel import toolchain
 from lull.lab import Lab
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a workload of guest/workloads.toml (default: those of a run that are harmless); repeatable",
     )
     add("--repeat", metavar="N", type=int, default=5, help="rounds of each kernel (default: 5)")
-    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
     add(
         "--allow-changes",
         action="store_true",
@@ -82,11 +80,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = plan.make_plan(chosen, named, lab.base, arguments.repeat, switches.possible)
     if arguments.dry_run:
         shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
-        if arguments.json:
-            print(json.dumps([{"round": name, "jobs": jobs} for name, jobs in shown], indent=1))
-        else:
-            for name, jobs in shown:
-                say(f"would run {name}: {', '.join(jobs)}")
+        lines = [f"would run {name}: {', '.join(jobs)}" for name, jobs in shown]
+        plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
         return 0
     results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
     return experiment.told(results, folder, as_json=arguments.json)

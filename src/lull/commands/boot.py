@@ -8,15 +8,15 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
-from lull import process
+from lull import options, plan, process
 from lull.errors import LullError
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch, launch_retrying
 from lull.kernel.toolchain import kvm_usable
 from lull.lab import Lab
-from lull.plan import parse_spec
 from lull.progress import say
 
 
@@ -24,8 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull boot``."""
     parser.add_argument("--kernel", metavar="K", default="lull", help="kernel, with settings: lull+young=sync")
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
-    parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
+    parser.add_argument(
+        "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
+    )
+    parser.add_argument(
+        "--cpu", metavar="MODEL", type=options.MODEL, default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})"
+    )
     parser.add_argument(
         "--accel",
         choices=("tcg", "kvm"),
@@ -44,13 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Boot, and return the exit code of the program (a shell's is 0 unless it says ``exit N``)."""
-    spec = parse_spec(arguments.kernel, lab.base)
+    spec = plan.parse_spec(arguments.kernel, lab.base)
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     settings = [f"setting {name} {value}" for name, value in spec.settings]
     program: list[str] = arguments.program
     job = "\n".join([*settings, f"program {process.shown(program)}" if program else "shell"]) + "\n"
     if arguments.dry_run:
-        say(f"would boot {spec.image} with {machine} and the job:\n{job}")
+        what = process.shown(program) if program else "a shell"
+        lines = [f"would boot {spec.name} on {machine}, and run {what}"]
+        plan.show(lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json)
         return 0
     booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
     place = Path(tempfile.mkdtemp(prefix="lull-boot-"))

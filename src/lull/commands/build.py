@@ -8,8 +8,7 @@ import json
 
 from lull import cache
 from lull.lab import Lab
-from lull.plan import unknown
-from lull.progress import say
+from lull.plan import show, unknown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +29,14 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         if name not in lab.base.kernels:
             raise unknown("kernel", name, lab.base.kernels)
     if arguments.dry_run:
-        for name in names:
-            features = "+".join(f.name for f in lab.base.features_of(name)) or "nothing"
-            say(
-                f"would build {name}: base {lab.base.name}, {features} applied, configuration "
-                f"{' '.join(map(str, lab.fragments(name)))}, in {cache.root()}/build"
-            )
+        features = {name: [f.name for f in lab.base.features_of(name)] for name in names}
+        lines = [
+            f"would build {name}: base {lab.base.name}, {'+'.join(features[name]) or 'nothing'} applied, configuration "
+            f"{' '.join(map(str, lab.fragments(name)))}, in {cache.root()}/build"
+            for name in names
+        ]
+        data = {n: {"features": features[n], "configuration": [str(f) for f in lab.fragments(n)]} for n in names}
+        show(lines, data, as_json=arguments.json)
         return 0
     built = {name: lab.kernel(name) for name in names}
     if arguments.json:

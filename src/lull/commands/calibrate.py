@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lull import cache, plan, timing
+from lull import cache, options, plan, timing
 from lull.calibrate import TOLERANCE, Fit, fit
 from lull.calibrate import guest as calibrate_guest
 from lull.calibrate import here as calibrate_here
@@ -31,7 +31,12 @@ OF_GUEST = {"vcpus": 8, "cpu": calibrate_guest.CPU, "repeat": 1}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull calibrate``."""
     add = parser.add_argument
-    add("--out", metavar="FILE", type=Path, help="where the cost file goes, FILE.toml (default: standard output)")
+    add(
+        "--out",
+        metavar="FILE",
+        type=options.FILE,
+        help="where the cost file goes, FILE.toml (default: standard output)",
+    )
     add("--ms", metavar="N", type=int, help=f"milliseconds of a measurement, about (default: {OF_HERE['ms']})")
     add("--rounds", metavar="N", type=int, help=f"measurements of each case (default: {OF_HERE['rounds']})")
     add(
@@ -45,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--cpu",
         metavar="MODEL",
+        type=options.MODEL,
         help=f"with --guest: CPU of QEMU (default: {OF_GUEST['cpu']}, which has no TLB ranges)",
     )
     add("--repeat", metavar="N", type=int, help=f"with --guest: boots of each kernel (default: {OF_GUEST['repeat']})")
@@ -88,13 +94,9 @@ def here(lab: Lab, arguments: argparse.Namespace) -> int:
     """Measure this machine and write its cost file."""
     calibrate_here.require_arm64()
     if arguments.dry_run:
-        if arguments.json:
-            program = {"program": "guest/calibrate.c", "ms": arguments.ms, "rounds": arguments.rounds}
-            print(json.dumps(program, indent=1))
-        else:
-            say(
-                f"would run guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds} here, and fit the costs to it"
-            )
+        program = {"program": "guest/calibrate.c", "ms": arguments.ms, "rounds": arguments.rounds}
+        words = f"guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds}"
+        plan.show([f"would run {words} here, and fit the costs to it"], program, as_json=arguments.json)
         return 0
     machine = calibrate_here.examine(Repeats(arguments.repeats) if arguments.repeats else None)
     measured, near, way = calibrate_here.measure(lab, machine, arguments.ms, arguments.rounds)
@@ -125,11 +127,8 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     machine = Machine(arguments.vcpus, cpu=arguments.cpu)
     boots = calibrate_guest.boots(lab.base, lab.workloads, arguments.repeat)
     if arguments.dry_run:
-        if arguments.json:
-            print(json.dumps(plan.as_json(boots), indent=1))
-        else:
-            for boot in boots:
-                say(f"would boot {boot.image} ({boot.name}) by {model.name}: {calibrate_guest.WORKLOAD}")
+        lines = [f"would boot {b.image} ({b.name}) by {model.name}: {calibrate_guest.WORKLOAD}" for b in boots]
+        plan.show(lines, plan.as_json(boots), as_json=arguments.json)
         return 0
     results, folder = experiment.measure(lab, machine, boots, None, model=model)
     require_sound(results.checks, folder)

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import check, plan, timing
+from lull import check, options, plan, timing
 from lull.check.data import (
     NARROW,
     WIDE,
@@ -22,7 +21,6 @@ from lull.check.data import (
 )
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.progress import say
 
 DEFAULT_MACHINE = "max"
 
@@ -48,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cpu",
         metavar="C",
         action="append",
+        type=options.HARDWARE,
         default=[],
         help="a machine of checker/machines.toml, or a value of QEMU's -cpu; +kpti, +nokpti, +asid8 behind it "
         f"(default: {DEFAULT_MACHINE}); repeatable",
@@ -59,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--symbols", metavar="FILE", type=Path, help="its System.map or vmlinux")
     add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
     add("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    add("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
+    add("--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)")
     add(
         "--speculation",
         choices=("on", "off"),
@@ -76,9 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
     add("--timing", metavar="NAME", help="what page walks for lost entries cost, by the 'walk' of these costs")
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
+        "'lull list' has what can be named: kernels, workloads, machines, mutants.\n"
         "example: lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"
     )
 
@@ -163,9 +163,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--timing is about what TLBIs took, which the checker sees in sound kernels", remedy="leave it out"
         )
+    if arguments.machines and arguments.cpu:
+        raise UsageError("--machines is every machine, --cpu some", remedy="leave one out")
+    if arguments.mutants and arguments.mutant:
+        raise UsageError("--mutants is every mutant, --mutant some", remedy="leave one out")
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
-    options = check.Options(
+    chosen = check.Options(
         arguments.vcpus,
         arguments.memory,
         arguments.append,
@@ -175,14 +179,12 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     )
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
     for trial in trials:
-        trial.machine(options)  # refuses what cannot be
+        trial.machine(chosen)  # refuses what cannot be
     findings = load_findings()
-    if arguments.dry_run:
-        if arguments.json:
-            print(json.dumps([{"boot": t.boot.name, "what": t.what(options)} for t in trials], indent=1))
-        else:
-            for trial in trials:
-                say(f"would boot {trial.what(options)}")
-        return 0
     user = check.of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
-    return check.conduct(lab, trials, user, options, findings, arguments.out, as_json=arguments.json)
+    if arguments.dry_run:
+        whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
+        lines = [f"would boot {what}" for _, what in whats]
+        plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
+        return 0
+    return check.conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)

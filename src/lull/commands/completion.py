@@ -12,7 +12,7 @@ from lull.lab import Lab
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull completion``."""
-    parser.add_argument("shell", choices=completion.SHELLS)
+    parser.add_argument("shell", metavar="|".join(completion.SHELLS), choices=completion.SHELLS)
     parser.epilog = (
         "bash: lull completion bash >~/.local/share/bash-completion/completions/lull\n"
         "zsh:  lull completion zsh >_lull, in a folder of $fpath\n"

@@ -7,6 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
+from lull import options, plan
 from lull.kernel import deb
 from lull.lab import Lab
 from lull.progress import say
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the configuration of your kernel: /boot/config-VERSION (default: the lab's, for QEMU's machine only)",
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("."), help="where to (default: here)")
+    parser.add_argument("--out", metavar="DIR", type=options.FOLDER, default=Path("."), help="where to (default: here)")
     parser.add_argument("--debug", action="store_true", help="a package of debug symbols, too")
     parser.epilog = (
         "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. What can be switched stands in\n"
@@ -30,12 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the packages."""
+    text = deb.read(arguments.config) if arguments.config else None
     if arguments.dry_run:
-        what = arguments.config or " ".join(map(str, lab.base.kernels["lull"].fragments))
-        say(f"would make packages of Linux {lab.base.series} with {', '.join(lab.base.exported())} from {what}")
+        named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
+        data = {"linux": lab.base.series, "features": list(lab.base.exported()), "configuration": [*map(str, named)]}
+        what = f"{', '.join(data['features'])} from {' '.join(data['configuration'])}"
+        plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
         return 0
     tree = lab.tree_of("lull")
-    config = deb.of_user(arguments.config, lab.base, tree) if arguments.config else deb.small(lab.base)
+    config = deb.small(lab.base) if text is None else deb.of_user(text, lab.base, tree)
     found = deb.packages(tree, lab.base, config, lab.toolchain, debug=arguments.debug, say=say)
     published = deb.publish(found, arguments.out.absolute())
     if arguments.json:

@@ -7,6 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
+from lull import options, plan
 from lull.kernel import export
 from lull.lab import Lab
 from lull.progress import say
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull export``."""
     # The same as --base: without it --base stands.
     parser.add_argument("base", metavar="BASE", nargs="?", default=argparse.SUPPRESS, help="the same as --base BASE")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where to (default: a new folder lull-BASE)")
+    parser.add_argument("--out", metavar="DIR", type=options.FOLDER, help="where to (default: a new folder lull-BASE)")
     parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/*.patch"
 
 
@@ -24,8 +25,11 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Write the series."""
     named: Path = arguments.out or Path(f"lull-{lab.base.name}")
     out = named.resolve()
+    export.check_out(out)
     if arguments.dry_run:
-        say(f"would write to {out}: a cover letter and a mail each for {', '.join(lab.base.exported())}")
+        features = list(lab.base.exported())
+        lines = [f"would write to {out}: a cover letter and a mail each for {', '.join(features)}"]
+        plan.show(lines, {"series": str(out), "features": features}, as_json=arguments.json)
         return 0
     mails = export.export(lab.pristine, lab.base, out)
     if arguments.json:

@@ -6,9 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from lull import cache, selftests
+from lull import cache, plan, selftests
 from lull.lab import Lab
-from lull.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +20,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     lab.refresh = not arguments.keep
     base = lab.base
     if arguments.dry_run:
-        more = f"the packages of {lab.suite.userland}, " if lab.suite.userland else ""
-        say(
-            f"would fetch {base.package}, busybox-static for arm64, {more}and QEMU 10.x if the machine has none, "
-            f"into {cache.root()}"
-        )
+        more = [f"the packages of {lab.suite.userland}"] if lab.suite.userland else []
+        wanted = [base.package, "busybox-static for arm64", *more, "QEMU 10.x if the machine has none"]
+        lines = [f"would fetch {', '.join(wanted)}, into {cache.root()}"]
+        plan.show(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
         return 0
     if not lab.user_tree:
         lab.store.kernel_source(base)

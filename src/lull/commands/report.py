@@ -7,12 +7,13 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import cache
+from lull import cache, options, plan
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.progress import say
 
 NAME = "report.html"
+TITLE, HEAD = "<title>Lull: report</title>", 400
+"""What tells that a file is a page of this command's, and within how many characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,22 +25,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="results.json, or a folder that 'lull run', 'lull check' or 'lull timing' wrote; the first run leads",
     )
-    parser.add_argument("--out", metavar="FILE", type=Path, help=f"default: {NAME} in the first folder")
+    parser.add_argument("--out", metavar="FILE", type=options.FILE, help=f"default: {NAME} in the first folder")
     parser.epilog = "example: lull report results/001 results/002 --out report.html"
+
+
+def is_strange(file: Path) -> bool:
+    """Is there something that this command did not write?"""
+    if not file.is_file():
+        return file.exists()
+    with open(file, errors="replace") as page:
+        return TITLE not in page.read(HEAD)
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Read, draw, write. Returns 0: what the page says of kernels is no verdict of this command's."""
     first = arguments.results[0]
     out = arguments.out or (first if first.is_dir() else first.parent) / NAME
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder", remedy="name a file with --out")
-    if arguments.dry_run:
-        say(f"would write {out} from {', '.join(map(str, arguments.results))}")
-        return 0
+    if is_strange(out):
+        raise UsageError(f"{out} is no page of this command's, and stays", remedy="name a new file with --out")
     from lull import report  # and with it scipy and matplotlib, which --help does not wait for
+    from lull.report import data
 
-    text = report.of_folders(arguments.results)
+    sources = data.load(arguments.results)
+    if arguments.dry_run:
+        named = [str(path) for path in arguments.results]
+        lines = [f"would write {out} from {', '.join(named)}"]
+        plan.show(lines, {"report": str(out), "results": named}, as_json=arguments.json)
+        return 0
+    text = report.render(sources)
     with cache.disk_errors(out):
         cache.write_atomic(out, text)
     print(json.dumps({"report": str(out)}) if arguments.json else f"report: {out}")

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lull import plan, timing
+from lull import options, plan, timing
 from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import say
@@ -16,6 +17,7 @@ from lull.run import experiment
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull run``."""
+    parser.epilog = "'lull list' has what can be named: kernels, features and their policies, workloads."
     measuring(parser)
     parser.add_argument(
         "--workload",
@@ -25,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
     )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    parser.add_argument("--cpu", metavar="MODEL", default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})")
+    parser.add_argument(
+        "--cpu", metavar="MODEL", type=options.MODEL, default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})"
+    )
 
 
 def measuring(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +43,12 @@ def measuring(parser: argparse.ArgumentParser) -> None:
         "the policies a workload names); repeatable",
     )
     parser.add_argument("--repeat", metavar="N", type=int, default=5, help="boots of each kernel (default: 5)")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
-    parser.add_argument("--memory", metavar="MIB", type=int, default=2048, help="guest memory (default: 2048)")
+    parser.add_argument(
+        "--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)"
+    )
+    parser.add_argument(
+        "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
+    )
     parser.add_argument(
         "--accel",
         choices=("tcg", "kvm"),
@@ -55,6 +63,41 @@ def measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
 
 
+def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None) -> list[str]:
+    """What would be fetched, built, booted and run, and where the results would be."""
+
+    def state(name: str, find: Callable[[Lab], object], otherwise: str) -> str:
+        return f"{name} ({'in the cache' if lab.has(find) else otherwise})"
+
+    here = lab.qemu_here()
+    source = str(lab.user_tree) if lab.user_tree else lab.base.package
+    fetched = [
+        state(source, lambda lab: lab.pristine, "to be copied" if lab.user_tree else "to be fetched"),
+        state("busybox", lambda lab: lab.store.busybox(), "to be fetched"),
+        f"QEMU {here.version}" if here else "QEMU (to be fetched)",
+    ]
+    built = [
+        state(image, lambda lab, image=image: lab.kernel(image), "to be built")  # type: ignore[misc]
+        for image in dict.fromkeys(boot.image for boot in boots)
+    ]
+    if lab.suite.userland:
+        built.append(state("its disk", lambda lab: lab.disk, "to be made"))
+    runs: dict[str, dict[str, None]] = {}
+    for job in (job for boot in boots for job in boot.jobs):
+        runs.setdefault(job.spec.name, {})[job.workload.name] = None
+    times = Counter(boot.label for boot in boots)
+    rows = {
+        "needs": ", ".join(fetched),
+        "kernels": ", ".join(built),
+        "machine": str(machine),
+        "boots": f"{len(boots)}: " + ", ".join(f"{label} {number}" for label, number in times.items()),
+        **{name: ", ".join(workloads) for name, workloads in runs.items()},
+        "results": str(out or "a new folder in ./results, or that of the same run, unfinished"),
+    }
+    width = max(map(len, rows))
+    return [f"{name:{width}}  {text}" for name, text in rows.items()]
+
+
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
@@ -63,17 +106,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     workloads = plan.select_workloads(arguments.workload, lab.workloads)
     boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)
     if arguments.dry_run:
-        if arguments.json:
-            print(json.dumps(plan.as_json(boots), indent=1))
-        else:
-            for boot in boots:
-                say(
-                    f"would boot {boot.image:6} ({boot.name}): "
-                    + ", ".join(
-                        f"{j.workload.name}" + (f" [{j.spec.name}]" if j.spec.settings else "") for j in boot.jobs
-                    )
-                )
+        plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
         return 0
+    if plan.BASELINE not in {boot.image for boot in boots}:
+        say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     return experiment.conduct(
         lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json, model=model
     )

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from lull import plan, selftests
+from lull import options, plan, selftests
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tests of guest/selftests.toml (default: all); repeatable",
     )
     add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
-    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
     parser.set_defaults(suite="real")
     parser.epilog = (
         "exit: 0 all ended as on the baseline, and that as guest/selftests-baseline.toml has it; 1 something did not\n"
@@ -49,8 +47,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
     specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or lab.base.default_kernels)]
     if arguments.dry_run:
-        for suite in suites:
-            for setting in selftests.settings_for(suite, specs, lab):
-                say(f"would boot {setting.kernel} ({setting.name}): {suite.name}")
+        boots = [(suite, setting) for suite in suites for setting in selftests.settings_for(suite, specs, lab)]
+        lines = [f"would boot {setting.kernel} ({setting.name}): {suite.name}" for suite, setting in boots]
+        data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
+        plan.show(lines, data, as_json=arguments.json)
         return 0
     return selftests.conduct(lab, suites, specs, arguments.repeat, arguments.out, as_json=arguments.json)

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
-from pathlib import Path
 
-from lull import plan
+from lull import options, plan
 from lull.base import DEFAULT
 from lull.check import soak
 from lull.check.data import load_findings, load_machines, parse_hardware
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.progress import say
 
 SHOWN = 10
 """Rounds that --dry-run shows."""
@@ -34,10 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help=f"draw only these (default: {', '.join(soak.KERNELS)}); repeatable",
     )
-    add("--cpu", metavar="C", action="append", default=[], help="draw only these machines, as for check; repeatable")
+    add(
+        "--cpu",
+        metavar="C",
+        action="append",
+        type=options.HARDWARE,
+        default=[],
+        help="draw only these machines, as for check; repeatable",
+    )
     add("--workload", metavar="W", action="append", default=[], help="draw only these; repeatable")
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
     parser.epilog = (
         "exit: 0 all was silent; 1 a round was not: the line that repeats it is printed\n"
         "The same command with the same --seed takes up where an interrupted soak was.\n"
@@ -84,11 +88,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         numbers = range(1, SHOWN + 1) if arguments.round is None else [arguments.round]
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]
-        if arguments.json:
-            print(json.dumps([{"line": choice.line(r.number), "what": r.what} for r in drawn], indent=1))
-        else:
-            for one in drawn:
-                say(f"$ {choice.line(one.number)}\n  would boot {one.what}")
+        lines = [f"$ {choice.line(one.number)}\n  would boot {one.what}" for one in drawn]
+        data = [{"line": choice.line(one.number), "what": one.what} for one in drawn]
+        plan.show(lines, data, as_json=arguments.json)
         return 0
     return soak.conduct(
         lab,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lull import sweep, timing
+from lull import options, plan, sweep, timing
 from lull.commands import run as run_command
 from lull.errors import UsageError
 from lull.guest.qemu import Machine, numbers_of_vcpus
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--cpu",
         metavar="MODEL",
+        type=options.MODEL,
         action="append",
         default=[],
         help=f"CPU of QEMU; repeatable, a job for each (default: {Machine.cpu})",
@@ -78,7 +79,8 @@ def join(lab: Lab, arguments: argparse.Namespace) -> int:
     usual = sweep.default_workers(Machine.vcpus, Machine.memory_mib)
     workers = usual if arguments.workers is None else arguments.workers
     if arguments.dry_run:
-        say(f"would run jobs of the sweep at {address}, {workers} at once")
+        lines = [f"would run jobs of the sweep at {address}, {workers} at once"]
+        plan.show(lines, {"address": str(address), "workers": workers}, as_json=arguments.json)
         return 0
     say(f"joining the sweep at {address}, {workers} jobs at once")
     sweep_engine.join(address, workers, offline=lab.offline)

@@ -8,9 +8,8 @@ import os
 import subprocess
 import sys
 
-from lull import cache, paths, process
+from lull import cache, paths, plan, process
 from lull.lab import Lab
-from lull.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     words += ["-m", "not guest"] if arguments.fast else [] if arguments.all else ["-m", "not whole"]
     words += arguments.pytest
     if arguments.dry_run:
-        say(f"would run: {process.shown(words)}")
+        plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
         return 0
     environment = {
         **os.environ,

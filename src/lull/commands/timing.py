@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from lull import timing
+from lull import options, timing
 from lull.guest.qemu import numbers_of_vcpus
 from lull.lab import Lab
 
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"a run with each of these numbers of virtual CPUs (default: {VCPUS})",
     )
     add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
-    add("--out", metavar="DIR", type=Path, help="results (default: a new folder in ./results)")
+    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
     parser.epilog = (
         "exit: 0 the simulation agrees with the runs, and the model with what it was fitted to; 1 it does not\n"
         "example: lull timing kunpeng-920 --vcpus 4"

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
+from lull import options, plan
 from lull.kernel import series
 from lull.lab import Lab
-from lull.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull tree``."""
-    parser.add_argument("dir", metavar="DIR", type=Path, help="a new folder for the tree")
+    parser.add_argument("dir", metavar="DIR", type=options.NEW, help="a new folder for the tree")
     parser.epilog = "Change it, commit with a line 'Lull-feature: NAME', then: lull save DIR"
 
 
@@ -22,10 +21,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
     features = list(lab.base.exported().values())
     if arguments.dry_run:
-        say(
-            f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for "
-            + ", ".join(f.name for f in features)
-        )
+        names = [f.name for f in features]
+        lines = [f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for {', '.join(names)}"]
+        plan.show(lines, {"tree": str(arguments.dir.absolute()), "features": names}, as_json=arguments.json)
         return 0
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
     print(json.dumps({"tree": str(arguments.dir.absolute())}) if arguments.json else arguments.dir)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -59,6 +60,13 @@ def of_machine() -> Qemu | None:
         return probe(Path(named))
     found = shutil.which(PROGRAM)
     return probe(Path(found)) if found else None
+
+
+@functools.cache
+def models(program: Path) -> list[str]:
+    """The CPUs that ``program`` can be, as its -cpu takes them; none when it does not say."""
+    done = process.complete([program, "-M", "none", "-cpu", "help"])
+    return re.findall(r"(?m)^ +(\S+)", done.output) if done.status == 0 else []
 
 
 STARTER = """#!/bin/sh
@@ -131,6 +139,11 @@ class Machine:
     accel: str = "tcg"
     nodes: int = 1
     slower: int = 1
+
+    def __str__(self) -> str:
+        """For people."""
+        cpu = "the host's CPUs" if self.accel == "kvm" else self.cpu
+        return f"{self.vcpus} vCPU{'s' * (self.vcpus > 1)}, {cpu}, {self.memory_mib} MiB, under {self.accel}"
 
     def __post_init__(self) -> None:
         if not 1 <= self.vcpus <= MAX_VCPUS:

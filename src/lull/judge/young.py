@@ -167,8 +167,7 @@ def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
         low, high = _allowed(rest, r.decisions)
         if not low + r.waits[0] <= r.dsb <= high + r.waits[1]:
             found.append(
-                f"{r.dsb} DSBs; {_range(r.waits)} are due for accessed bits cleared, and {rest[0]} to "
-                f"{rest[1]} for all else"
+                f"{r.dsb} DSBs; {_range(r.waits)} are due for accessed bits cleared, and {_range(rest)} for all else"
             )
     return found
 
@@ -184,7 +183,7 @@ def _stock(name: str, records: Mapping[str, Record], policies: Family) -> Check:
         return Check(name, "skipped", "nothing to compare with: nosync or none was not measured")
     shown = f"{_range([r.extra for r in repeats])} flushes for accessed bits cleared, nosync "
     shown += f"{_range([r.extra for r in like])}; {_range([r.dsb for r in repeats])} DSBs, "
-    shown += f"none {rest[0]} to {rest[1]}"
+    shown += f"none {_range(rest)}"
     decisions = int(median(r.decisions for r in like))
     low, high = _allowed(rest, decisions)
     flushes = all(r.extra > decisions / 2 for r in repeats)

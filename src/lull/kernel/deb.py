@@ -42,6 +42,7 @@ WHEN = {
 """What a configuration needs more, by the option that does."""
 KEYS = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
 """Files that a distribution's own source has, and Linux's has not."""
+REMEDY = "name one of an arm64 kernel: /boot/config-VERSION, unpacked"
 COMPILER = re.compile(
     r"CONFIG_(HAVE_|TOOLS_SUPPORT_|(AS|CC|CLANG|GCC\d*|LD|LLD|PAHOLE|RUSTC)_(CAN|HAS|IS|NO|VERSION)[_=])"
 )
@@ -68,18 +69,22 @@ def small(base: Base) -> Configuration:
     return Configuration(fragments_text(base.kernels["lull"].fragments), whole=False)
 
 
-def of_user(path: Path, base: Base, tree: Tree) -> Configuration:
-    """The user's configuration with what makes a Lull kernel of it. Raises UsageError when it is none for arm64."""
+def read(path: Path) -> str:
+    """The user's configuration. Raises UsageError when it is none for arm64."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"not a kernel configuration: {error}", where=str(path)) from error
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"the configuration cannot be read: {reason}", where=str(path), remedy=REMEDY) from error
     found = re.search(r"(?m)^# Linux/(\w+) ", text)
     if not asked_options(text) or (found and found.group(1) != "arm64"):
         what = f"for {found.group(1)}" if found else "none of a kernel"
-        raise UsageError(
-            f"the configuration is {what}", where=str(path), remedy="name one of an arm64 kernel: /boot/config-VERSION"
-        )
+        raise UsageError(f"the configuration is {what}", where=str(path), remedy=REMEDY)
+    return text
+
+
+def of_user(text: str, base: Base, tree: Tree) -> Configuration:
+    """A whole configuration with what makes a Lull kernel of it."""
     stock = base.kernels["stock"].fragments
     ours = fragments_text([f for f in base.kernels["lull"].fragments if f not in stock])
     return Configuration(

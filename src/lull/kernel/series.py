@@ -115,13 +115,18 @@ def commit_feature(tree: Path, feature: Feature, trailer: str, log: Path, *, sou
     git(tree, "commit", "-q", "-m", commit_message(feature, trailer), env=FIXED)
 
 
+def check_new(target: Path) -> None:
+    """Raise UsageError when there is something at ``target``."""
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
+
+
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
     """Make ``target`` a git tree: the pristine source, then one commit per feature.
 
     Raises: UsageError when ``target`` exists; ApplyError when a feature does not fit.
     """
-    if target.exists() and any(target.iterdir()):
-        raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
+    check_new(target)
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
     part = target.with_name(f".{target.name}.part")
     if part.exists():

@@ -123,7 +123,7 @@ def parse(text: str, where: str) -> Symbols:
             entries.append(Entry(int(match.group(1), 16), match.group(2), match.group(3)))
         elif stripped and not match and not UNDEFINED.fullmatch(stripped):
             raise UsageError(
-                f"not a symbol file: line {number} is {stripped[:60]!r}, and not an address, a letter and a name",
+                f"not a symbol file: line {number} is not an address, a letter and a name",
                 where=where,
                 remedy=REMEDY,
             )

@@ -105,12 +105,8 @@ def make_read_only(path: Path) -> None:
                 os.chmod(full, mode & ~0o222)
 
 
-def of_user(path: Path, base: Base) -> Tree:
-    """A copy of the user's own tree (without build products), keyed by names, sizes and times.
-
-    Raises: UsageError when it is not a tree of the base's series.
-    """
-    path = path.resolve()
+def check_series(path: Path, base: Base) -> str:
+    """The version of the kernel tree at ``path``. Raises UsageError when it is not one of the base's series."""
     version = kernel_version(path)
     if not version.startswith(f"{base.series}."):
         raise UsageError(
@@ -118,6 +114,16 @@ def of_user(path: Path, base: Base) -> Tree:
             where=str(path),
             remedy=f"name a {base.series} tree",
         )
+    return version
+
+
+def of_user(path: Path, base: Base) -> Tree:
+    """A copy of the user's own tree (without build products), keyed by names, sizes and times.
+
+    Raises: UsageError when it is not a tree of the base's series.
+    """
+    path = path.resolve()
+    version = check_series(path, base)
     parts: list[str] = []
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(f for f in folders if f != ".git")

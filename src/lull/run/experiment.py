@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -239,7 +239,14 @@ def told(results: Results, folder: Path, *, as_json: bool) -> int:
         from lull.judge import verdict
 
         verdict.show(results, folder)
+        print(verdict_line(results.checks))
     return 1 if any(c.verdict == "failed" for c in results.checks) else 0
+
+
+def verdict_line(checks: Sequence[Check]) -> str:
+    """The verdict on everything: the last line of a run."""
+    found = Counter(check.verdict for check in checks)
+    return f"verdict: {found['held']} checks held, {found['failed']} failed, {found['skipped']} not judged"
 
 
 def measure(
@@ -288,7 +295,7 @@ def measure(
         def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
             return one_boot(lab, with_memory(guests[boot.image], boot), boot, place, tell, counted)
 
-        title = f"running {len(boots)} guests, {machine.vcpus} vCPUs"
+        title = f"running {len(boots)} guest{'s' * (len(boots) > 1)}, {machine.vcpus} vCPU{'s' * (machine.vcpus > 1)}"
         run_boots(results, boots, folder, title, machine.vcpus, seconds_metric(machine), one)
     return results, folder
 

@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 COUNT_UNIT = "count"
+FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "int": ("a whole number", lambda value: type(value) is int),
+    "tuple[float, ...]": (
+        "a list of numbers, one at least",
+        lambda value: isinstance(value, list) and bool(value) and all(type(v) in (int, float) for v in value),
+    ),
+    "list": ("a list", lambda value: isinstance(value, list)),
+    "dict": ("a table", lambda value: isinstance(value, dict)),
+}
+"""How a field of each type, or of lists and tables of anything, is written in JSON: in words, and how that is told."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,22 @@ class Check:
     detail: str
 
 
+def fields_of(kind: type, raw: Any, where: str) -> dict[str, Any]:
+    """What the dataclass ``kind`` is made of, from JSON. Raises ValueError naming the field that is not of its type."""
+    if not isinstance(raw, dict):
+        raise ValueError(f"{where} is no table")
+    known = {f.name: f for f in fields(kind)}
+    needed = {name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
+    for what, names in (("missing", needed - {*raw}), ("not known", {*raw} - {*known})):
+        if names:
+            raise ValueError(f"{where}: {min(names)} is {what}")
+    for name, value in raw.items():
+        form, is_of = FORMS.get(str(known[name].type)) or FORMS[str(known[name].type).partition("[")[0]]
+        if not is_of(value):
+            raise ValueError(f"{where}: {name} is not {form}")
+    return {name: tuple(value) if known[name].type == "tuple[float, ...]" else value for name, value in raw.items()}
+
+
 @dataclass
 class Results:
     """Everything a run found, as written to results.json."""
@@ -66,16 +93,14 @@ class Results:
     @classmethod
     def from_json(cls, text: str) -> Results:
         """Read results.json back. Raises ValueError when it is not one."""
-        raw = json.loads(text)
         try:
-            records = [Record(**{**r, "values": tuple(r["values"])}) for r in raw.pop("records")]
-            checks = [Check(**c) for c in raw.pop("checks")]
-            found = cls(records=records, checks=checks, **raw)
-        except (AttributeError, KeyError, TypeError) as error:
+            raw = fields_of(cls, json.loads(text), "the file")
+            for name, kind in (("records", Record), ("checks", Check)):
+                found = raw.get(name, [])
+                raw[name] = [kind(**fields_of(kind, one, f"{name}[{number}]")) for number, one in enumerate(found)]
+        except ValueError as error:
             raise ValueError(f"not a results.json of this version: {error}") from error
-        if not isinstance(found.host, dict) or not isinstance(found.settings, dict):
-            raise ValueError("not a results.json of this version: host and settings are tables")
-        return found
+        return cls(**raw)
 
     @classmethod
     def load(cls, path: Path) -> Results:

@@ -272,7 +272,7 @@ def conduct(
     jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
     found: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     with experiment.holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
-        with progress.step(f"Linux's selftests: {len(boots)} guests") as step:
+        with progress.step(f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}") as step:
             for number, (suite, setting, turn) in enumerate(boots, 1):
                 step.update(f"{number}/{len(boots)} {suite.name} on {setting.name}")
                 # The console is the tests'; what the kernel has to say is read from its log. KUnit's verdicts are its.

@@ -300,9 +300,8 @@ class Record:
 
 def show_plan(jobs: Sequence[Job], *, as_json: bool) -> None:
     """What would be done."""
-    if as_json:
-        plan_ = [{"job": job.name, "words": job.words, "boots": [boot.name for boot in job.boots]} for job in jobs]
-        print(json.dumps(plan_, indent=1))
-        return
-    for job in jobs:
-        say(f"would run {job.name}, {len(job.boots)} boots: {process.shown(['lull', 'run', *job.words])}")
+    plan.show(
+        (f"would run {job.name}, {len(job.boots)} boots: {process.shown(['lull', 'run', *job.words])}" for job in jobs),
+        [{"job": job.name, "words": job.words, "boots": [boot.name for boot in job.boots]} for job in jobs],
+        as_json=as_json,
+    )

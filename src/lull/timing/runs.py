@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from lull.guest.qemu import Machine
 from lull.judge.goals import STOCK
 from lull.lab import Lab
 from lull.plan import Boot, Workload
-from lull.progress import say
 from lull.run import experiment
 from lull.run.records import Results
 from lull.timing import Model
@@ -82,12 +80,11 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
 
 def tell(planned: dict[int, list[Boot]], *, as_json: bool) -> None:
     """Say what would be booted."""
-    if as_json:
-        print(
-            json.dumps([{"vcpus": n, **boot} for n, boots in planned.items() for boot in plan.as_json(boots)], indent=1)
-        )
-        return
-    for number, boots in planned.items():
-        for boot in boots:
-            jobs = ", ".join(f"{job.workload.name} [{job.spec.name}]" for job in boot.jobs)
-            say(f"would boot {boot.image:6} ({boot.name}), {number} vCPUs: {jobs}")
+    lines = [
+        f"would boot {boot.image:6} ({boot.name}), {number} vCPUs: "
+        + ", ".join(f"{job.workload.name} [{job.spec.name}]" for job in boot.jobs)
+        for number, boots in planned.items()
+        for boot in boots
+    ]
+    data = [{"vcpus": n, **boot} for n, boots in planned.items() for boot in plan.as_json(boots)]
+    plan.show(lines, data, as_json=as_json)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull list: everything that a command line can name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from lull import plan, selftests, timing
+from lull.check.data import MACHINES, load_mutants, read
+from lull.lab import Lab
+
+Names = dict[str, str]
+"""Name -> one line about it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """``lull list`` has no options of its own."""
+    parser.epilog = "'lull list --suite real' has the workloads of that suite."
+
+
+def kernels(lab: Lab) -> Names:
+    """The base's kernels, what is in them, and how they are configured."""
+    found = {}
+    for name in lab.base.kernels:
+        features = lab.base.features_of(name)
+        own = "".join(f" and {f.name}" for f in features if f.only)
+        configuration = " ".join(fragment.name for fragment in lab.fragments(name))
+        found[name] = f"{f'with Lull{own}' if features else 'as Linux is'}; {configuration}"
+    return found
+
+
+def policies(lab: Lab) -> Names:
+    """The features that have a switch, and what it can be; in brackets what it boots with."""
+    return {
+        f.name: " ".join(f"[{p}]" if p == f.default else p for p in f.policies) + "".join(f" {p} (lab)" for p in f.lab)
+        for f in lab.base.features.values()
+        if f.policies
+    }
+
+
+def everything(lab: Lab) -> dict[str, Names]:
+    """What can be named, under a title that says where."""
+    return {
+        "kernels: --kernel NAME": kernels(lab),
+        "policies: --kernel NAME+FEATURE=POLICY, NAME-FEATURE, NAME+only=FEATURE": policies(lab),
+        "workloads: --workload": {w.name: w.about for w in lab.workloads.values()},
+        "suites: --suite": {name: ", ".join(plan.load_workloads(s.workloads)) for name, s in lab.base.suites.items()},
+        "machines: check, soak --cpu; also +kpti, +nokpti, +asid8 behind it, and what QEMU's -cpu takes": {
+            name: str(entry["about"]) for name, entry in read(MACHINES, "machines").items()
+        },
+        "mutants: check --mutant": (
+            {m.name: m.about for m in load_mutants(lab.base.mutants).values()} if lab.base.mutants.exists() else {}
+        ),
+        "models of time: --timing, timing": {name: timing.load(name).about for name in timing.known()},
+        "tests: selftest --tests": {name: " ".join(s.options) or "KUnit" for name, s in selftests.load().items()},
+    }
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Print it; as JSON by the title's first words."""
+    found = everything(lab)
+    if arguments.json:
+        print(json.dumps({title.partition(":")[0]: names for title, names in found.items()}, indent=1))
+        return 0
+    for title, names in found.items():
+        print(title)
+        width = max(map(len, names), default=0)
+        for name, about in names.items():
+            print(f"  {name:{width}}  {about}")
+        print()
+    return 0
