@@ -8,6 +8,7 @@ text, and then rendered.
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -137,7 +138,7 @@ def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
     """The tables of a metric: none when it was not measured, or is 0 everywhere.
 
     Kernels measured with other workloads (policies), and those that do not fit side by side in WIDTH characters, go to
-    a table of their own. Several kernels with one workload stand below each other instead.
+    a table of their own. Kernels with one workload stand below each other instead.
     """
     rows = [row for row in comparison.rows if row.metric == metric]
     if not any(row.baseline.median or row.other.median for row in rows):
@@ -149,8 +150,8 @@ def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
             groups.setdefault(lines, []).append(kernel)
     found: list[Grid] = []
     for lines, kernels in groups.items():
-        if len(lines) == 1 < len(kernels):
-            found.append(_one_line(comparison, [row for row in rows if row.kernel in kernels]))
+        if len({workload for workload, _ in lines}) == 1 < len(kernels):
+            found.append(_one_workload(comparison, [row for row in rows if row.kernel in kernels]))
         else:
             found += fitting(kernels, WIDTH, partial(_grid, comparison, rows))
     return found
@@ -297,18 +298,21 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
     return Grid(title, tuple(header), tuple(body), 1 + len(extra), tuple(notes))
 
 
-def _one_line(comparison: Comparison, rows: Sequence[Row]) -> Grid:
-    """One metric of one workload, a line per kernel, below the baseline's."""
-    first = rows[0]
-    several = len({count for row in rows for count in _repeats(row)}) > 1
-    vcpus = f" at {first.vcpus} vCPUs" if len({row.vcpus for row in comparison.rows}) > 1 else ""
-    body = [(comparison.baseline, first.baseline.repeats, _value(first, first.baseline), "")]
-    body += [(row.kernel, row.other.repeats, _value(row, row.other), change(row)) for row in rows]
+def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
+    """One metric of one workload: a line per kernel, below the baseline's, for each number of vCPUs."""
+    lines: list[tuple[str, int, int, str, str]] = []
+    for vcpus in dict.fromkeys(row.vcpus for row in rows):
+        here = [row for row in rows if row.vcpus == vcpus]
+        lines.append((comparison.baseline, vcpus, here[0].baseline.repeats, _value(here[0], here[0].baseline), ""))
+        lines += [(row.kernel, vcpus, row.other.repeats, _value(row, row.other), change(row)) for row in here]
+    extra = {"vcpus": len({row.vcpus for row in comparison.rows}) > 1}
+    extra["repeats"] = len({count for row in rows for count in _repeats(row)}) > 1
+    shown = (True, *extra.values(), True, True)
     return Grid(
-        f"{metric_title(first.metric)} of {first.workload}{vcpus}, per {_per(first)}",
-        ("kernel", *(["repeats"] if several else []), "median", _versus(comparison)),
-        tuple((kernel, *([str(repeats)] if several else []), *cells) for kernel, repeats, *cells in body),
-        1 + several,
+        f"{metric_title(rows[0].metric)} of {rows[0].workload}, per {_per(rows[0])}",
+        tuple(itertools.compress(("kernel", *extra, "median", _versus(comparison)), shown)),
+        tuple(tuple(map(str, itertools.compress(line, shown))) for line in lines),
+        1 + sum(extra.values()),
         tuple(_notes(rows)),
     )
 

@@ -55,6 +55,7 @@ class Head:
     Args:
         title: the verdict, in a line.
         compared: what was compared with what, a sentence for each run.
+        vcpus: that broadcasts were counted with.
         broadcasts: workload, what an operation is, stock's and Lull's broadcasts of it.
         came_out: the goals that held; what failed or was skipped, goal or not.
         why: how many were skipped for which reason.
@@ -63,6 +64,7 @@ class Head:
 
     title: str
     compared: list[str]
+    vcpus: int
     broadcasts: list[tuple[str, str, str, str]]
     came_out: Tally
     why: list[str]
@@ -77,12 +79,15 @@ def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[
         checks: all.
     """
     runs = [source for source in sources if source.run]
+    records = runs[0].run.records if runs and runs[0].run else []
+    most = max((record.vcpus for record in records), default=0)
     of_all = Tally.of(checks)
     came_out = Tally(Tally.of(goals).held, of_all.failed, of_all.skipped)
     return Head(
         title(came_out, sources),
         [compared(source, named=len(sources) > 1) for source in runs],
-        broadcasts(runs[0]) if runs else [],
+        most,
+        broadcasts(Run(most, [record for record in records if record.vcpus == most])),
         came_out,
         why(checks),
         [
@@ -137,11 +142,8 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def broadcasts(source: Source) -> list[tuple[str, str, str, str]]:
-    """Broadcasts of an operation, of stock and of Lull, where they tell most: at the fewest vCPUs of the run."""
-    assert source.run is not None
-    vcpus = min((record.vcpus for record in source.run.records), default=0)
-    run = Run(vcpus, [record for record in source.run.records if record.vcpus == vcpus])
+def broadcasts(run: Run) -> list[tuple[str, str, str, str]]:
+    """Broadcasts of an operation, of stock and of Lull, where they tell most."""
     found = {}
     for workload in run.workloads():
         stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, LULL))
