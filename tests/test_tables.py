@@ -85,9 +85,9 @@ expected by chance (p = 1); stock.control: not measured on stock.control: exact,
 
 How to read this: the median of the repeats, with ± to the further end of its 95 % interval (none:
 every repeat gave the same); vs stock is the ratio kernel / stock, with its 95 % interval; -100%
-where the kernel has none; where stock has none, and there is no ratio, the difference, with its
-sign and what it is per (+2/page); ~ is within noise, = the same exact count, ? too few repeats to
-tell. Counts are exact. Seconds are emulated: QEMU is not a machine.
+where the kernel has none; where else a 0 has no ratio, the difference, with its sign and what it is
+per (+2/page); ~ is within noise, = the same exact count, ? too few repeats to tell. Counts are
+exact. Seconds are emulated: QEMU is not a machine.
 """
 
 

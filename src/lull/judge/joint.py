@@ -156,7 +156,7 @@ def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
         cells = [tables.change(answer) if answer else "" for answer in answers]
         body.append((workload, kernel, *([str(vcpus)] if several else []), *cells))
     labels = ("workload", "kernel", *(["vcpus"] if several else []))
-    title = f"{tables.metric_title(asks[0][0])}, kernel / {runs[0].comparison.baseline} of its own run"
+    title = f"{tables.metric_title(asks[0][0])}, vs {runs[0].comparison.baseline} of its own run"
     return tables.Grid(title, (*labels, *(run.label for run in runs)), tuple(body), len(labels))
 
 

@@ -233,9 +233,9 @@ def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
     """The part of it about a kernel against its baseline."""
     text = (
         f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
-        f"{100 * comparison.confidence:g} % interval; -100% where the kernel has none; where {comparison.baseline} has "
-        "none, and there is no ratio, the difference, with its sign and what it is per (+2/page); ~ is within noise, = "
-        "the same exact count, ? too few repeats to tell. Counts are exact."
+        f"{100 * comparison.confidence:g} % interval; -100% where the kernel has none; where else a 0 has no ratio, "
+        "the difference, with its sign and what it is per (+2/page); ~ is within noise, = the same exact count, ? too "
+        "few repeats to tell. Counts are exact."
     )
     return text + " Seconds are emulated: QEMU is not a machine." * emulated
 
