@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -133,19 +134,23 @@ def test_an_interrupted_run_resumes(fake: Fake, tool: Tool, fake_tree: Path, tmp
     child = tool.start("run", *common, "--repeat", "4", "--out", str(out))
     first = out / "boots/r01-stock/boot.json"
     limit = time.monotonic() + 60
-    while not first.exists() and time.monotonic() < limit:
+    while not (out / "results.json").exists() and time.monotonic() < limit:
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)
     assert child.returncode == 130, errors
     assert "resumes" in errors
     assert not (out / "complete").exists()
+    assert tool("report", str(out)).returncode == 0
+    assert re.search(r"Interrupted, or still running: \d of 12 boots</h1>", (out / "report.html").read_text())
     written = first.stat().st_mtime_ns
     again = fake("run", "--repeat", "4", "--out", str(out))
     assert again.returncode == 0, again.stderr
     assert first.stat().st_mtime_ns == written
     assert " kept from before" in again.stderr
     assert records(out)["stock", "tlbi_broadcast_user"] == [40] * 4
+    assert "Interrupted, or" not in (out / "report.html").read_text()
+    assert json.loads((out / "results.json").read_text())["settings"]["boots"] == "12 of 12"
 
 
 def test_an_interrupted_build_leaves_nothing_half(fake: Fake, tool: Tool, fake_tree: Path) -> None:

@@ -49,8 +49,9 @@ def good() -> Values:
 def results(values: Values, cpu: str = "max,pauth-impdef=on", vcpus: int = 4) -> Results:
     """A run with these records."""
     records = [
-        Record(kernel, workload, vcpus, metric, "count", tuple(series), PAGES, "page")
+        Record(kernel, workload, vcpus, metric, unit, tuple(series), PAGES, "page")
         for (kernel, workload, metric), series in values.items()
+        for unit in ["s" if metric.startswith("seconds") else "count"]
     ]
     return Results("0.1", "6.12", {}, records, settings={"features": FEATURES, "machine": {"cpu": cpu}})
 
@@ -229,15 +230,24 @@ def test_goals_that_were_not_measured_share_a_line() -> None:
     assert set(verdict.GOALS) >= set(MODULES)
 
 
-def test_the_published_table_stands_beside_ours() -> None:
-    """Microseconds a page: 14.69 s of 10 000 rounds of 256 pages, and this run's."""
+def test_counts_come_first_and_emulated_seconds_last() -> None:
+    """Of a page: exact counts, 14.69 s of 10 000 rounds of 256 pages, and this run's, which find nothing."""
     values = good()
-    for kernel, seconds in (("stock", 0.006), ("lull", 0.003)):
+    for kernel, seconds in (("stock", 0.006), ("lull", 0.009)):
         values[kernel, "swap_bench", "seconds_emulated"] = [seconds] * 3
-    rows = reclaim.published(results(values)).rows
-    assert rows[0] == ("published: Snapdragon 888, one CPU of 8", "5.74", "5.39", "0.939", "", "")
-    assert rows[1] == ("published: Kunpeng 920", "5.26", "4.6", "0.875", "", "")
-    assert rows[2:] == (("swap_bench, stock and lull", "6", "3", "0.500", "1", "0"),)
+    counts, published, ours = reclaim.published(results(values))
+    assert counts.header == ("program", "kernel", "broadcasts, stock", "Lull", "DSB ISHST, stock", "Lull")
+    assert counts.rows[0][:4] == ("swap_bench", "lull", "1.004", "0")
+    assert published.rows[0] == ("Snapdragon 888, one CPU of 8", "5.738µs", "5.391µs", "0.939")
+    assert published.rows[1] == ("Kunpeng 920", "5.258µs", "4.598µs", "0.875")
+    assert ours.rows == (("swap_bench", "lull", "6µs", "9µs"),)
+    assert "seconds under emulation: not a machine's" in ours.title
+    assert [grid.faint for grid in (counts, published, ours)] == [False, False, True]
+    for kernel, seconds in (("stock", 0.006), ("lull", 0.003)):
+        values[kernel, "swap_bench", "seconds_modelled"] = [seconds] * 3
+    modelled = reclaim.published(results(values))[-1]
+    assert modelled.title.endswith("modelled seconds") and not modelled.faint
+    assert modelled.rows == (("swap_bench", "lull", "6µs", "3µs"),)
 
 
 def test_alone_is_a_kernel_of_the_tool() -> None:

@@ -69,7 +69,7 @@ def test_ratios_stand_side_by_side(tool: Tool, tmp_path: Path) -> None:
 def test_no_value_of_one_run_meets_another(tmp_path: Path) -> None:
     """A run without the baseline has no ratio, although another run has the baseline; and that is said."""
     runs = joint.load(written(tmp_path, results(), results(record("lull", LULL))))
-    (grid,) = joint.grids(runs, tables.MAIN_METRICS, None)
+    (grid,) = joint.grids(runs, tables.MAIN_METRICS)
     assert grid.rows == (("swap_bench", "lull", "0.100 [0.0994, 0.101]", ""),)
     assert "B: not compared: stock was not measured: there is nothing to compare with" in joint.remarks(runs)
 
@@ -85,7 +85,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     assert "qemu differs: A -; B 10.0.2" in said
     assert "size of swap_bench differs: A 100 x page; B 200 x page" in said
     assert "vcpus differs: A 4; B 16" in said
-    (grid,) = joint.grids(runs, tables.MAIN_METRICS, None)
+    (grid,) = joint.grids(runs, tables.MAIN_METRICS)
     assert grid.header == ("workload", "kernel", "vcpus", "A", "B")
     assert [(row[2], bool(row[3]), bool(row[4])) for row in grid.rows] == [("4", True, False), ("16", False, True)]
 
@@ -105,7 +105,7 @@ def test_checks_that_failed_are_said(tmp_path: Path) -> None:
 def test_tables_that_are_too_wide_are_divided(tmp_path: Path) -> None:
     """As many runs side by side as fit, each once."""
     runs = joint.load(written(tmp_path, *[results() for _ in range(7)]))
-    grids = joint.grids(runs, tables.MAIN_METRICS, tables.WIDTH)
+    grids = joint.grids(runs, tables.MAIN_METRICS)
     assert len(grids) > 1 and all(grid.width <= tables.WIDTH for grid in grids)
     assert "".join(name for grid in grids for name in grid.header[2:]) == "ABCDEFG"
 
@@ -115,9 +115,30 @@ def test_zeros_and_metrics_of_one_run(tmp_path: Path) -> None:
     zero = [record(kernel, [0.0] * 6, metric="dsb_ish") for kernel in ("stock", "lull")]
     timed = [record(kernel, [2.0] * 6, metric="seconds", unit="s") for kernel in ("stock", "lull")]
     runs = joint.load(written(tmp_path, results(*results().records, *zero), results(*timed)))
-    grids = joint.grids(runs, tables.MAIN_METRICS, None)
+    grids = joint.grids(runs, tables.MAIN_METRICS)
     assert [grid.title.partition(",")[0] for grid in grids] == ["tlbi_broadcast_user", "seconds"]
     assert [row[2:] for row in grids[1].rows] == [("", "~ (p=1)")]
+
+
+def test_a_run_that_did_not_end_is_said(tool: Tool, tmp_path: Path) -> None:
+    """By its folder, and by its own results where they are without it; n of m boots; not of one that ended."""
+    partial, ended = {"boots": "3 of 12"}, {"boots": "12 of 12"}
+    runs = [results(settings=partial), results(settings=ended), results(settings=ended), results()]
+    paths = written(tmp_path, *runs)
+    for path in paths[1:]:
+        (path / "plan").touch()
+    (paths[1] / "complete").touch()
+    said = [
+        "interrupted, or still running: 3 of 12 boots",
+        "",
+        "interrupted, or still running: 12 of 12 boots",  # and was not judged
+        "interrupted, or still running",
+    ]
+    assert [run.unfinished for run in joint.load(paths)] == said
+    lines = tool("compare", *map(str, paths)).stdout.splitlines()
+    assert [line for line in lines if "interrupted" in line] == [f"A: {said[0]}", f"C: {said[2]}", f"D: {said[3]}"]
+    found = json.loads(tool("compare", "--json", *map(str, paths)).stdout)
+    assert [run["unfinished"] for run in found["runs"].values()] == said
 
 
 def test_json(tool: Tool, tmp_path: Path) -> None:
@@ -165,8 +186,8 @@ def test_wrong_files_and_numbers_of_them(tool: Tool, tmp_path: Path) -> None:
     """A file that is not there, a folder that is no run's, one run, a run twice: exit 2."""
     (path,) = written(tmp_path, results())
     for paths, said in [
-        ([path, tmp_path / "no"], "No such file"),
-        ([path, tmp_path], f"where: {tmp_path}/results.json"),
+        ([path, tmp_path / "no"], f"{tmp_path}/no holds no results"),
+        ([path, tmp_path], f"{tmp_path} holds no results"),
         ([path, path / "results.json"], "named twice"),
     ]:
         with pytest.raises(UsageError) as refused:

@@ -45,6 +45,11 @@ class Run:
     results: Results
     comparison: Comparison
 
+    @property
+    def unfinished(self) -> str:
+        """That it did not end, and how far it came; empty when it did."""
+        return unfinished(self.path.parent, self.results)
+
     def rows(self) -> dict[Key, Row]:
         """Its comparisons by what they ask."""
         return {(row.metric, row.workload, row.kernel, row.vcpus): row for row in self.comparison.rows}
@@ -55,6 +60,9 @@ def load(paths: Sequence[Path]) -> list[Run]:
 
     Raises: UsageError for what is no run's result, a run named twice, fewer than two or more than there are letters.
     """
+    for path in paths:
+        if not (path / FILE if path.is_dir() else path).is_file():
+            raise no_results(path, "'lull run' or 'lull check'")
     files = [path / FILE if path.is_dir() else path for path in paths]
     if not 2 <= len(files) <= len(LABELS):
         raise UsageError(f"2 to {len(LABELS)} runs can be compared, not {len(files)}", remedy=f"name a {FILE} of each")
@@ -62,6 +70,24 @@ def load(paths: Sequence[Path]) -> list[Run]:
         if path.resolve() in [other.resolve() for other in files[:place]]:
             raise UsageError(f"named twice: {path}", remedy="leave one out: a run says nothing more beside itself")
     return [load_one(label, path) for label, path in zip(LABELS, files, strict=False)]
+
+
+def no_results(path: Path, commands: str) -> UsageError:
+    """The error of who names what holds nothing that one of ``commands`` wrote."""
+    return UsageError(f"{path} holds no results", remedy=f"name a folder that {commands} wrote, or its {FILE}")
+
+
+def unfinished(folder: Path, results: Results | None = None) -> str:
+    """What to say of results that are not whole; empty when they are.
+
+    A run says in its results how many of its boots they are of; and a folder that holds a plan is complete when it
+    says so. Results that were taken to another folder have only the former.
+    """
+    boots = str(results.settings.get("boots", "")) if results else ""
+    done, _, planned = boots.partition(" of ")
+    if (folder / "complete").exists() or (done == planned and not (folder / "plan").exists()):
+        return ""
+    return "interrupted, or still running" + (f": {boots} boots" if planned else "")
 
 
 def load_one(label: str, path: Path) -> Run:
@@ -81,6 +107,7 @@ def load_one(label: str, path: Path) -> Run:
 def header(runs: Sequence[Run]) -> list[str]:
     """Lines above the tables: where each run is, what all have in common, and in what they differ."""
     lines = [f"{run.label}: {run.path}" for run in runs]
+    lines += [f"{run.label}: {run.unfinished}" for run in runs if run.unfinished]
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
         for name, value in tables.common(run.results, run.comparison):
@@ -107,7 +134,7 @@ def sizes(runs: Sequence[Run]) -> list[str]:
     return [f"size of {name} differs: {per_run(runs, of)}" for name, of in unlike.items()]
 
 
-def grids(runs: Sequence[Run], metrics: Sequence[str], width: int | None) -> list[tables.Grid]:
+def grids(runs: Sequence[Run], metrics: Sequence[str], width: int = tables.WIDTH) -> list[tables.Grid]:
     """A table per metric that is not 0 everywhere, with as many runs side by side as fit ``width`` characters."""
     found = []
     for metric in metrics:
@@ -129,7 +156,7 @@ def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
         cells = [tables.change(answer) if answer else "" for answer in answers]
         body.append((workload, kernel, *([str(vcpus)] if several else []), *cells))
     labels = ("workload", "kernel", *(["vcpus"] if several else []))
-    title = f"{tables.metric_title(asks[0][0])}, kernel / {runs[0].comparison.baseline} of its own run"
+    title = f"{tables.metric_title(asks[0][0])}, vs {runs[0].comparison.baseline} of its own run"
     return tables.Grid(title, (*labels, *(run.label for run in runs)), tuple(body), len(labels))
 
 
@@ -150,7 +177,7 @@ def show(console: Console, runs: Sequence[Run]) -> None:
     """Print everything."""
     for line in header(runs):
         tables.say(console, line)
-    for one in grids(runs, tables.MAIN_METRICS, tables.WIDTH):
+    for one in grids(runs, tables.MAIN_METRICS):
         tables.say(console, "")
         tables.show_grid(console, one)
     tables.say(console, "")
@@ -170,6 +197,7 @@ def to_json(runs: Sequence[Run]) -> str:
         "runs": {
             run.label: {
                 "path": str(run.path),
+                "unfinished": run.unfinished,
                 "lull": run.results.lull,
                 "base": run.results.base,
                 "host": run.results.host,

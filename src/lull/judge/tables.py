@@ -8,6 +8,7 @@ text, and then rendered.
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -46,13 +47,17 @@ GEOMEAN = "geometric mean"
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text: ``labels`` columns of words, then figures, which are set to the right."""
+    """A table of text: ``labels`` columns of words, then figures, which are set to the right.
+
+    ``faint``: its figures find nothing, and are shown as such.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     labels: int
     notes: tuple[str, ...] = ()
+    faint: bool = False
 
     @property
     def width(self) -> int:
@@ -86,7 +91,7 @@ def show(
 def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
     """The same as ``show`` as Markdown, for the README and the documents."""
     parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
-    parts += [grid_markdown(grid) for grid in grids(comparison, metrics, width=None)]
+    parts += [grid_markdown(grid) for grid in grids(comparison, metrics)]
     lines = [f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)]
     lines.append(_check_line(comparison.control.check))
     lines += [f"not compared: {problem}" for problem in comparison.problems]
@@ -124,34 +129,41 @@ def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in pairs.items() if isinstance(value, str | int | float) and value != ""]
 
 
-def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS, width: int | None = WIDTH) -> list[Grid]:
-    """A table per metric that was measured, in the order of ``metrics``, unless it is 0 everywhere.
+def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> list[Grid]:
+    """The tables of all metrics, in the order of ``metrics``."""
+    return [grid for metric in metrics for grid in metric_grids(comparison, metric)]
 
-    Kernels measured with other workloads (policies), and those that do not fit side by side in ``width`` characters
-    (None: all do), go to a table of their own.
+
+def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
+    """The tables of a metric: none when it was not measured, or is 0 everywhere.
+
+    Kernels measured with other workloads (policies), and those that do not fit side by side in WIDTH characters, go to
+    a table of their own. Kernels with one workload stand below each other instead.
     """
-    found = []
-    for metric in metrics:
-        rows = [row for row in comparison.rows if row.metric == metric]
-        if not any(row.baseline.median or row.other.median for row in rows):
-            continue
-        groups: dict[frozenset[str], list[str]] = {}
-        for kernel in comparison.kernels:
-            workloads = frozenset(row.workload for row in rows if row.kernel == kernel)
-            if workloads:
-                groups.setdefault(workloads, []).append(kernel)
-        for group in groups.values():
-            found += fitting(group, width, partial(_grid, comparison, rows))
+    rows = [row for row in comparison.rows if row.metric == metric]
+    if not any(row.baseline.median or row.other.median for row in rows):
+        return []
+    groups: dict[frozenset[tuple[str, int]], list[str]] = {}
+    for kernel in comparison.kernels:
+        lines = frozenset((row.workload, row.vcpus) for row in rows if row.kernel == kernel)
+        if lines:
+            groups.setdefault(lines, []).append(kernel)
+    found: list[Grid] = []
+    for lines, kernels in groups.items():
+        if len({workload for workload, _ in lines}) == 1 < len(kernels):
+            found.append(_one_workload(comparison, [row for row in rows if row.kernel in kernels]))
+        else:
+            found += fitting(kernels, WIDTH, partial(_grid, comparison, rows))
     return found
 
 
-def fitting(columns: Sequence[Item], width: int | None, make: Callable[[Sequence[Item]], Grid]) -> list[Grid]:
-    """Tables by ``make`` of as many of ``columns`` side by side as fit in ``width`` characters (None: all)."""
+def fitting(columns: Sequence[Item], width: int, make: Callable[[Sequence[Item]], Grid]) -> list[Grid]:
+    """Tables by ``make`` of as many of ``columns`` side by side as fit in ``width`` characters, at least one."""
     found = []
     while columns:
         take = len(columns)
         grid = make(columns)
-        while width is not None and grid.width > width and take > 1:
+        while grid.width > width and take > 1:
             take -= 1
             grid = make(columns[:take])
         found.append(grid)
@@ -180,7 +192,7 @@ def show_grid(console: Console, grid: Grid) -> None:
         )
     for row in grid.rows:
         # Text, not str: rich would take an interval's brackets for markup.
-        table.add_row(*(Text(_safe(console, cell), style=_style(cell)) for cell in row))
+        table.add_row(*(Text(_safe(console, cell), style="dim" if grid.faint else _style(cell)) for cell in row))
     say(console, grid.title, style="bold")
     console.print(table)
     for note in grid.notes:
@@ -220,9 +232,10 @@ def how_to_read(comparison: Comparison) -> str:
 def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
     """The part of it about a kernel against its baseline."""
     text = (
-        f"ratio = kernel / {comparison.baseline}, with its {100 * comparison.confidence:g} % interval; ~ is within "
-        "noise, = the same exact count, ? too few repeats to tell; +n or -n is a difference, given where a zero has no "
-        "ratio. Counts are exact."
+        f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
+        f"{100 * comparison.confidence:g} % interval; -100% where the kernel has none; where else a 0 has no ratio, "
+        "the difference, with its sign and what it is per (+2/page); ~ is within noise, = the same exact count, ? too "
+        "few repeats to tell. Counts are exact."
     )
     return text + " Seconds are emulated: QEMU is not a machine." * emulated
 
@@ -254,7 +267,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
         if row.kernel in kernels:
             lines.setdefault((row.workload, row.vcpus), {})[row.kernel] = row
     firsts = [next(iter(line.values())) for line in lines.values()]
-    pers = [row.operation or "operation" if row.operations > 0 else "window" for row in firsts]
+    pers = [_per(row) for row in firsts]
     repeats = [_repeats_text(line.values()) for line in lines.values()]
     extra: list[tuple[str, list[str]]] = []
     if len({row.vcpus for row in comparison.rows}) > 1:
@@ -281,8 +294,37 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
         notes += _mean_notes(means, kernels)
     header = ["workload", *(name for name, _ in extra), comparison.baseline]
     for kernel in kernels:
-        header += [kernel, "ratio"]
+        header += [kernel, _versus(comparison)]
     return Grid(title, tuple(header), tuple(body), 1 + len(extra), tuple(notes))
+
+
+def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
+    """One metric of one workload: a line per kernel, below the baseline's, for each number of vCPUs."""
+    lines: list[tuple[str, int, int, str, str]] = []
+    for vcpus in dict.fromkeys(row.vcpus for row in rows):
+        here = [row for row in rows if row.vcpus == vcpus]
+        lines.append((comparison.baseline, vcpus, here[0].baseline.repeats, _value(here[0], here[0].baseline), ""))
+        lines += [(row.kernel, vcpus, row.other.repeats, _value(row, row.other), change(row)) for row in here]
+    extra = {"vcpus": len({row.vcpus for row in comparison.rows}) > 1}
+    extra["repeats"] = len({count for row in rows for count in _repeats(row)}) > 1
+    shown = (True, *extra.values(), True, True)
+    return Grid(
+        f"{metric_title(rows[0].metric)} of {rows[0].workload}, per {_per(rows[0])}",
+        tuple(itertools.compress(("kernel", *extra, "median", _versus(comparison)), shown)),
+        tuple(tuple(map(str, itertools.compress(line, shown))) for line in lines),
+        1 + sum(extra.values()),
+        tuple(_notes(rows)),
+    )
+
+
+def _per(row: Row) -> str:
+    """What a row's figures are of one of."""
+    return row.operation or "operation" if row.operations > 0 else "window"
+
+
+def _versus(comparison: Comparison) -> str:
+    """The head of the columns of changes: most are ratios, and some have none."""
+    return f"vs {comparison.baseline}"
 
 
 def _mean_lines(means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequence[str]) -> list[tuple[str, ...]]:
@@ -336,26 +378,27 @@ def _value(row: Row, summary: Summary) -> str:
 
 
 def change(row: Row) -> str:
-    """What a row found: a ratio or a difference with its interval, or that it is noise or equal."""
+    """What a row found, with its interval: a ratio, -100%, a difference, or that it is noise or equal."""
     effect = row.effect
     if effect.verdict is Verdict.EQUAL:
         return "="
     if effect.verdict is Verdict.NOISE:
         return f"~ (p={effect.p:.2g})"
-    if effect.verdict is Verdict.TOO_FEW:
-        return f"{_estimate(row, effect.estimate, effect)} ?"
-    text = _estimate(row, effect.estimate, effect)
+    gone = row.baseline.median > 0 == row.other.median == row.other.half_width
     low, high = effect.interval.low, effect.interval.high
-    if low == high:
+    text = "-100%" if gone else _estimate(row, effect.estimate, effect)
+    if effect.verdict is Verdict.TOO_FEW:
+        return f"{text} ?"
+    if gone or low == high:
         return text
     return f"{text} [{_estimate(row, low, effect)}, {_estimate(row, high, effect)}]"
 
 
 def _estimate(row: Row, value: float, effect: Effect) -> str:
+    """A ratio; where there is none, a difference, which cannot be taken for one."""
     if effect.kind == "ratio":
         return ratio(value)
-    text = number(row.per_operation(value), row.unit)
-    return f"+{text}" if value > 0 else text
+    return f"{'+' if value > 0 else ''}{number(row.per_operation(value), row.unit)}/{_per(row)}"
 
 
 def _percent(fraction: float) -> str:

@@ -60,8 +60,8 @@ def judge(results: Results, folder: Path) -> None:
 
 def published(results: Results) -> list[tables.Grid]:
     """What was measured beside what the systems were published with."""
-    found = [reclaim.published(results)] if reclaim.concerns(results) else []
-    for feature in (residency, teardown, vmemmap):
+    found: list[tables.Grid] = []
+    for feature in (reclaim, residency, teardown, vmemmap):
         if feature.concerns(results):
             found += feature.published(results)
     return found

@@ -6,8 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from lull.judge.tables import Grid
 from lull.report import plots as report_plots
 from lull.report import systems as report_systems
 from lull.report.data import Source, load
+from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
 from lull.run.records import Check, Results
@@ -59,21 +59,6 @@ class Table:
     tails: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class Tally:
-    """How checks came out."""
-
-    held: int
-    failed: int
-    skipped: int
-
-    @classmethod
-    def of(cls, checks: Iterable[Check]) -> Tally:
-        """Count them."""
-        counts = Counter(check.verdict for check in checks)
-        return cls(counts["held"], counts["failed"], counts["skipped"])
-
-
 @dataclass
 class Folded:
     """Something to be unfolded: text as it is."""
@@ -86,11 +71,10 @@ class Folded:
 class Page:
     """Everything the template needs. What is empty is left out of the page."""
 
-    headline: str
+    head: Head
     sources: list[Source]
     facts: list[tuple[str, str]]
     differing: Grid | None
-    goals: Tally
     failed: list[Check]
     measuring: list[Check]
     sections: list[report_systems.Section]
@@ -129,9 +113,10 @@ def render(sources: Sequence[Source]) -> str:
     environment.globals.update(
         table_of=table_of,
         tally=Tally.of,
+        moods=MOODS,
         style=Markup((TEMPLATES / "report.css").read_text()),
-        grids=lambda source: tables.grids(source.comparison, width=None),
-        control=control_grids,
+        metrics=metrics,
+        of_control=of_control,
         side_by_side=side_by_side,
         zero=lambda source: tables.all_zero(source.comparison),
         how_to_read=lambda source: tables.how_to_read(source.comparison),
@@ -154,16 +139,16 @@ def page_of(sources: list[Source]) -> Page:
     )
     goals = [check for check in checks if kind(check) in GOALS]
     named = {source.name if len(runs) > 1 else "": source.run for source in sources if source.run}
-    sections = report_systems.sections(named, goals)
+    timings = [source.timing for source in sources if source.timing]
+    sections = report_systems.sections(named, timings, goals)
     placed = {check for section in sections for check in section.goals}
     placed |= {check for check in goals if kind(check) in OF_TIMING}
     common, differing = facts(sources)
     return Page(
-        headline(Tally.of(goals), sources),
+        head_of(sources, goals, checks),
         sources,
         common,
         differing,
-        Tally.of(goals),
         [check for check in checks if check.verdict == "failed"],
         verdict.worth_showing([check for check in checks if kind(check) not in GOALS]),
         sections,
@@ -179,15 +164,6 @@ def pictures(runs: Mapping[str, Results]) -> list[tuple[str, list[Plot]]]:
     found = [("", [together] if together else [])]
     found += [(name, list(report_plots.of_run(results))) for name, results in runs.items()]
     return [(name, plots) for name, plots in found if plots]
-
-
-def headline(goals: Tally, sources: Sequence[Source]) -> str:
-    """The verdict, in a line."""
-    judged = goals.held + goals.failed
-    if judged:
-        return f"{goals.held if goals.failed else 'All'} of {judged} goals held"
-    verdicts = [source.check.verdict for source in sources if source.check]
-    return verdicts[0].capitalize() if verdicts else "No goal was judged"
 
 
 def checks_of(source: Source) -> list[Check]:
@@ -269,19 +245,24 @@ def table_of(grid: Grid) -> Table:
 
 
 def _cell(text: str, place: int, grid: Grid) -> Cell:
-    first, _, rest = text.partition(" ")
+    figure = re.fullmatch(r"(.+?) ([±\[(?].*)", text)
     if grid.header[place] == "verdict" or (place and grid.title == "check"):
         return Cell(text, mood=MOODS.get(re.split(r"\W", text)[0], ""))
-    if place >= grid.labels and re.match(r"[±\[(?]", rest):
-        return Cell(first, rest)
+    if place >= grid.labels and figure:
+        return Cell(*figure.groups())
     return Cell(text)
 
 
-def control_grids(source: Source) -> list[Grid]:
-    """The tables of stock beside a second series of itself."""
-    assert source.comparison is not None
-    name, control = f"{source.comparison.baseline}{compare.CONTROL_SUFFIX}", source.comparison.control
-    return tables.grids(replace(source.comparison, kernels=(name,), rows=control.rows, geomeans=()), width=None)
+def metrics(comparison: compare.Comparison) -> list[tuple[str, list[Grid]]]:
+    """The tables of each metric that has any, by its name."""
+    found = [(tables.metric_title(metric), tables.metric_grids(comparison, metric)) for metric in tables.MAIN_METRICS]
+    return [(name, grids) for name, grids in found if grids]
+
+
+def of_control(comparison: compare.Comparison) -> compare.Comparison:
+    """Stock beside a second series of itself, as if that were another kernel."""
+    name, control = f"{comparison.baseline}{compare.CONTROL_SUFFIX}", comparison.control
+    return replace(comparison, kernels=(name,), rows=control.rows, geomeans=())
 
 
 def side_by_side(sources: Sequence[Source]) -> list[Grid]:
@@ -294,7 +275,7 @@ def side_by_side(sources: Sequence[Source]) -> list[Grid]:
     if len(runs) < 2:
         return []
     letters = ", ".join(f"{run.label} {run.path}" for run in runs)
-    return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS, None)]
+    return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS)]
 
 
 def timing_plot(source: Source) -> Plot | None:

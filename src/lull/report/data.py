@@ -25,10 +25,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Boots:
-    """A check, as check.json has it; ``results``: what stands beside it."""
+    """A check, as check.json has it.
+
+    Args:
+        raw: everything.
+        results: what stands beside it.
+        boots: those of no mutant, for the tables; and how the mutants fared.
+    """
 
     raw: dict[str, Any]
     results: Results | None
+    boots: tuple[check_tables.Boot, ...]
+    scores: tuple[check_tables.Score, ...]
+
+    @classmethod
+    def from_json(cls, text: str, results: Results | None) -> Boots:
+        """Read check.json. Raises ValueError when the file is another version's."""
+        raw = json.loads(text)
+        try:
+            boots = tuple(
+                check_tables.Boot(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
+                for b in raw["boots"]
+                if b["mutant"] is None
+            )
+            scores = tuple(check_tables.Score(**{**s, "ends": tuple(s["ends"])}) for s in raw["mutants"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a check.json of this version: {error!r}") from error
+        return cls(raw, results, boots, scores)
 
     @property
     def verdict(self) -> str:
@@ -36,16 +59,8 @@ class Boots:
         return str(self.raw["verdict"])
 
     def grids(self) -> list[Grid]:
-        """Machines x kernels, what was lost, and the mutants. Raises ValueError when the file is another version's."""
-        try:
-            boots = [
-                check_tables.Boot(b["kernel"], b["machine"], b["verdict"], tuple(b["known"].values()))
-                for b in self.plain()
-            ]
-            scores = [check_tables.Score(**{**s, "ends": tuple(s["ends"])}) for s in self.raw["mutants"]]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a check.json of this version: {error!r}") from error
-        return check_tables.grids(boots, self.results.records if self.results else [], scores)
+        """Machines x kernels, what was lost, and the mutants."""
+        return check_tables.grids(self.boots, self.results.records if self.results else [], self.scores)
 
     def plain(self) -> list[dict[str, Any]]:
         """The boots that are of no mutant."""
@@ -78,8 +93,15 @@ class Source:
     comparison: compare.Comparison | None = None
     check: Boots | None = None
     timing: Evaluation | None = None
+    unfinished: str = ""
+    """How far what did not end came; empty when it did."""
     configs: dict[str, list[str]] = field(default_factory=dict)
     """Image -> its kernel configuration, stock first."""
+
+    @property
+    def boots(self) -> int:
+        """Those that are kept, of a sweep those of its jobs."""
+        return sum(1 for pattern in ("boots", "jobs/*/boots") for _ in self.folder.glob(f"{pattern}/*/boot.json"))
 
     @property
     def results(self) -> Results | None:
@@ -95,22 +117,19 @@ def load(paths: Sequence[Path]) -> list[Source]:
         if path.is_file() and path.name not in FILES:
             raise UsageError(f"{path} is none of {', '.join(FILES)}", remedy="name such a file, or the folder it is in")
         if not any((folder / name).is_file() for name in FILES) or not path.exists():
-            raise UsageError(
-                f"{path} holds no results",
-                remedy="name a folder that 'lull run', 'lull check' or 'lull timing' wrote, or its results.json",
-            )
+            raise joint.no_results(path, "'lull run', 'lull check' or 'lull timing'")
         folders.setdefault(folder.resolve(), folder)
     return [_source(folder) for folder in folders.values()]
 
 
 def _source(folder: Path) -> Source:
-    source = Source(str(folder), folder)
+    source = Source(str(folder), folder, unfinished=joint.unfinished(folder))
     results = None
     if (folder / RUN).is_file():
         loaded = joint.load_one(str(folder), folder / RUN)
-        results, source.comparison = loaded.results, loaded.comparison
+        results, source.comparison, source.unfinished = loaded.results, loaded.comparison, loaded.unfinished
     if (folder / CHECK).is_file():
-        source.check = _read(folder / CHECK, lambda text: _boots(text, results))
+        source.check = _read(folder / CHECK, lambda text: Boots.from_json(text, results))
     elif results:
         source.run = results
     if (folder / TIMING).is_file():
@@ -119,12 +138,6 @@ def _source(folder: Path) -> Source:
     for image in sorted(configs, key=lambda image: image != STOCK):
         source.configs[image] = configs[image].read_text(errors="replace").splitlines()
     return source
-
-
-def _boots(text: str, results: Results | None) -> Boots:
-    boots = Boots(json.loads(text), results)
-    boots.grids()
-    return boots
 
 
 def _read(path: Path, parse: Callable[[str], T]) -> T:

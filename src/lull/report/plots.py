@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
-from lull.judge import tables, vmemmap
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, Run
+from lull.judge import gather, tables, vmemmap
+from lull.judge.goals import BROADCASTS, CONTROL, STOCK, Run, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
 
@@ -23,9 +23,12 @@ SECONDS = (METRIC, "seconds_emulated", "seconds")
 FEW = 0.005
 """Of an operation: TLBIs that are too few to be seen in a picture."""
 MOST_ROWS = 14
-SERIES = len(picture.SERIES)
 ALIKE, CLIP = 1.05, 1.5
 """Of stock's TLBIs: how far the picture of their kinds goes, when no kernel has more, and when one has."""
+SCATTERED = (
+    ": pages that lie scattered are invalidated one by one, where stock invalidates all that the process has, so that "
+    "other CPUs keep what they have of it."
+)
 ALL_KINDS = ("tlbi_broadcast", "tlbi_local")
 
 
@@ -37,18 +40,21 @@ class Plot:
         title: one line.
         svg: of picture.drawing.
         how: how to read it, a paragraph.
+        note: what stands out in it, and why; empty when nothing does.
     """
 
     title: str
     svg: str
     how: str
+    note: str = ""
 
 
 def kernels_of(results: Results) -> list[str]:
-    """The kernels to draw: stock, sticky and lull where a run has two of them, else the first."""
+    """The kernels to draw: stock, sticky and lull where a run has two of them, else the first that look different."""
     measured = dict.fromkeys(record.kernel for record in results.records if record.kernel != CONTROL)
     main = [kernel for kernel in picture.FIRST if kernel in measured]
-    return main if len(main) > 1 else list(measured)[:SERIES]
+    others = [kernel for kernel in measured if kernel not in main]
+    return main if len(main) > 1 else main + others[: len(picture.SERIES) - len(picture.FIRST)]
 
 
 def of_run(results: Results) -> Iterator[Plot]:
@@ -82,7 +88,7 @@ def broadcasts(run: Run, kernels: Sequence[str]) -> Plot | None:
         return None
     many.sort(key=lambda row: (row[1].get(STOCK, 0), max(row[1].values())))
     looks = picture.looks(kernels)
-    with picture.drawing(6.6, 0.9 + 0.21 * len(many), clear=True) as (figure, text):
+    with picture.drawing(6.6, 0.9 + 0.07 * (len(looks) + 1) * len(many), clear=True) as (figure, text):
         axes = figure.subplots()
         _marks(axes, [counts for _, counts in many], looks)
         _from_zero(axes, [count for _, counts in many for count in counts.values()])
@@ -98,18 +104,28 @@ def broadcasts(run: Run, kernels: Sequence[str]) -> Plot | None:
         "scale is logarithmic, with 0 put at its left end."
     )
     fewer = f" {left} workload{'s' * (left > 1)} with less than {FEW:g} on every kernel {'are' if left > 1 else 'is'} "
-    return Plot("Broadcasts of an operation", svg, how + (fewer + "not shown." if left else ""))
+    return Plot("Broadcasts of an operation", svg, how + (fewer + "not shown." if left else ""), _more(many))
 
 
 def _marks(axes: Axes, rows: Sequence[Mapping[str, float]], looks: Mapping[str, tuple[str, str]]) -> None:
-    """Each row's kernels on a line; stock hollow, so that what lies under it is seen."""
+    """Each row's kernels around a line, below each other: marks at one count are all seen. Stock is hollow."""
     for place, counts in enumerate(rows):
         axes.plot([min(counts.values()), max(counts.values())], [place] * 2, color=picture.GREY, alpha=0.35, lw=1)
-    for kernel, (colour, marker) in looks.items():
-        marks = [(counts[kernel], place) for place, counts in enumerate(rows) if kernel in counts]
+    for number, (kernel, (colour, marker)) in enumerate(looks.items()):
+        lower = 0.25 - 0.5 * number / max(1, len(looks) - 1)
+        marks = [(counts[kernel], place + lower) for place, counts in enumerate(rows) if kernel in counts]
         hollow = {"markerfacecolor": picture.PAPER, "mew": 1.4} if kernel == STOCK else {"mew": 0}
         if marks:
             axes.plot(*zip(*marks, strict=True), marker, ms=5.5, color=colour, label=kernel, clip_on=False, **hollow)
+
+
+def _more(rows: Sequence[tuple[str, Mapping[str, float]]]) -> str:
+    """A note on the workloads where Lull has more than stock; empty when there are none."""
+    more = [workload for workload, counts in rows if counts.get("lull", 0) - counts.get(STOCK, math.inf) >= FEW]
+    if not more:
+        return ""
+    scattered = any(is_of(workload, program) for workload in more for program in gather.SPARSE)
+    return f"lull has more than stock on {' and '.join(more)}" + (SCATTERED if scattered else ".")
 
 
 def _from_zero(axes: Axes, values: Sequence[float]) -> None:

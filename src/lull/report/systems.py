@@ -10,6 +10,8 @@ from lull.judge import aging, reclaim, residency, teardown, vmemmap
 from lull.judge.tables import Grid
 from lull.report.plots import Plot
 from lull.run.records import Check, Results
+from lull.timing import report as timing_report
+from lull.timing.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class System:
         kinds: of the checks that are its goals.
         tables: what of a run stands beside what was published.
         more: of a run, for who wants to know better.
+        program: of its published seconds. Where a timing has them modelled, emulated ones are left out.
     """
 
     letter: str
@@ -30,10 +33,11 @@ class System:
     kinds: tuple[str, ...]
     tables: Callable[[Results], Sequence[Grid]]
     more: Callable[[Results], Sequence[Grid]] = lambda _: ()
+    program: str = ""
 
 
 def _reclaim(results: Results) -> list[Grid]:
-    return [reclaim.published(results)] if reclaim.concerns(results) else []
+    return reclaim.published(results) if reclaim.concerns(results) else []
 
 
 SYSTEMS = (
@@ -44,6 +48,7 @@ SYSTEMS = (
         "a TLBI and a barrier for each page still. Lull flushes neighbours as ranges.",
         (reclaim.FEATURE,),
         _reclaim,
+        program=reclaim.PUBLISHED,
     ),
     System(
         "B",
@@ -92,17 +97,25 @@ class Section:
     goals: tuple[Check, ...]
 
 
-def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Section]:
+def sections(runs: Mapping[str, Results], timings: Sequence[Evaluation], checks: Sequence[Check]) -> list[Section]:
     """The systems that runs, by name, or checks have something of. Raises ValueError for values that are none."""
     found = []
     for system in SYSTEMS:
+        modelled = tuple(grid for timing in timings for grid in _modelled(system, timing))
         grids = tuple(_named(grid, name) for name, run in runs.items() for grid in system.tables(run))
+        grids = (*(grid for grid in grids if not (modelled and grid.faint)), *modelled)
         more = tuple(_named(grid, name) for name, run in runs.items() for grid in system.more(run))
         goals = tuple(check for check in checks if kind(check) in system.kinds)
         if grids or any(check.verdict != "skipped" for check in goals):
             plots = tuple(plot for run in runs.values() for plot in _plots(system, run))
             found.append(Section(system, grids, more, plots, goals))
     return found
+
+
+def _modelled(system: System, timing: Evaluation) -> list[Grid]:
+    """A timing's numbers of what the system was published with."""
+    outcomes = tuple(one for one in timing.outcomes if one.figure.workload == system.program)
+    return [timing_report.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
 
 
 def _named(grid: Grid, run: str) -> Grid:

@@ -336,6 +336,7 @@ def run_boots(
             results.records = records_of(measurements, vcpus, seconds)
             results.checks = job_checks(boots[:number], ended) + step_checks(measurements)
             results.commands = list(dict.fromkeys(process.commands))
+            results.settings["boots"] = f"{number} of {len(boots)}"
             cache.write_atomic(folder / "results.json", results.to_json())
         step.update(account(len(boots), left, time.monotonic() - started))
     from lull.judge import verdict

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a report says before anything else: what was compared, what came of it, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lull.judge import tables
+from lull.judge.compare import CONTROL_CHECK
+from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, Run
+from lull.report.data import Source
+from lull.report.plots import each
+from lull.run.records import Check
+
+LULL = TOGETHER[0]
+TELLING = ("swap_bench", "mprotect_threaded", "mprotect_per_cpu", "sort_compute", "fork_exec", "sleeper")
+"""Workloads that systems were published with, one for each of the ways that broadcasts come about; what a run
+has none of is filled up by those of its own that have the most."""
+MOST = 6
+FEW_KERNELS = 3
+"""That are named in a sentence; of more, how many there are."""
+PROGRAMS_OWN = ("exact", "calibrate")
+"""Workloads that measure the measuring."""
+WHY = {
+    "not measured in this run": r"\bnot measured\b",
+    "meant for another number of vCPUs": r"^measured at \d+ vCPUs",
+    "with too few repeats to tell": r"\bfew repeats\b",
+}
+"""Reasons for not judging a check, by what is said in it."""
+OTHERWISE = "for the reason that stands with each"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How checks came out."""
+
+    held: int
+    failed: int
+    skipped: int
+
+    @classmethod
+    def of(cls, checks: Iterable[Check]) -> Tally:
+        """Count them."""
+        counts = Counter(check.verdict for check in checks)
+        return cls(counts["held"], counts["failed"], counts["skipped"])
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first screen.
+
+    Args:
+        title: the verdict, in a line.
+        compared: what was compared with what, a sentence for each run.
+        vcpus: that broadcasts were counted with.
+        broadcasts: workload, what an operation is, stock's and Lull's broadcasts of it.
+        came_out: the goals that held; what failed or was skipped, goal or not.
+        why: how many were skipped for which reason.
+        control: how the A/A control came out, of each run: its verdict, and why or what it found.
+    """
+
+    title: str
+    compared: list[str]
+    vcpus: int
+    broadcasts: list[tuple[str, str, str, str]]
+    came_out: Tally
+    why: list[str]
+    control: list[tuple[str, str]]
+
+
+def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
+    """What is said of the sources first.
+
+    Args:
+        goals: those of ``checks`` that are goals.
+        checks: all.
+    """
+    runs = [source for source in sources if source.run]
+    records = runs[0].run.records if runs and runs[0].run else []
+    most = max((record.vcpus for record in records), default=0)
+    of_all = Tally.of(checks)
+    came_out = Tally(Tally.of(goals).held, of_all.failed, of_all.skipped)
+    return Head(
+        title(came_out, sources),
+        [compared(source, named=len(sources) > 1) for source in runs],
+        most,
+        broadcasts(Run(most, [record for record in records if record.vcpus == most])),
+        came_out,
+        why(checks),
+        [
+            (check.verdict, reason(check) if check.verdict == "skipped" else check.detail)
+            for check in checks
+            if check.name == CONTROL_CHECK
+        ],
+    )
+
+
+def title(came_out: Tally, sources: Sequence[Source]) -> str:
+    """The verdict, in a line. Who has read only this must not take what was skipped for held."""
+    unfinished = {source.name: source.unfinished for source in sources if source.unfinished}
+    if unfinished:
+        return capital("; ".join(f"{name}: {text}" if len(sources) > 1 else text for name, text in unfinished.items()))
+    verdicts = [source.check.verdict for source in sources if source.check]
+    if verdicts and not came_out.held + came_out.failed:
+        return capital(verdicts[0])
+    parts = [count(came_out.held, "goal") + " held"] if came_out.held else []
+    parts += [f"{came_out.failed} failed"] if came_out.failed else []
+    parts += [f"{came_out.skipped} skipped"] if came_out.skipped else []
+    return ", ".join(parts if came_out.held + came_out.failed else ["No goal was judged", *parts])
+
+
+def capital(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+def compared(source: Source, *, named: bool) -> str:
+    """What a run compared, in a sentence."""
+    assert source.run is not None
+    records = source.run.records
+    kernels = [kernel for kernel in dict.fromkeys(r.kernel for r in records) if kernel != CONTROL]
+    others = [kernel for kernel in kernels if kernel != STOCK]
+    if len(others) > FEW_KERNELS:
+        first = [LULL] if LULL in others else []
+        others = [*first, f"{len(others) - len(first)} {'others' if first else 'kernels'}"]
+    against = f"{STOCK} against " if STOCK in kernels and others else STOCK if STOCK in kernels else ""
+    sizes = [
+        count(len({record.workload for record in records}), "workload"),
+        *([count(source.boots, "boot")] if source.boots else []),
+        " and ".join(map(str, sorted({record.vcpus for record in records}))) + " vCPUs" if records else "",
+    ]
+    linux = source.run.settings.get("linux", source.run.base)
+    text = f"Linux {linux}, {against}{' and '.join(others)}: {', '.join(filter(None, sizes))}"
+    return f"{source.name}: {text}" if named else text
+
+
+def count(number: int, what: str) -> str:
+    """``1 boot``, ``2 boots``."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def broadcasts(run: Run) -> list[tuple[str, str, str, str]]:
+    """Broadcasts of an operation, of stock and of Lull, where they tell most."""
+    found = {}
+    for workload in run.workloads():
+        stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, LULL))
+        if stock and lull is not None and workload.partition("/")[0] not in PROGRAMS_OWN:
+            record = run.find([STOCK], workload, [BROADCASTS])
+            operation = (record.operation or "operation") if record and record.operations else "window"
+            found[workload] = (stock, (workload, operation, tables.number(stock), tables.number(lull)))
+    telling = [workload for workload in TELLING if workload in found]
+    rest = sorted(set(found) - set(telling), key=lambda workload: (-found[workload][0], workload))
+    return [found[workload][1] for workload in [*telling, *rest][:MOST]]
+
+
+def why(checks: Iterable[Check]) -> list[str]:
+    """How many checks were skipped for which reason, in the order of WHY."""
+    reasons = Counter(reason(check) for check in checks if check.verdict == "skipped")
+    return [f"{reasons[one]} {one}" for one in (*WHY, OTHERWISE) if reasons[one]]
+
+
+def reason(check: Check) -> str:
+    """Why a check was skipped."""
+    return next((one for one, said in WHY.items() if re.search(said, check.detail)), OTHERWISE)
