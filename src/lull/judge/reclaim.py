@@ -72,7 +72,11 @@ def _none(run: Run) -> Check:
 
 
 def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
-    """At most a share of stock's; without range TLBIs at most the most that stock had in any repeat."""
+    """At most a share of stock's; without range TLBIs at most the most that stock had in any repeat.
+
+    Barriers are executed for other things as well, more of them on a busy host: what stock has beside one for each of
+    its TLBIs is allowed in addition.
+    """
     name = f"{what} of {program} on {kernels[0]}"
     stock, record = run.find([STOCK], program, [metric]), run.find(kernels, program, [metric])
     most = run.most([STOCK, CONTROL], program, metric)
@@ -81,7 +85,9 @@ def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str
     if not most:
         return Check(name, "skipped", "stock has none")
     found, usual = median(record.values), median(stock.values)
-    allowed = SHARE * usual if ranges else most
+    flushes = run.find([STOCK], program, [ALL_TLBIS]) if metric == BARRIERS else None
+    beside = max(0.0, usual - median(flushes.values)) if flushes else 0.0
+    allowed = SHARE * usual + beside if ranges else most
     pages = max(1, record.operations)
     detail = f"{found / pages:.3g} a page, stock {usual / pages:.3g}; at most {allowed / pages:.3g} are allowed"
     return Check(name, verdict(found <= allowed), detail)

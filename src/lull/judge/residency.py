@@ -46,7 +46,7 @@ SLOWER_VCPUS = 4
 COSTS = {"pingpong/same-cpu": 0.03, "pingpong/two-cpus": 0.05, "busy_threads": 0.01}
 """Instructions more than stock's, at most: two switches between users, a round trip through idle, many threads."""
 OFF_COST = 0.01
-"""The same for the policy ``off``. Half of it is what other features compile in: HVO's in compound_head(), by the compiler."""
+"""The same for the policy ``off``; part of it is HVO compiled in, in compound_head(), whatever residency is."""
 
 BEFORE_AND_AFTER = (
     ("mprotect_per_cpu", "mprotect-threaded 10000, a copy on each CPU", 2.1696, 0.13941),
