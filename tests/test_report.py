@@ -337,9 +337,11 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     assert "reclaim: TLBIs of swap_bench on lull failed 1 a page" in found.text
     for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", "stock, lull+residency=sticky, lull", "3 (stock twice)"):
         assert fact in found.text
-    # System B: published beside measured.
-    (row,) = found.rows("mprotect-threaded 10000, a copy on each CPU: mprotect_per_cpu")
-    assert row[1:] == ["2.17s", "139.4ms", "15.6", "22µs", "11µs", "2.00", "4.323", "0.066"]
+    # System B: counts, what was published of machines, and what is an emulator's, apart.
+    (row,) = found.rows("mprotect-threaded 10000, a copy on each CPU")
+    assert row[1:] == ["2.17s", "139.4ms", "15.6"]
+    rows = [row[1:] for row in found.rows("mprotect_per_cpu")]
+    assert ["mprotect", "4.323", "0.066"] in rows and ["mprotect", "22µs", "11µs", "2.00"] in rows
 
 
 def head(text: str) -> str:

@@ -69,34 +69,44 @@ def check(results: Results) -> list[Check]:
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What system B was published with, beside what this run has for the same programs; none when it has nothing."""
+    """What this run has for the programs that system B was published with; seconds last, after the published ones.
+
+    Counts are exact. Seconds of an emulator find nothing, and do not belong beside a machine's.
+    """
     run = Run(0, results.records)
-    rows, names = [], set()
+    counts, machines, times, metrics = [], [], [], set()
     for workload, what, before, after in BEFORE_AND_AFTER:
-        seconds = [run.find(kernels, workload, SECONDS) for kernels in ([STOCK], COUNTED)]
-        counts = [run.total(kernels, workload, BROADCASTS) for kernels in ([STOCK], COUNTED)]
-        stock, ours = seconds
+        stock, ours = (run.find(kernels, workload, SECONDS) for kernels in ([STOCK], COUNTED))
         if stock is None or ours is None or not stock.operations:
             continue
-        names.add(stock.metric)
-        times = [median(record.values) / record.operations for record in (stock, ours)]
-        rows.append(
-            (
-                f"{what}: {workload}",
-                *(tables.number(value, "s") for value in (before, after)),
-                tables.ratio(before / after),
-                *(tables.number(value, "s") for value in times),
-                tables.ratio(times[0] / times[1]),
-                *("" if count is None else tables.number(count / stock.operations) for count in counts),
-            )
-        )
-    header = ("", "published", "avoided", "times", "here", "avoided", "times", "broadcasts", "avoided")
-    vcpus = " or ".join(str(number) for number in sorted({record.vcpus for record in results.records}))
-    notes = (
-        f"published: the whole program on 32 CPUs; here: {' or '.join(sorted(names))} of an operation, at {vcpus} "
-        "vCPUs, and broadcasts of an operation; medians",
-    )
-    return [tables.Grid("system B", header, tuple(rows), 1, notes)] if rows else []
+        metrics.add(stock.metric)
+        broadcasts = (run.total(kernels, workload, BROADCASTS) for kernels in ([STOCK], COUNTED))
+        each = ("" if count is None else tables.number(count / stock.operations) for count in broadcasts)
+        counts.append((workload, stock.operation, *each))
+        machines.append((what, *(tables.number(s, "s") for s in (before, after)), tables.ratio(before / after)))
+        seconds = [median(record.values) / record.operations for record in (stock, ours)]
+        shown = (tables.number(s, "s") for s in seconds)
+        times.append((workload, stock.operation, *shown, tables.ratio(seconds[0] / seconds[1])))
+    if not counts:
+        return []
+    header = ("program", "per", STOCK, "Lull")
+    return [
+        tables.Grid("system B: broadcasts", header, tuple(counts), 2),
+        tables.Grid(
+            "system B: published, of 32 CPUs",
+            ("program", "broadcast", "avoided", "times"),
+            tuple(machines),
+            1,
+            ("the whole program. Not Lull's.",),
+        ),
+        tables.Grid(
+            f"system B: {' or '.join(map(tables.metric_title, sorted(metrics)))}",
+            (*header, "times"),
+            tuple(times),
+            2,
+            faint=any(map(tables.is_emulated, metrics)),
+        ),
+    ]
 
 
 def _judge(run: Run) -> list[Check]:
