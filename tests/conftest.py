@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +100,14 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
         return tool(command, "--base", base, "--tree", str(fake_tree), "--offline", *words, **options)
 
     return run
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """A terminal's end is heard, though whatever started the tests (nohup) has them ignore it; children inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_children_end_with_the_body(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_build_ends_with_us(tool: Tool, fake_tree: Path, number: signal.Signals) -> None:
+def test_a_build_ends_with_us(tool: Tool, fake_tree: Path, number: signal.Signals, heard: None) -> None:
     """Ctrl-C, a timeout, a lost terminal: make is gone too, and the exit code says interrupted."""
     pid = tool.cwd / "pid"
     makefile = fake_tree / "Makefile"

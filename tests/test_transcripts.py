@@ -17,7 +17,7 @@ TEXT = (REPOSITORY / PAGE).read_text()
 CUT = "[...]"
 ABOUT_ALL = ["Interrupted, and resumed", "Errors"]
 """The sections behind those of the commands."""
-CHEAP = ["completion", "run --workload", "run --dry-run"]
+CHEAP = ["completion", "run --workload", "list"]
 """What the transcripts begin with that need neither a guest nor a kernel."""
 
 
