@@ -104,7 +104,7 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """A terminal's end is heard, also where what started the tests (nohup) has them ignore it: children inherit that."""
+    """A lost terminal is heard, also where what started the tests (nohup) has it ignored: children inherit that."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
