@@ -30,7 +30,7 @@ static struct lane {
 	bool coming;		/* it sleeps, and was sent an interrupt */
 	struct timespec until;	/* when it counts as asleep after all */
 	bool off;		/* it did not come, and has executed nothing since */
-	bool called;		/* it was sent an interrupt while it ran, and has executed nothing since */
+	bool called;		/* it was sent an interrupt while it ran; and while it is awaited for that */
 } *lanes;
 static unsigned int broadcasting;
 static bool holding;		/* a window is open */

@@ -200,7 +200,7 @@ def test_a_version_that_was_tried(lull: Tool, archive: Archive) -> None:
     archive.packages = {name: entry for name, entry in archive.packages.items() if "6.12.10-1" in name}
     archive.index()
     done = lull("fetch", "--base", lull.environment["TEST_BASE"])
-    assert f"have {PACKAGE} 6.12.10-1; the features were tested on 6.12.0, 6.12.1" in done.stderr, done.stderr
+    assert f"has {PACKAGE} 6.12.10-1; the features were tested on 6.12.0, 6.12.1" in done.stderr, done.stderr
 
 
 def test_no_network(lull: Tool, archive: Archive) -> None:

@@ -137,6 +137,10 @@ def test_barriers_of_other_things_are_allowed() -> None:
     for barriers, due in ((150, "held"), (151, "failed")):
         values["lull", program, "dsb_ishst"] = [barriers] * 5
         assert judged(values)[name].verdict == due
+    values["stock", program, "tlbi_user"] = [800] * 5  # a stock that noise has doubled
+    for barriers, due in ((200, "held"), (201, "failed")):
+        values["lull", program, "dsb_ishst"] = [barriers] * 5
+        assert judged(values)[name].verdict == due
     values["stock", program, "tlbi_user"] = [3200] * 5  # several TLBIs behind one barrier: nothing beside
     assert judged(values)[name].verdict == "failed"
 

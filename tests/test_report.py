@@ -368,7 +368,7 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     skipped = sum(check.verdict == "skipped" for check in results.checks)
     assert (
         f"1 held 1 failed {skipped} skipped: 1 not measured in this run, 1 meant for another number of vCPUs, "
-        "2 with too few repeats to tell, 1 for the reason that stands with each" in text
+        "2 with too few repeats to tell, 1 for reasons that stand with each below" in text
     )
     assert "A/A control skipped: with too few repeats to tell" in text
 

@@ -92,7 +92,7 @@ class Base:
         suite: a release that carries it, when the machine's own does not.
         kernels: what can be built.
         features: in the order they are applied.
-        tried: versions of Linux that the features were tested on: one of these is fetched while archives have it.
+        tried: versions of Linux that the features were tested on: taken where the first archive has one.
         default_kernels: compared when none is named; the baseline first.
         workloads: the workload file.
         mutants: the file of the lab kernel's mutants.

@@ -92,6 +92,8 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.parents) if is_there(p))):
             pass
     except OSError as error:
+        if error.errno not in (*UNWRITABLE, errno.ENOENT):
+            raise
         raise unwritable(error, folder) from error
 
 

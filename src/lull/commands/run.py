@@ -108,7 +108,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
         return 0
-    if plan.BASELINE not in {boot.image for boot in boots}:
+    if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     return experiment.conduct(
         lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json, model=model

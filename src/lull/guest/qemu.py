@@ -62,11 +62,16 @@ def of_machine() -> Qemu | None:
     return probe(Path(found)) if found else None
 
 
+SMALL = re.compile(r"arm\d|cortex-[mr]|cortex-a(7|8|9|15)$|pxa|sa1|ti9")
+"""CPUs of QEMU's that have no 64-bit state."""
+
+
 @functools.cache
 def models(program: Path) -> list[str]:
-    """The CPUs that ``program`` can be, as its -cpu takes them; none when it does not say."""
+    """The 64-bit CPUs that ``program`` can be, as its -cpu takes them; none when it does not say."""
     done = process.complete([program, "-M", "none", "-cpu", "help"])
-    return re.findall(r"(?m)^ +(\S+)", done.output) if done.status == 0 else []
+    found = re.findall(r"(?m)^ +(\S+)", done.output) if done.status == 0 else []
+    return [name for name in found if not SMALL.match(name)]
 
 
 STARTER = """#!/bin/sh

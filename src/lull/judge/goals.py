@@ -88,6 +88,11 @@ class Run:
             return f"{workload} is not the same measurement on {stock.kernel} and {other.kernel}"
         return min(other.values) / min(stock.values) - 1
 
+    def spread(self, workload: str) -> float:
+        """What the median of stock's repeats has beyond their least, of instructions, as a share of it."""
+        stock = self.find([STOCK], workload, [INSNS])
+        return median(stock.values) / min(stock.values) - 1 if stock else 0.0
+
 
 def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]]) -> list[Check]:
     """What ``judge`` says of each vCPU number, under the feature's name."""

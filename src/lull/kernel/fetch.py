@@ -146,7 +146,7 @@ class Store:
         fetched = self.one_package(base.package, private, apt.NO_CANDIDATE_REMEDY, tried)
         if not tried(fetched.package.version):
             say(
-                f"the archives of this machine have {base.package} {fetched.package.version}; "
+                f"the archive has {base.package} {fetched.package.version}; "
                 f"the features were tested on {', '.join(base.tried)}"
             )
         return self.remember(base.package, fetched)

@@ -30,7 +30,7 @@ WHY = {
     "with too few repeats to tell": r"\bfew repeats\b",
 }
 """Reasons for not judging a check, by what is said in it."""
-OTHERWISE = "for the reason that stands with each"
+OTHERWISE = "for reasons that stand with each below"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def title(came_out: Tally, sources: Sequence[Source]) -> str:
     """The verdict, in a line. Who has read only this must not take what was skipped for held."""
     unfinished = {source.name: source.unfinished for source in sources if source.unfinished}
     if unfinished:
-        return capital("; ".join(f"{name}: {text}" if len(sources) > 1 else text for name, text in unfinished.items()))
+        if len(sources) == 1:
+            return capital(*unfinished.values())
+        return "; ".join(f"{name}: {text}" for name, text in unfinished.items())
     verdicts = [source.check.verdict for source in sources if source.check]
     if verdicts and not came_out.held + came_out.failed:
         return capital(verdicts[0])
