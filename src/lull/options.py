@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Generic, TypeVar
 from lull import cache
 from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
+from lull.guest.qemu import host_mib
 from lull.kernel import series, tree
 from lull.lab import Lab
 from lull.run import experiment
@@ -94,7 +94,7 @@ def check_file(lab: Lab, file: Path) -> None:
 
 def check_memory(lab: Lab, mib: int) -> None:
     """A guest can live in it, and the host has it."""
-    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    most = host_mib()
     if not LEAST_MIB <= mib <= most:
         raise UsageError(f"--memory {mib}: {LEAST_MIB} to {most} MiB are possible on this host")
 

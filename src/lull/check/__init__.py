@@ -365,8 +365,6 @@ def conduct(
         user: the user's own kernel, when the trials are of it.
         out: where results go.
     """
-    if out:
-        experiment.check_free(out)
     names = dict.fromkeys(trial.boot.image for trial in trials)
     kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
     guests = guests_of(lab, trials, kernels, options)

@@ -62,6 +62,11 @@ def of_machine() -> Qemu | None:
     return probe(Path(found)) if found else None
 
 
+def host_mib() -> int:
+    """The host's memory, MiB."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+
+
 SMALL = re.compile(r"arm\d|cortex-[mr]|cortex-a(7|8|9|15)$|pxa|sa1|ti9")
 """CPUs of QEMU's that have no 64-bit state."""
 

@@ -265,8 +265,6 @@ def measure(
 
     Returns: what it found, and the folder that it is in.
     """
-    if out:
-        check_free(out)
     if model and machine.accel != "tcg":
         raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
     if model:

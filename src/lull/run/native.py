@@ -166,8 +166,6 @@ def check_programs(boots: list[plan.Boot]) -> None:
 
 def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, out: Path | None) -> tuple[Results, Path]:
     """Run the plan, or what is left of it, and judge it. Returns what it found, and the folder that it is in."""
-    if out:
-        experiment.check_free(out)
     check_programs(boots)
     programs = guest.build_programs(toolchain)
     cpus = len(os.sched_getaffinity(0))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from lull import __version__, cache, check, plan, process, timing
 from lull.errors import EXIT_CODES, LullError
-from lull.guest.qemu import Machine
+from lull.guest.qemu import Machine, host_mib
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.run import experiment
@@ -109,7 +109,7 @@ class Choice:
 
 def default_workers(vcpus: int, memory_mib: int) -> int:
     """How many guests of that size a machine runs at once: each vCPU has a CPU, and half of the memory is left."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    memory = host_mib()
     return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
@@ -138,8 +138,6 @@ def conduct(
 
     Raises: Unfinished when a job has no results; and what making the kernels raises.
     """
-    if out:
-        experiment.check_free(out)
     jobs = choice.jobs(lab)
     if workers is None:
         memory = max(boot.memory for job in jobs for boot in job.boots)

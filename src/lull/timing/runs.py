@@ -60,8 +60,6 @@ def _boots(wanted: dict[str, set[str]], base: Base, workloads: dict[str, Workloa
 
 def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
     """Run everything, or what is left of it, evaluate and report. Returns 1 when a check failed."""
-    if out:
-        experiment.check_free(out)
     key = cache.key_of(repr(model), *(plan.plan_key(boots, str(number)) for number, boots in planned.items()))
     with experiment.holding(out, key) as folder:
         runs: dict[int, Results] = {}
