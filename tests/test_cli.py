@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,6 +202,11 @@ def test_cpus_are_those_of_qemu(
     assert within(*words, "--cpu", "neon2,x=on", "--dry-run").returncode == 0
     monkeypatch.setenv("LULL_QEMU", str(tmp_path / "mute"))
     assert within(*words, "--cpu", "neon3", "--dry-run").returncode == 0, "it does not say which it has"
+
+
+def test_no_command_waits_for_scipy_to_start() -> None:
+    code = "import sys, lull.cli; sys.exit('scipy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGTERM])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from lull import cache
-from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
 from lull.guest.qemu import host_mib
 from lull.kernel import series, tree
@@ -99,6 +98,13 @@ def check_memory(lab: Lab, mib: int) -> None:
         raise UsageError(f"--memory {mib}: {LEAST_MIB} to {most} MiB are possible on this host")
 
 
+def check_hardware(lab: Lab, name: str) -> None:
+    """It is a machine that QEMU can be."""
+    from lull.check.data import load_machines, parse_hardware  # with scipy: no start waits for it
+
+    lab.check_cpu(parse_hardware(name, load_machines()).cpu)
+
+
 TREE = Kind(path, lambda lab, folder: tree.check_series(folder, lab.base))
 """A kernel tree of the base's series."""
 RESULTS = Kind(path, check_results)
@@ -113,7 +119,7 @@ MEMORY = Kind(whole, check_memory)
 """A guest's memory, MiB."""
 MODEL = Kind(str, lambda lab, cpu: lab.check_cpu(cpu))
 """A value of QEMU's -cpu."""
-HARDWARE = Kind(str, lambda lab, name: lab.check_cpu(parse_hardware(name, load_machines()).cpu))
+HARDWARE = Kind(str, check_hardware)
 """A machine to check on."""
 TYPES: dict[type, Callable[[str], object]] = {int: whole, float: number, Path: path}
 """How argparse reads plain types: with words of ours for what is none."""
