@@ -186,9 +186,10 @@ static __always_inline void lull_left(void)
 		__lull_left();
 }
 
+/* Nor this: there may be no __switch_to() before the address space is freed. */
 static __always_inline void lull_switched(struct task_struct *tsk)
 {
-	if (lull_tracks() && tsk == current)
+	if (__this_cpu_read(lull_cpu.leaving) && tsk == current)
 		__lull_switched();
 }
 

@@ -376,7 +376,9 @@ bool __lull_is_nowhere(struct mm_struct *mm)
  * The number stays in use until the ASIDs roll over: entries under it are in the
  * TLBs. The word says STALE from before the number is taken until it is counted,
  * and only this lock's holder counts what is stale: so nobody runs under the old
- * number, and no flush needs one.
+ * number, and no flush needs one. That is so while each load of each CPU sees the
+ * policy "rename", no other, and has seen the word kept since the last epoch began:
+ * lull_may_rename says that it is (residency_policy.c).
  *
  * Context: cpu_asid_lock is held.
  * Return: its context.id; 0 when it needs a new one.
@@ -387,7 +389,8 @@ u64 lull_rename(struct mm_struct *mm)
 	atomic64_t *word = res_word(mm);
 	s64 w;
 
-	if (!id || !static_branch_unlikely(&lull_residency_rename))
+	if (!id || !static_branch_unlikely(&lull_residency_rename) ||
+	    !READ_ONCE(lull_may_rename))
 		return id;
 	w = res_read(mm);
 	do {

@@ -208,6 +208,7 @@ DECLARE_STATIC_KEY_FALSE(lull_residency_rename);
 
 extern unsigned int lull_residency_limit;
 extern u32 lull_residency_epoch;
+extern bool lull_may_rename;
 
 static inline atomic64_t *res_word(struct mm_struct *mm)
 {

@@ -177,8 +177,6 @@ bool __lull_load(struct mm_struct *mm, u64 id, bool locked)
  */
 void __lull_switched(void)
 {
-	if (!__this_cpu_read(lull_cpu.leaving))
-		return;
 	dsb(ish);
 	__lull_left();
 }

@@ -4,6 +4,8 @@
  *
  * counted, rename and sticky keep the same words, and each may follow the other at
  * any time: what was left out under one stays noted, and whoever loads it looks.
+ * Only to take numbers away is more than that: all loads must heed it, and words
+ * must be true. So it begins last of all, and ends first; see lull_rename().
  *
  * Off, nothing is kept, and what runs is stock's code. Static keys change at
  * different moments on different CPUs, but have changed on all when
@@ -63,6 +65,12 @@ DEFINE_STATIC_KEY_FALSE(lull_residency_track);
 DEFINE_STATIC_KEY_FALSE(lull_residency_on);
 DEFINE_STATIC_KEY_FALSE(lull_residency_sticky);
 DEFINE_STATIC_KEY_FALSE(lull_residency_rename);
+
+/*
+ * Numbers are taken away: not before all CPUs load as lull_rename() needs it, and
+ * not after the first does not.
+ */
+bool lull_may_rename __read_mostly;
 
 /* 0 is that of what was made while it was off. */
 u32 lull_residency_epoch __read_mostly;
@@ -139,10 +147,19 @@ static void residency_apply(int policy)
 {
 	bool was_on = static_key_enabled(&lull_residency_on);
 
-	lull_set_key(&lull_residency_sticky, policy == STICKY);
+	/* Who takes one away, or loads one, has interrupts off. */
+	if (policy != RENAME && lull_may_rename) {
+		WRITE_ONCE(lull_may_rename, false);
+		synchronize_rcu();
+	}
 	lull_set_key(&lull_residency_rename, policy == RENAME);
+	lull_set_key(&lull_residency_sticky, policy == STICKY);
 	if (policy != OFF && !was_on)
 		switch_on();
+	if (policy == RENAME && !lull_may_rename) {
+		synchronize_rcu();
+		WRITE_ONCE(lull_may_rename, true);
+	}
 	if (policy == OFF && was_on)
 		switch_off();
 }
