@@ -35,7 +35,7 @@
  *
  * stop_machine(), a second pause, kgdb: whoever waits for this CPU gets it when
  * the limit is over, at the latest. A panic: CPUs that wait stop themselves when
- * they see it.
+ * they see it; and the one that panics does not come, also when an NMI asks it.
  */
 #define pr_fmt(fmt) "lull: " fmt
 
@@ -130,11 +130,16 @@ static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
 	return true;
 }
 
-/* Be one less to be waited for. Return: the ticket; 0 if there is no pause. */
+/*
+ * Be one less to be waited for. Return: the ticket; 0 if there is no pause, or not
+ * for this CPU: of those that wait in a panic nobody would go on with it.
+ */
 static u32 come(void)
 {
 	s64 now = raw_atomic64_read(&word);
 
+	if (panic_on_this_cpu())
+		return 0;
 	do {
 		if (!odd(TICKET_OF(now)) || !MISSING(now) ||
 		    READ_ONCE(pauser) == raw_smp_processor_id())
@@ -156,7 +161,7 @@ void lull_pause_join(void)
 
 	if (ticket)
 		lull_pause_spin_wait(ticket);
-	if (ticket && panic_in_progress())
+	if (ticket && panic_on_other_cpu())
 		nmi_panic_self_stop(get_irq_regs());
 }
 
@@ -281,17 +286,23 @@ u64 lull_pause_age(const struct lull_pause *pause)
 /*
  * Up: from before the first instruction, to when it does what others do. Down:
  * from when it still does, to after the last instruction. When one of these
- * transitions fails, the callbacks are called again, the other way round.
+ * transitions fails, the callbacks are called again, the other way round. They are
+ * called one at a time; but several CPUs may be on their way, where one was told
+ * to stay half way (CPU_HOTPLUG_STATE_CONTROL).
  */
+static unsigned int on_their_way;
+
 static int cpu_departs(unsigned int cpu)
 {
-	down(&still);
+	if (!on_their_way++)
+		down(&still);
 	return 0;
 }
 
 static int cpu_arrived(unsigned int cpu)
 {
-	up(&still);
+	if (!--on_their_way)
+		up(&still);
 	return 0;
 }
 

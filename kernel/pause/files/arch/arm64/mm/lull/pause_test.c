@@ -15,6 +15,7 @@
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/lull_pause.h>
+#include <linux/panic.h>
 #include <linux/percpu.h>
 #include <linux/sched/clock.h>
 #include <linux/stop_machine.h>
@@ -187,6 +188,67 @@ static void test_no_answer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, err, 0);
 }
 
+static int panicking(void *unused)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	atomic_set(&panic_cpu, smp_processor_id());
+	complete(&deaf);
+	while (!READ_ONCE(stop))
+		cpu_relax();
+	atomic_set(&panic_cpu, PANIC_CPU_INVALID);
+	local_irq_restore(flags);
+	return 0;
+}
+
+static struct cpumask gone;
+
+/*
+ * A CPU that panics, and has not stopped the others yet, does not come, also when
+ * NMIs reach it: who waits in a panic stops. Any third CPU would do that here.
+ */
+static void test_panicking(struct kunit *test)
+{
+	unsigned int wait_ms = lull_pause_wait_ms;
+	struct task_struct *thread;
+	struct lull_pause pause;
+	int other, cpu, err = 0, busy = 0;
+
+	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU) || num_online_cpus() < 2)
+		kunit_skip(test, "takes two CPUs, and no more");
+	migrate_disable();
+	other = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	cpumask_clear(&gone);
+	for_each_present_cpu(cpu) {
+		if (err || !cpu_online(cpu) || cpu == other ||
+		    cpu == smp_processor_id())
+			continue;
+		err = remove_cpu(cpu);
+		if (!err)
+			cpumask_set_cpu(cpu, &gone);
+	}
+	if (!err) {
+		stop = false;
+		reinit_completion(&deaf);
+		thread = kthread_create_on_cpu(panicking, NULL, other, "panic/%u");
+		wake_up_process(thread);
+		wait_for_completion(&deaf);
+		lull_pause_wait_ms = 1;
+		busy = lull_pause_begin(&pause);
+		if (!busy)
+			lull_pause_end(&pause);
+		WRITE_ONCE(stop, true);
+		kthread_stop(thread);
+		lull_pause_wait_ms = wait_ms;
+	}
+	for_each_cpu(cpu, &gone)
+		err = err ?: add_cpu(cpu);
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, err, 0);
+	KUNIT_EXPECT_EQ(test, busy, -EBUSY);
+}
+
 /* Without a pause, the interrupt means nothing. */
 static void test_stray(struct kunit *test)
 {
@@ -252,6 +314,7 @@ static struct kunit_case pause_cases[] = {
 	KUNIT_CASE(test_others_wait),
 	KUNIT_CASE(test_masked),
 	KUNIT_CASE(test_no_answer),
+	KUNIT_CASE_SLOW(test_panicking),
 	KUNIT_CASE(test_stray),
 	KUNIT_CASE_SLOW(test_together),
 	{}
