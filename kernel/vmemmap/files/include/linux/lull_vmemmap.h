@@ -9,6 +9,7 @@
 #ifndef _LINUX_LULL_VMEMMAP_H
 #define _LINUX_LULL_VMEMMAP_H
 
+#include <linux/mutex.h>
 #include <linux/types.h>
 
 struct folio;
@@ -17,6 +18,10 @@ struct list_head;
 struct page;
 
 #ifdef CONFIG_LULL_VMEMMAP
+
+/* Who writes to tables of the vmemmap, other than at boot, has it. */
+extern struct mutex lull_vmemmap_lock;
+#define lull_vmemmap_guard()	guard(mutex)(&lull_vmemmap_lock)
 
 /* Does this do it, or Linux's own code? */
 static inline bool lull_vmemmap(void)
@@ -37,6 +42,8 @@ bool vmemmap_should_optimize_folio(const struct hstate *h, struct folio *folio);
 void free_vmemmap_page(struct page *page);
 
 #else /* CONFIG_LULL_VMEMMAP */
+
+#define lull_vmemmap_guard()	do {} while (0)
 
 static inline bool lull_vmemmap(void)
 {

@@ -98,7 +98,7 @@ MODULE_PARM_DESC(vmemmap_wait_ms, "for how long to wait for CPUs, first");
 
 static unsigned long long pause_max_ns;
 module_param_named(vmemmap_pause_max_ns, pause_max_ns, ullong, 0644);
-MODULE_PARM_DESC(vmemmap_pause_max_ns, "the longest pause so far");
+MODULE_PARM_DESC(vmemmap_pause_max_ns, "the longest that CPUs have waited");
 
 enum { VMEMMAP_OFF, VMEMMAP_PAUSED };
 
@@ -125,8 +125,11 @@ VISIBLE_IF_KUNIT struct lull_switch lull_vmemmap_switch = {
 	.apply = apply,
 };
 
-/* Protects the batch, and with it the tables of the vmemmap. */
-static DEFINE_MUTEX(batch_lock);
+/*
+ * Protects the batch, and with it the tables of the vmemmap: memory hotplug, which
+ * fills and empties entries of tables that a batch may be replacing, has it too.
+ */
+DEFINE_MUTEX(lull_vmemmap_lock);
 static struct lull_remap the_batch;
 
 static bool changed(const struct lull_table *table)
@@ -293,17 +296,20 @@ void lull_remap_undo(struct lull_remap *batch, unsigned long start,
 	count_vm_events(VMEMMAP_FREED, freed);
 }
 
-/* Return: how many there are in @pages. Less than @nr: there is no memory. */
+/*
+ * As Linux's own way, rather not than by killing somebody. Return: how many there
+ * are in @pages. Less than @nr: there is no memory.
+ */
 static unsigned int alloc_vmemmap_pages(int nid, unsigned int nr,
 					struct page **pages)
 {
+	const gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL;
 	unsigned int got;
 
 	memset(pages, 0, nr * sizeof(*pages));
-	got = alloc_pages_bulk_array_node(GFP_KERNEL, nid, nr, pages);
+	got = alloc_pages_bulk_array_node(gfp, nid, nr, pages);
 	for (; got < nr; got++) {
-		pages[got] = alloc_pages_node(nid, GFP_KERNEL |
-					      __GFP_RETRY_MAYFAIL, 0);
+		pages[got] = alloc_pages_node(nid, gfp, 0);
 		if (!pages[got])
 			break;
 	}
@@ -610,7 +616,7 @@ struct lull_remap *lull_remap_begin(const struct lull_work *work,
 
 	if (!static_key_fast_inc_not_disabled(&hugetlb_optimize_vmemmap_key.key))
 		static_branch_inc(&hugetlb_optimize_vmemmap_key);
-	mutex_lock(&batch_lock);
+	mutex_lock(&lull_vmemmap_lock);
 	mmap_read_lock(&init_mm);	/* who dumps tables locks it for writing */
 	batch->work = work;
 	batch->h = h;
@@ -637,7 +643,7 @@ unsigned long lull_remap_end(struct lull_remap *batch)
 	done = batch->done;
 	keys = batch->keys - 1;
 	mmap_read_unlock(&init_mm);
-	mutex_unlock(&batch_lock);
+	mutex_unlock(&lull_vmemmap_lock);
 
 	for (; keys > 0; keys--)
 		static_key_fast_inc_not_disabled(&hugetlb_optimize_vmemmap_key.key);

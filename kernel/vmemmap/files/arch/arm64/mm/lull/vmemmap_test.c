@@ -6,7 +6,10 @@
  * restored, and each of its struct pages and of the entries that map them is
  * looked at before, in between, and after.
  */
+#include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -254,6 +257,52 @@ static void test_limit(struct kunit *test)
 	free_many(&restored);
 }
 
+#ifdef CONFIG_MEMORY_HOTPLUG
+static DECLARE_COMPLETION(plugged);
+
+/* It is there already: nothing changes, but all entries are looked at. */
+static int plug(void *folio)
+{
+	unsigned long pfn = ALIGN_DOWN(folio_pfn(folio), PAGES_PER_SECTION);
+	struct page *first = pfn_to_page(pfn);
+	int err;
+
+	err = vmemmap_populate((unsigned long)first,
+			       (unsigned long)(first + PAGES_PER_SECTION),
+			       folio_nid(folio), NULL);
+	complete(&plugged);
+	return err;
+}
+
+/*
+ * Memory that is plugged in may have its entries in a table that a batch has
+ * copied and will replace: it waits for the batch.
+ */
+static void test_hotplug_waits(struct kunit *test)
+{
+	struct huge *huge = test->priv;
+	struct folio *folio = make_huge(test, huge->h);
+	const struct lull_work none = {};
+	struct task_struct *thread;
+	struct lull_remap *batch;
+	bool waits;
+
+	reinit_completion(&plugged);
+	batch = lull_remap_begin(&none, huge->h);
+	thread = kthread_run(plug, folio, "plug");
+	waits = !IS_ERR(thread) &&
+		!wait_for_completion_timeout(&plugged, HZ / 5);
+	lull_remap_end(batch);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
+	KUNIT_EXPECT_TRUE(test, waits);
+	if (waits)
+		wait_for_completion(&plugged);
+	expect_mapped(test, huge->h, folio, false);
+	free_huge(folio);
+}
+#endif
+
 static struct kunit_case vmemmap_cases[] = {
 	KUNIT_CASE(test_one),
 	KUNIT_CASE(test_again),
@@ -262,6 +311,9 @@ static struct kunit_case vmemmap_cases[] = {
 	KUNIT_CASE(test_off),
 	KUNIT_CASE(test_no_pause),
 	KUNIT_CASE(test_limit),
+#ifdef CONFIG_MEMORY_HOTPLUG
+	KUNIT_CASE(test_hotplug_waits),
+#endif
 	{}
 };
 
