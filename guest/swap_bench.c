@@ -25,7 +25,7 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"pgfault", "pswpin", "pswpout", "reclaim_batched", "reclaim_ranges", NULL
+	"pgfault", "pswpin", "pswpout", "reclaim_batched", "reclaim_ranges", "reclaim_settled", NULL
 };
 
 static unsigned char *memory;

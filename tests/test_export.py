@@ -146,7 +146,7 @@ def test_a_base_can_stand_by_itself(tool: Tool) -> None:
 def test_counters_are_what_the_hooks_add() -> None:
     """By the names that the notes give them, too."""
     features = bases.load().features
-    assert switches.counters(features["reclaim"]) == ["reclaim_batched", "reclaim_ranges"]
+    assert switches.counters(features["reclaim"]) == ["reclaim_settled", "reclaim_batched", "reclaim_ranges"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
 

@@ -71,6 +71,7 @@ static const char * const mutants[] = {
 	[LULL_BATCH_OWED_LOST]		= "batch-owed-lost",
 	[LULL_BATCH_NO_ISHST]		= "batch-no-ishst",
 	[LULL_BATCH_PENDING_NONE]	= "batch-pending-none",
+	[LULL_BATCH_MAPPED_NONE]	= "batch-mapped-none",
 	[LULL_RUNS_SHORT]		= "runs-short",
 	[LULL_RUNS_DROP]		= "runs-drop",
 	[LULL_RUNS_NO_DSB]		= "runs-no-dsb",

@@ -6,6 +6,8 @@
  *	lull_batch_add()	an entry has been cleared
  *	lull_batch_owe()	it was not collected, and its TLBI issued as ever
  *	lull_batch_flush()	issue what was collected; must somebody wait?
+ *
+ * Who writes a valid entry meanwhile asks asm/lull_collected.h.
  */
 #ifndef __ASM_LULL_RECLAIM_H
 #define __ASM_LULL_RECLAIM_H

@@ -35,13 +35,33 @@
  * not matter whether those have been issued. What is pending here is then issued
  * once more than needed.
  *
- * A fault takes no notice of what is pending. It may find an empty entry, and map
- * another page there, that was read anew, while other CPUs hold what was there
- * before. Nobody is given that page before the flush; but who still reads by the
- * old entry does not see what others write to the new page. It is so wherever
- * flushes are put off, on x86 too. Stock arm64 has it until the TLBI is complete,
- * which nobody waits for either, and here it is until the batch ends: at most
- * %PAGEVEC_SIZE folios of one reclaimer.
+ * A fault does not call it. It finds an empty entry, and maps a page there, as
+ * soon as the table's lock is free. On stock the TLBI is on its way by then. Here
+ * it may not come for long: the task sleeps, or is preempted, with its batch. Then
+ *
+ *  - who holds the old entry, read-only, and may write by the new one, would fault
+ *    on the old one again and again: arm64 relies on TLBIs that come, and has
+ *    nothing to do about a fault that is spurious;
+ *  - a task that has written to the new page, and is moved to a CPU that holds the
+ *    old entry, would read what it has overwritten;
+ *  - a contiguous entry would be there together with one for a page of it, and to
+ *    hold both is a TLB conflict.
+ *
+ * (x86 puts flushes off too, and has none of these: a fault drops the entry that
+ * it was about, a CPU that loads the address space flushes first, and entries of
+ * two sizes may meet.) So who writes a valid entry looks first whether anything of
+ * that place is collected, and then flushes all of the address space, by
+ * flush_tlb_batched_pending()'s way; see lull_batch_settle(). For that an address
+ * space has a count of ranges, and marks for the blocks that they are in. Both are
+ * written under the lock of the table that the entry was cleared under, and who
+ * writes an entry there has that lock: nothing is missed. A range is taken from
+ * the count when its TLBI has been issued, which is all that stock has done when
+ * it drops the lock, and the marks with the last one.
+ *
+ * With several that reclaim there may always be one more. So who has flushed all
+ * takes the marks away, if no page has been collected since before it began: hence
+ * there are no more such flushes than pages that are collected, each of which is
+ * a TLBI on stock.
  *
  * Who clears an entry counts it in mm->tlb_flush_batched before it drops the
  * page table's lock, so that the next holder of the lock sees that.
@@ -72,6 +92,9 @@
  * CPUs that execute each TLBI and DSB twice (ARM64_WORKAROUND_REPEAT_TLBI) do so
  * in __tlbi_sync_s1ish(), for all that came before it, here as on stock.
  */
+#include <linux/atomic.h>
+#include <linux/bitfield.h>
+#include <linux/export.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sizes.h>
@@ -79,8 +102,10 @@
 
 #include <asm/barrier.h>
 #include <asm/cpufeature.h>
+#include <asm/lull_collected.h>
 #include <asm/lull_reclaim.h>
 #include <asm/page.h>
+#include <asm/tlbflush.h>
 
 #include "lull.h"
 
@@ -105,6 +130,70 @@ static void widen(struct lull_range *range)
 	range->end = range->start + round_up(size, 2 * PAGE_SIZE);
 }
 
+/*
+ * Note a page, before the lock of its table is dropped. Always by a write: who
+ * flushes all has begun after the entry was cleared, or sees it.
+ */
+static void note(struct mm_struct *mm, unsigned long start, unsigned long end,
+		 unsigned int ranges)
+{
+	u64 where = lull_collected_where(start, end), pages, next;
+	atomic64_t *word = &mm->context.collected;
+	s64 w = atomic64_read(word);
+
+	do {
+		pages = FIELD_GET(COLLECTED_PAGES, w) + 1;
+		next = (w & ~COLLECTED_PAGES) | where;
+		next += FIELD_PREP(COLLECTED_PAGES, pages) + ranges;
+	} while (!atomic64_try_cmpxchg(word, &w, next));
+}
+
+/* One range has been issued. */
+static void forget(struct mm_struct *mm)
+{
+	atomic64_t *word = &mm->context.collected;
+	s64 w = atomic64_read(word), next;
+
+	do {
+		next = w - 1;
+		if (!(next & COLLECTED_RANGES))
+			next &= ~COLLECTED_WHERE;
+	} while (!atomic64_try_cmpxchg(word, &w, next));
+}
+
+/**
+ * lull_batch_flushed() - all of an address space has been flushed
+ * @mm: the address space
+ * @before: what lull_collected() said before that
+ *
+ * If a page has been collected since, the marks stay: its entry may have been
+ * cleared after the TLBI.
+ */
+void lull_batch_flushed(struct mm_struct *mm, u64 before)
+{
+	s64 w = before;
+
+	if (before & COLLECTED_WHERE)
+		atomic64_try_cmpxchg(&mm->context.collected, &w,
+				     before & ~COLLECTED_WHERE);
+}
+EXPORT_SYMBOL(lull_batch_flushed);
+
+/**
+ * __lull_batch_settle() - flush before a valid entry is written
+ * @mm: the address space
+ *
+ * By the marks, of which many blocks have one: perhaps for nothing.
+ *
+ * Context: the page table's lock is held.
+ */
+void __lull_batch_settle(struct mm_struct *mm)
+{
+	count_vm_event(RECLAIM_SETTLED);
+	arch_flush_tlb_batched_pending(mm);
+}
+EXPORT_SYMBOL(__lull_batch_settle);
+
 /**
  * __lull_batch_issue() - issue what has been collected, and do not wait
  * @batch: the batch of this task; it is empty afterwards
@@ -119,6 +208,7 @@ void __lull_batch_issue(struct lull_batch *batch)
 		widen(&last->range);
 		if (lull_flush_ranges(last->mm, &last->range, 1, true))
 			batch->owed = true;
+		forget(last->mm);
 		mmdrop(last->mm);
 	}
 }
@@ -141,12 +231,15 @@ void __lull_batch_add(struct lull_batch *batch, struct mm_struct *mm,
 	/* The latest first: that is the neighbour, if there is one. */
 	for (p = batch->pending + batch->nr; p-- > batch->pending;)
 		if (p->mm == mm &&
-		    lull_range_grow(&p->range, start, end, PAGE_SHIFT, 0))
+		    lull_range_grow(&p->range, start, end, PAGE_SHIFT, 0)) {
+			note(mm, start, end, 0);
 			return;
+		}
 
 	if (batch->nr == LULL_BATCH_RANGES)
 		__lull_batch_issue(batch);
 	mmgrab(mm);
+	note(mm, start, end, 1);
 	batch->pending[batch->nr++] = (struct lull_pending){
 		.mm = mm,
 		.range = { start, end, PAGE_SHIFT },

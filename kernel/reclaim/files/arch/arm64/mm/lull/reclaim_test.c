@@ -6,6 +6,7 @@
 #include <linux/bitmap.h>
 #include <linux/sizes.h>
 
+#include <asm/lull_collected.h>
 #include <asm/lull_reclaim.h>
 #include <asm/lull_residency.h>
 #include <asm/tlbflush.h>
@@ -216,11 +217,156 @@ static void test_owed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, lull_batch_flush(&f->batch));
 }
 
+/* As the fault handler writes an entry. */
+static void map(struct kunit *test, unsigned int space, unsigned int page,
+		pte_t entry)
+{
+	struct fixture *f = test->priv;
+	pte_t there = __pte(0);
+
+	set_pte_at(f->told[space]->mm, address(page), &there, entry);
+}
+
+/*
+ * Who maps something where a flush was put off does it first, and all of it: until
+ * more is collected, nobody else does. Nobody does before, after, elsewhere, in
+ * another address space, or for what is not valid.
+ */
+static void test_mapped_again(struct kunit *test)
+{
+	pte_t valid = pte_mkspecial(pfn_pte(page_to_pfn(ZERO_PAGE(0)),
+					    PAGE_READONLY));
+	struct fixture *f = test->priv;
+	struct told *told = f->told[0];
+	unsigned long settled = told_event(RECLAIM_SETTLED);
+
+	map(test, 0, 3, valid);
+	add(test, 0, 3);
+	map(test, 0, 3, __pte(0));
+	map(test, 0, 3, __swp_entry_to_pte(__swp_entry(1, 2)));
+	map(test, 0, 3 + CONT_PTES, valid);
+	map(test, 1, 3, valid);
+	KUNIT_EXPECT_EQ(test, 0, told->times + f->told[1]->times);
+
+	map(test, 0, 3, valid);
+	KUNIT_EXPECT_TRUE(test, told->all);
+	KUNIT_EXPECT_EQ(test, 1, told->times);
+	map(test, 0, 3, valid);
+	KUNIT_EXPECT_EQ(test, 1, told->times);
+
+	add(test, 0, 4);
+	map(test, 0, 4, valid);
+	KUNIT_EXPECT_EQ(test, 2, told->times);
+	KUNIT_EXPECT_EQ(test, 2, told_event(RECLAIM_SETTLED) - settled);
+
+	add(test, 0, 4);
+	lull_batch_flush(&f->batch);
+	told_forget(told);
+	map(test, 0, 3, valid);
+	map(test, 0, 4, valid);
+	KUNIT_EXPECT_EQ(test, 0, told->times);
+}
+
+static unsigned int ranges_of(struct mm_struct *mm)
+{
+	return FIELD_GET(COLLECTED_RANGES, atomic64_read(&mm->context.collected));
+}
+
+static bool is_marked(struct mm_struct *mm)
+{
+	return atomic64_read(&mm->context.collected) & COLLECTED_WHERE;
+}
+
+/* Of two that collect, each is missed until it has issued what it has. */
+static void test_two_collect(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct mm_struct *mm = f->told[0]->mm;
+	struct lull_batch *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+	unsigned int page;
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	for (page = 0; page < PAGES; page += 2) {
+		add(test, 0, page);
+		KUNIT_ASSERT_TRUE(test, lull_batch_add(other, mm, address(page + 1)));
+		KUNIT_EXPECT_EQ(test, f->batch.nr + other->nr, ranges_of(mm));
+	}
+	lull_batch_flush(&f->batch);
+	KUNIT_EXPECT_EQ(test, other->nr, ranges_of(mm));
+	KUNIT_EXPECT_TRUE(test, is_marked(mm));
+	lull_batch_flush(other);
+	KUNIT_EXPECT_EQ(test, 0, ranges_of(mm));
+	KUNIT_EXPECT_FALSE(test, is_marked(mm));
+}
+
+/* All was flushed, and the marks go; unless there was one more in between. */
+static void test_flushed(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct mm_struct *mm = f->told[0]->mm;
+	u64 before;
+
+	add(test, 0, 0);
+	before = lull_collected(mm);
+	add(test, 0, 1);	/* the same range, and the same mark */
+	lull_batch_flushed(mm, before);
+	KUNIT_EXPECT_TRUE(test, is_marked(mm));
+	lull_batch_flushed(mm, lull_collected(mm));
+	KUNIT_EXPECT_FALSE(test, is_marked(mm));
+	KUNIT_EXPECT_EQ(test, 1, ranges_of(mm));
+
+	/* Issued, and as many collected again: not the same. */
+	before = lull_collected(mm);
+	lull_batch_flush(&f->batch);
+	add(test, 0, 0);
+	lull_batch_flushed(mm, before);
+	KUNIT_EXPECT_TRUE(test, is_marked(mm));
+	lull_batch_flush(&f->batch);
+}
+
+/* A mark for each block, of any number of them; the count of pages goes round. */
+static void test_marks(struct kunit *test)
+{
+	const unsigned long block = 1UL << CONT_PTE_SHIFT;
+	struct fixture *f = test->priv;
+	struct mm_struct *mm = f->told[0]->mm;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		unsigned long start = TOLD_BASE + i * block;
+		u64 mark = BIT_ULL(48 + i % 16);
+
+		KUNIT_EXPECT_EQ(test, mark,
+				lull_collected_where(start, start + PAGE_SIZE));
+		KUNIT_EXPECT_EQ(test, mark,
+				lull_collected_where(start, start + block));
+		KUNIT_EXPECT_EQ(test, mark | BIT_ULL(48 + (i + 1) % 16),
+				lull_collected_where(start, start + block + PAGE_SIZE));
+		KUNIT_EXPECT_EQ(test, COLLECTED_WHERE &
+				~BIT_ULL(48 + (i + 15) % 16),
+				lull_collected_where(start, start + 15 * block));
+		KUNIT_EXPECT_EQ(test, COLLECTED_WHERE,
+				lull_collected_where(start, start + 16 * block));
+		KUNIT_EXPECT_EQ(test, COLLECTED_WHERE,
+				lull_collected_where(start, start + 77 * block));
+	}
+
+	atomic64_set(&mm->context.collected, COLLECTED_PAGES);
+	add(test, 0, 0);
+	KUNIT_EXPECT_EQ(test, 1 | lull_collected_where(address(0), address(1)),
+			atomic64_read(&mm->context.collected));
+	lull_batch_flush(&f->batch);
+}
+
 static struct kunit_case reclaim_cases[] = {
 	KUNIT_CASE_PARAM(test_orders, order_gen_params),
 	KUNIT_CASE(test_gaps),
 	KUNIT_CASE(test_switched_off),
 	KUNIT_CASE(test_owed),
+	KUNIT_CASE(test_mapped_again),
+	KUNIT_CASE(test_two_collect),
+	KUNIT_CASE(test_flushed),
+	KUNIT_CASE(test_marks),
 	{}
 };
 
