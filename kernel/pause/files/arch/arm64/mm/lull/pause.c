@@ -107,13 +107,18 @@ static bool odd(u32 ticket)
  * Wait to be let go. An acquire: what was changed meanwhile is what is read from
  * here on; and the ISB is for translations of the instructions behind it. The
  * event stream wakes us often enough to see a panic.
+ *
+ * Return: are we? Else somebody panics.
  */
-static noinline noinstr void lull_pause_spin_wait(u32 ticket)
+static noinline noinstr bool lull_pause_spin_wait(u32 ticket)
 {
-	smp_cond_load_acquire(&word.counter,
-			      TICKET_OF(VAL) != ticket ||
-			      raw_atomic_read(&panic_cpu) != PANIC_CPU_INVALID);
+	u64 now = smp_cond_load_acquire(&word.counter,
+					TICKET_OF(VAL) != ticket ||
+					raw_atomic_read(&panic_cpu) !=
+						PANIC_CPU_INVALID);
+
 	isb();
+	return TICKET_OF(now) != ticket;
 }
 
 /* Wait for the others. Acquire: what they have stored is there to be copied. */
@@ -159,10 +164,10 @@ void lull_pause_join(void)
 {
 	u32 ticket = come();
 
-	if (ticket)
-		lull_pause_spin_wait(ticket);
-	if (ticket && panic_on_other_cpu())
-		nmi_panic_self_stop(get_irq_regs());
+	/* crash_kexec() may think better of it. Then we wait on. */
+	while (ticket && !lull_pause_spin_wait(ticket))
+		if (panic_on_other_cpu())
+			nmi_panic_self_stop(get_irq_regs());
 }
 
 /* Release: whoever goes sees what was changed. Who has not come need not. */

@@ -242,8 +242,11 @@ static void test_panicking(struct kunit *test)
 		kthread_stop(thread);
 		lull_pause_wait_ms = wait_ms;
 	}
-	for_each_cpu(cpu, &gone)
-		err = err ?: add_cpu(cpu);
+	for_each_cpu(cpu, &gone) {
+		int back = add_cpu(cpu);
+
+		err = err ?: back;
+	}
 	migrate_enable();
 	KUNIT_EXPECT_EQ(test, err, 0);
 	KUNIT_EXPECT_EQ(test, busy, -EBUSY);
