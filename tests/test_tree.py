@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from lull import paths
+from lull.errors import ApplyError
 from lull.kernel import build, tree
 
 PATCH_OUTPUT = """\
@@ -24,6 +30,40 @@ def test_failed_hunks_name_file_and_line() -> None:
 def test_unreadable_patch() -> None:
     """Something is said even when patch(1) says nothing we know."""
     assert "could not read" in tree.failed_hunks("patch: **** Only garbage was found")
+
+
+HOOKS = """\
+--- a/f.h
++++ b/f.h
+@@ -1,3 +1,4 @@
+ one
++two
+ three
+ four
+@@ -11,3 +12,4 @@
+ eleven
++twelve
+ thirteen
+ fourteen
+"""
+
+
+def test_hooks_are_read_to_their_end(tmp_path: Path) -> None:
+    """A header that counts a line too few: patch(1) would leave out the hunks after it, and call that a success."""
+    hooks = tmp_path / "6.12.patch"
+    hooks.write_text(HOOKS)
+    tree.check_hooks(hooks)
+    hooks.write_text(HOOKS.replace("-1,3 +1,4", "-1,2 +1,3"))
+    with pytest.raises(ApplyError, match="line 8"):
+        tree.check_hooks(hooks)
+
+
+def test_hooks_of_all_features_are_whole() -> None:
+    """Those that are here."""
+    found = sorted(paths.REPOSITORY.glob("kernel/*/hooks/*.patch"))
+    assert len(found) > 10
+    for hooks in found:
+        tree.check_hooks(hooks)
 
 
 def test_dropped_options() -> None:

@@ -179,6 +179,7 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
     Raises: ApplyError; ``source`` is the tree the message speaks of.
     """
     if feature.hooks:
+        check_hooks(feature.hooks)
         done = process.complete(
             [
                 "patch",
@@ -213,6 +214,21 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(feature.folder / "files" / relative, target)
+
+
+def check_hooks(hooks: Path) -> None:
+    """It is a patch from the first line to the last. Raises ApplyError.
+
+    patch(1) takes what stands behind a hunk whose header counts too few lines for garbage, and all hunks of that file
+    after it, and says nothing.
+    """
+    done = process.complete(["git", "apply", "--numstat", hooks])
+    if done.status != 0:
+        raise ApplyError(
+            f"no patch: {done.output.strip().removeprefix('error: ')}",
+            where=str(hooks),
+            remedy="'./lull save DIR' writes hooks with the right counts; 'git log' has the file as it was",
+        )
 
 
 def failed_hunks(output: str) -> str:
