@@ -402,6 +402,50 @@ static void many_is_left(struct kunit *test)
 	mmput(mm);
 }
 
+#define NUMBER	BIT_ULL(40)	/* of an address space that is never loaded */
+
+/* What is stale had better have another number. Is the one it has taken away? */
+static bool is_taken(struct mm_struct *mm)
+{
+	unsigned long flags;
+	bool taken;
+
+	local_irq_save(flags);
+	atomic64_set(&mm->context.id, NUMBER);
+	taken = !lull_rename(mm);
+	atomic64_set(&mm->context.id, 0);
+	local_irq_restore(flags);
+	return taken;
+}
+
+/*
+ * Numbers are taken away with the policy "rename", and not while it comes or goes:
+ * then there may be CPUs that load without the lock.
+ */
+static void numbers_are_taken_by_rename(struct kunit *test)
+{
+	static const char * const others[] = { "counted", "sticky", "off" };
+	struct lull_switch *sw = &lull_residency_switch;
+	struct mm_struct *mm;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		KUNIT_ASSERT_EQ(test, lull_switch_set(sw, "rename"), 0);
+		mm = mm_alloc();
+		KUNIT_ASSERT_NOT_NULL(test, mm);
+		KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
+		KUNIT_EXPECT_TRUE(test, is_taken(mm));
+
+		KUNIT_EXPECT_EQ(test, lull_switch_set(sw, others[i]), 0);
+		KUNIT_EXPECT_FALSE(test, is_taken(mm));
+		static_branch_enable(&lull_residency_rename);
+		KUNIT_EXPECT_FALSE(test, is_taken(mm));
+		static_branch_disable(&lull_residency_rename);
+		mmput(mm);
+	}
+	KUNIT_EXPECT_EQ(test, lull_switch_set(sw, "counted"), 0);
+}
+
 static struct kunit_case residency_cases[] = {
 	KUNIT_CASE(counted_up_to_one),
 	KUNIT_CASE(counted_up_to_two),
@@ -415,6 +459,7 @@ static struct kunit_case residency_cases[] = {
 	KUNIT_CASE(flush_of_a_sleeper),
 	KUNIT_CASE(flush_of_one_that_runs_here),
 	KUNIT_CASE(many_is_left),
+	KUNIT_CASE(numbers_are_taken_by_rename),
 	{}
 };
 
