@@ -20,27 +20,24 @@
 #include "trace_ranges.h"
 
 /**
- * lull_ranges_cost() - about how many TLBIs it takes to flush ranges
- * @ranges: the ranges
+ * lull_ranges_cost() - how many TLBIs it takes to flush ranges
+ * @ranges: the ranges, of at most MAX_TLBI_RANGE_PAGES each
  * @nr: how many
- *
- * With FEAT_TLBIRANGE one or a few each, else one for each entry.
  *
  * Return: a number to compare with MAX_DVM_OPS.
  */
 unsigned long lull_ranges_cost(const struct lull_range *ranges, unsigned int nr)
 {
+	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
 	unsigned long cost = 0;
 	unsigned int i;
 
-	if (system_supports_tlb_range())
-		return nr;
 	for (i = 0; i < nr; i++)
-		cost += (ranges[i].end - ranges[i].start) >> ranges[i].shift;
+		cost += lull_range_tlbis(&ranges[i], by_range, lpa2);
 	return cost;
 }
 
-/* As for one range: from here on the whole address space is cheaper. */
+/* As for one range on stock: from here on the whole address space is cheaper. */
 static bool too_much(const struct lull_range *ranges, unsigned int nr)
 {
 	unsigned int i;
