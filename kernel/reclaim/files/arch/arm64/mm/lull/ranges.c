@@ -5,7 +5,6 @@
  */
 #include <linux/mm.h>
 #include <linux/mm_types.h>
-#include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
 #include <linux/preempt.h>
 
@@ -133,7 +132,7 @@ static void flush_everywhere(struct mm_struct *mm,
 }
 
 /**
- * lull_flush_ranges() - flush ranges where their address space is loaded
+ * lull_flush_ranges() - flush ranges on the CPUs that have the address space loaded
  * @mm: the address space
  * @ranges: the ranges
  * @nr: how many, at least one
@@ -141,7 +140,8 @@ static void flush_everywhere(struct mm_struct *mm,
  *
  * All of them under one decision, and with one DSB NSH when it is for this CPU.
  * The ASID is the one that the address space has now. If it had another one when
- * the entries changed, nobody can use what was held under that any more.
+ * the entries changed, nobody can use what was held under that any more. Devices
+ * that share the address space are notified by the caller.
  *
  * Context: DSB ISHST has been executed since the entries changed.
  * Return: whether __tlbi_sync_s1ish() is owed: the TLBIs were broadcast. They may
@@ -151,7 +151,6 @@ bool lull_flush_ranges(struct mm_struct *mm, const struct lull_range *ranges,
 		       unsigned int nr, bool last_level)
 {
 	enum res_reach reach;
-	unsigned int i;
 
 	preempt_disable();
 	reach = lull_decide(mm);
@@ -162,8 +161,5 @@ bool lull_flush_ranges(struct mm_struct *mm, const struct lull_range *ranges,
 		flush_everywhere(mm, ranges, nr, last_level);
 	preempt_enable();
 
-	for (i = 0; i < nr; i++)
-		mmu_notifier_arch_invalidate_secondary_tlbs(mm, ranges[i].start,
-							    ranges[i].end);
 	return reach == RES_EVERYWHERE;
 }
