@@ -152,6 +152,8 @@ class Owed:
     due: bool
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
+    relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
+    told: bool = False  # that was reported
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     misses: list[int] = field(default_factory=list)
 
@@ -346,7 +348,8 @@ class Naive:
 
     def find(self, rule: str, kind: str, **what: int) -> None:
         table = bool(what.pop("table", 0))
-        self.found.append(Finding(rule, kind, what.pop("pc", self.line), self.line, table=table, **what))
+        noticed = what.pop("noticed", self.line)
+        self.found.append(Finding(rule, kind, what.pop("pc", self.line), noticed, table=table, **what))
 
     def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True) -> None:
         self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
@@ -359,6 +362,18 @@ class Naive:
             if w.context is c and w.freed and cpu in w.held:
                 self.find_owed("free", "table" if w.table else "page", w)
 
+    def find_written(self, w: Owed, line: int) -> None:
+        """Somebody may store through the old entry, and since that line nobody should."""
+        kind = "no-dsb" if w.kind() == "no-dsb" else "no-tlbi"
+        self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
+        w.relied, w.told = 0, True
+
+    def find_written_by(self, cpu: int) -> None:
+        """User code runs with it."""
+        for w in self.owed:
+            if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
+                self.find_written(w, w.relied)
+
     # --- Events
 
     def do_task(self, cpu: int, task: int) -> None:
@@ -367,6 +382,7 @@ class Naive:
 
     def do_user(self, cpu: int) -> None:
         self.cpu[cpu].user = True
+        self.find_written_by(cpu)
         for w in list(self.owed):
             if w.due or w.task != self.cpu[cpu].task:
                 continue
@@ -375,6 +391,34 @@ class Naive:
             else:
                 w.due = True
         self.find_freed(cpu, self.cpu[cpu].context)
+
+    def do_relied(self, cpu: int, page: int, own: bool = False) -> None:
+        """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
+        for w in self.owed:
+            inside = w.page <= page < w.page + w.size and not w.table
+            if not inside or w.context.kernel or writable(w.old) != 2 or w.freed or w.told:
+                continue
+            if own and w.task != self.cpu[cpu].task:
+                continue
+            w.relied = w.relied or self.line
+            if any(self.cpu[n].user for n in w.held & self.loaded(w.context)):
+                self.find_written(w, self.line)
+
+    def do_relied_own(self, cpu: int, page: int) -> None:
+        self.do_relied(cpu, page, own=True)
+
+    def do_wrote(self, cpu: int, va: int) -> None:
+        """By hardware, which sets the dirty state where it may."""
+        c = self.cpu[cpu].context
+        page, level = (c.root.pa, 1) if c and c.root else (0, 0)
+        while level:
+            index = va >> SHIFT[level] & 511
+            desc = self.words[page].get(index, 0)
+            if kind_of(level, desc) != "table":
+                if desc & VALID and desc & DBM:
+                    self.words[page][index] = desc & ~AP2
+                return
+            page, level = output_of(level, desc), level + 1
 
     def do_settle(self, cpu: int, root: int) -> None:
         """It begins to flush what others have taken away by now, wherever that was."""
@@ -425,6 +469,7 @@ class Naive:
                         continue  # find_freed() has a better name for it
                     self.find_owed("owed", w.kind(), w)
         if me.user:
+            self.find_written_by(cpu)
             self.find_freed(cpu, c)
 
     def do_store(self, cpu: int, pa: int, new: int) -> None:

@@ -205,6 +205,18 @@ class Teller:
             events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
         return [*events, ("settled", cpu, root)]
 
+    def rely(self) -> list[Event]:
+        """A page is taken away, or allows less, and is relied on as written by nobody; often right."""
+        cpu, va = self.cpu(), self.va(USER)
+        events = [("wrote", self.cpu(), va)] if self.sometimes(3) else []
+        events += self.unmap() if self.sometimes(2) else self.rewrite() if self.sometimes(3) else self.clear()
+        if self.sometimes(2):
+            events.append(("user", 1 - cpu))
+        for _ in range(self.draw(st.integers(0, 2))):
+            events += self.pick([self.flush, lambda: self.flush(cpu), self.leaf, self.switch])()
+        events.append((self.pick(["relied", "relied", "relied-own"]), cpu, self.pick([X] * 6 + [Y, BIG, BIG + 0x3000])))
+        return [*events, *self.pick([list, self.flush, self.leave, self.switch])()]
+
     def pause(self) -> list[Event]:
         """Of both CPUs, in order mostly."""
         cpu = self.cpu()
@@ -228,7 +240,7 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap, self.rely] * 2,
             *[self.table, self.dsb, self.access, self.pause],
         ]
 

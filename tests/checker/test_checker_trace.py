@@ -87,6 +87,8 @@ def test_every_kind_has_its_story() -> None:
         "asid/shared",
         "pause/running",
         "pause/left",
+        "written/no-tlbi",
+        "written/no-dsb",
     }
 
 
