@@ -245,7 +245,7 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	}
 	filters[cpu].user_returns++;
 	c->user = true;
-	if (!get(&shadow.owes.open) && !(c->context && c->context->n_freed))
+	if (!get(&shadow.owes.open) && !get(&shadow.contigs.n) && !(c->context && c->context->n_freed))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);

@@ -44,6 +44,7 @@ void shadow_free_all(struct shadow *s)
 	list_for(node, &s->spaces.contexts)
 		used_drop_context(&s->used, container_of(node, struct context, all));
 	free(s->used.by_va.bucket);
+	contig_free(s);
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++) {
 		struct cpu *c = &s->cpus[cpu];
 
@@ -222,6 +223,7 @@ static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 	c->user = true;
 	if (c->context)
 		written_user(s, cpu, c->context);
+	contig_user(s, c->task);
 	task_returns(s, cpu, c->task, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
@@ -642,6 +644,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 		}
 	}
 	t->desc[index] = ch.new;
+	contig_stored(s, cpu, t, index, ch.old, pc);
 	if (is == DESC_INVALID)
 		return;
 	t->seen_valid = true;

@@ -13,6 +13,7 @@
 #ifndef LULL_SHADOW_H
 #define LULL_SHADOW_H
 
+#include "contig.h"
 #include "decode.h"
 #include "lost.h"
 #include "owe.h"
@@ -55,6 +56,7 @@ struct shadow {
 	struct spaces spaces;
 	struct owes owes;
 	struct used_all used;
+	struct contigs contigs;
 	struct lost lost;
 	struct reports reports;
 	struct seen seen;

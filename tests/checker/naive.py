@@ -78,6 +78,28 @@ def change_of(level: int, old: int, new: int) -> int:
     return NOTHING
 
 
+def odd_one(level: int, descs: list[int]) -> int | None:
+    """Of the 16 of a contiguous set: the first that does not say what the others do; None: they agree."""
+
+    def plain(desc: int) -> int:
+        """Without what hardware sets in one of them."""
+        return (desc & ~AP2 if desc & DBM else desc) | AF
+
+    there = [kind_of(level, desc) == "leaf" and bool(desc & CONT) for desc in descs]
+    if not any(there):
+        return None
+    first = output_of(level, descs[0])
+    if not there[0] or first % (16 << SHIFT[level]):
+        return 0
+    for n, desc in enumerate(descs):
+        output = output_of(level, desc)
+        if not there[n] or output != first + (n << SHIFT[level]):
+            return n
+        if change_of(level, plain(descs[0]), plain(desc) & ~output | first) != NOTHING:
+            return n
+    return None
+
+
 @dataclass(frozen=True)
 class Tlbi:
     """asid None: any. first None: every address."""
@@ -233,6 +255,7 @@ class Naive:
         self.found: list[Finding] = []
         self.speculation = speculation
         self.pauser: int | None = None  # who has broken entries that all use
+        self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
@@ -383,6 +406,7 @@ class Naive:
     def do_user(self, cpu: int) -> None:
         self.cpu[cpu].user = True
         self.find_written_by(cpu)
+        self.find_odd(self.cpu[cpu].task)
         for w in list(self.owed):
             if w.due or w.task != self.cpu[cpu].task:
                 continue
@@ -490,6 +514,7 @@ class Naive:
                     for c, va in places:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
         self.words[page][index] = new
+        self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)
         if kind_of(level, new) == "invalid":
             self.life.pop(pa, None)
@@ -505,6 +530,30 @@ class Naive:
             for slot, offset, at, desc in list(self.valid(output_of(level, new), 0, level + 1)):
                 for c, va in places:
                     self.made(cpu, c, va + offset, at, slot, desc, anew)
+
+    def set_at(self, page: int, first: int, level: int) -> int | None:
+        return odd_one(level, [self.words[page].get(first + n, 0) for n in range(16)])
+
+    def stored_to_set(self, cpu: int, page: int, first: int, level: int, old: int, new: int) -> None:
+        """Those that do not agree belong to who stored there last."""
+        concerned = old & CONT or (kind_of(level, new) == "leaf" and new & CONT) or (page, first) in self.odd
+        if concerned and self.set_at(page, first, level) is None:
+            self.odd.pop((page, first), None)
+        elif concerned:
+            self.odd[page, first] = self.cpu[cpu].task, self.line
+
+    def find_odd(self, task: int) -> None:
+        """Sets that a task leaves as they must not be."""
+        for (page, first), (who, line) in list(self.odd.items()):
+            if who != task:
+                continue
+            del self.odd[page, first]
+            table = self.tables.get(page)
+            which = self.set_at(page, first, table.level) if table else None
+            if table and which is not None:
+                for c, va in self.places(page + 8 * (first + which)):
+                    if self.loaded(c):
+                        self.find("bbm", "set", pc=line, noticed=line, va=va, asid=c.asid, level=table.level)
 
     def replaced(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
         """A valid descriptor is not any more what it was."""
