@@ -255,7 +255,8 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap, self.rely] * 2,
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
+            *[self.rely] * 2,
             *[self.table, self.dsb, self.access, self.pause, self.block],
         ]
 

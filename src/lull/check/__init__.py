@@ -35,7 +35,7 @@ RELIES = (
     "memstart_addr", "__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy", "copy_highpage",
     "tlb_flush_rmap_batch", "folio_unlock",
 )  # fmt: skip
-"""What it watches in every kernel: where the kernel relies on it that a page is not written. (The first is a variable.)"""
+"""What it watches in every kernel: where the kernel relies on it that a page is not written, and a variable."""
 HOOKS = FREES + RELIES
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
