@@ -83,6 +83,11 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
 	[LULL_BATCH_DIRTY]		= "batch-dirty",
+	[LULL_DIRTY_NONE]		= "flush-dirty-none",
+	[LULL_MKCLEAN_NONE]		= "mkclean-none",
+	[LULL_MIGRATE_LATE]		= "migrate-late",
+	[LULL_RMAP_EARLY]		= "rmap-early",
+	[LULL_CONTPTE_SHORT]		= "contpte-short",
 	NULL
 };
 
