@@ -24,6 +24,12 @@ enum linux_hook {
 	HOOK_FREE_PAGES_OK,	/* (struct page *, unsigned int order, ...) */
 	HOOK_FREE_HUGE_FOLIO,	/* (struct folio *) */
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
+	/* Where the kernel relies on flushes (rely.h) */
+	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
+	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
+	HOOK_MOVE,		/* (vma, start, struct vm_area_struct *, new start, length, ...) */
+	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
+	HOOK_UNLOCK,		/* (raw_spinlock_t *) */
 	HOOK_MEMSTART,		/* a variable, not a function */
 	LINUX_HOOKS
 };
@@ -34,6 +40,8 @@ struct linux_guest {
 	bool found;			/* the following two are known */
 	uint64_t vmemmap;		/* of the struct page of frame 0 */
 	uint64_t refused;		/* pages that could not be told */
+	uint64_t pgd;			/* where it is in struct mm_struct; 0: not known yet */
+	uint64_t *moving;		/* for each CPU: the mm_struct that it last moved pages of */
 };
 
 /* Takes the addresses from the options; names it does not know are refused. */
@@ -43,9 +51,9 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 /* The hook at an address of code, or -1. */
 int linux_hook_at(const struct linux_guest *l, uint64_t va);
 
-/* A CPU enters the function. x: its first three arguments. */
+/* A CPU enters the function. x: its first arguments, and x[4], of which only HOOK_MOVE has one. */
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
-		 const uint64_t x[3], uint64_t pc);
+		 const uint64_t x[5], uint64_t pc);
 
 /* A kernel virtual address as the CPU translates it; false: not mapped, or not RAM. */
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,

@@ -45,7 +45,8 @@ struct cpu {
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
 	bool waits;			/* in a pause, for who has broken entries */
-	uint64_t asked;			/* when it last began to flush what others took away */
+	uint64_t section;		/* its first obligation since it dropped a table's lock; 0: none */
+	bool moving;			/* some of these have been mapped elsewhere since */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
@@ -103,12 +104,6 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
 
 /*
- * It is about to flush what others have taken away under a root, because it relies
- * on that; or has done so.
- */
-void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc);
-
-/*
  * Entries that every CPU uses at any time, those of the vmemmap, are broken and
  * made anew by one CPU while all others wait. What a CPU says of itself, as
  * markers give it in x0:
@@ -127,5 +122,9 @@ void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);
 void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 
 void shadow_verdict(struct shadow *s);
+
+/* For rules in files of their own: what is owed, noticed by a CPU at pc, with that stack. */
+void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+		       const char *rule, const char *kind, const struct owe *w);
 
 #endif

@@ -74,6 +74,8 @@ static bool writable(char *page)
 /* A slice of one piece of memory for each that changes it, so that a batch of reclaim has pages of all of them. */
 enum { PROTECTED, DISCARDED, REMAPPED, MOVED, READ, WRITTEN, SLICES };
 
+static long passes = PASSES;
+
 static struct {
 	char *memory, *elsewhere;
 	volatile long sealed;	/* odd: the protected slice is read-only for everybody */
@@ -210,7 +212,7 @@ static void act_all(void)
 	for (i = 0; i < ACTORS; i++)
 		verify(!pthread_create(&actors[i].thread, NULL, act, &actors[i]), "no thread");
 	for (i = 0; i < ACTORS; i++)
-		while (actors[i].passes < PASSES)
+		while (actors[i].passes < passes)
 			usleep(1000);
 	place.stop = true;
 	for (i = 0; i < ACTORS; i++)
@@ -370,6 +372,45 @@ static void plug(long turn)
 	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
 }
 
+#define IDLERS	3
+
+static struct {
+	bool wanted;
+	volatile bool stop;
+	char path[128];
+	pthread_t thread[IDLERS];
+} idlers;
+
+/* Who runs only when nobody else wants to is preempted with a batch that it has not flushed. */
+static void *reclaim_idly(void *argument)
+{
+	const struct sched_param none = { };
+
+	must(sched_setscheduler(0, SCHED_IDLE, &none));
+	while (!idlers.stop)
+		put_file(idlers.path, "1M");
+	return argument;
+}
+
+static void idlers_start(const char *path)
+{
+	int i;
+
+	snprintf(idlers.path, sizeof(idlers.path), "%s", path);
+	idlers.stop = false;
+	for (i = 0; i < IDLERS; i++)
+		verify(!pthread_create(&idlers.thread[i], NULL, reclaim_idly, NULL), "no thread");
+}
+
+static void idlers_stop(void)
+{
+	int i;
+
+	idlers.stop = true;
+	for (i = 0; i < IDLERS; i++)
+		pthread_join(idlers.thread[i], NULL);
+}
+
 /* A child works in a cgroup of its own, of which all is reclaimed again and again; with a limit it does so itself, too. */
 static void reclaim_from(void (*work)(void), const char *limit)
 {
@@ -392,6 +433,8 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		work();
 		_exit(0);
 	}
+	if (idlers.wanted)
+		idlers_start(path);
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
 		/* What was used meanwhile it leaves, and says so. */
 		put_file(path, "1M");
@@ -401,6 +444,8 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	}
 	if (hotplug)
 		plug(1);
+	if (idlers.wanted)
+		idlers_stop();
 	verify(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with wait status 0x%x", status);
 	verify(vmstat("pswpout") > out, "nothing was reclaimed");
 	cgroup_remove();
@@ -411,6 +456,17 @@ static void case_reclaim(long round)
 {
 	(void)round;
 	reclaim_from(act_all, NULL);
+}
+
+/* By some who are preempted by all others, so that flushes are put off for long. */
+static void case_reclaim_idle(long round)
+{
+	(void)round;
+	passes = 3 * PASSES;
+	idlers.wanted = true;
+	reclaim_from(act_all, NULL);
+	idlers.wanted = false;
+	passes = PASSES;
 }
 
 /* And by those who want memory. */
@@ -707,6 +763,7 @@ static const struct storm_case cases[] = {
 	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
 	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
+	{ "reclaim_idle", case_reclaim_idle },
 };
 
 int main(int argc, char **argv)

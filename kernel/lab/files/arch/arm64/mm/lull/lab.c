@@ -82,6 +82,12 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
+	[LULL_ZAP_PENDING_NONE]		= "zap-pending-none",
+	[LULL_PROTECT_PENDING_NONE]	= "protect-pending-none",
+	[LULL_MREMAP_PENDING_NONE]	= "mremap-pending-none",
+	[LULL_NESTED_NONE]		= "nested-none",
+	[LULL_MREMAP_LATE]		= "mremap-late",
+	[LULL_RMAPS_EARLY]		= "rmaps-early",
 	NULL
 };
 
