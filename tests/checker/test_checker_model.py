@@ -199,7 +199,10 @@ class Teller:
         """A task takes something away, and one on the other CPU goes on from there; often right."""
         cpu, va, root = self.cpu(), self.va(USER), self.root()
         slot = slot3(root, va)
-        events: list[Event] = [("task", cpu, self.pick([10, 11])), ("store", cpu, slot, self.pick([0, 0, 2, X | READ_ONLY]))]
+        events: list[Event] = [
+            ("task", cpu, self.pick([10, 11])),
+            ("store", cpu, slot, self.pick([0, 0, 2, X | READ_ONLY])),
+        ]
         if self.sometimes(2):
             events.append(("collected", cpu, root, va))
         events.append(("task", 1 - cpu, self.pick([11, 12])))
@@ -255,7 +258,8 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap] * 2,
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
+            * 2,
             *[self.table, self.dsb, self.access, self.pause],
         ]
 
