@@ -3,7 +3,6 @@
  * linux - see linux.h.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "linux.h"
@@ -13,6 +12,8 @@
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
 #define BATCH		31		/* PAGEVEC_SIZE; 15 until 6.9 */
 #define VM_MM		16		/* of vm_mm in struct vm_area_struct, behind vm_start and vm_end */
+#define VM_FLAGS	32		/* behind vm_mm and vm_page_prot */
+#define VM_HUGETLB	0x400000
 #define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
 
 static const char * const names[LINUX_HOOKS] = {
@@ -26,11 +27,6 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 {
 	memset(l, 0, sizeof(*l));
 	l->shadow = s;
-	l->moving = calloc(s->ncpus, sizeof(*l->moving));
-	if (!l->moving) {
-		snprintf(error, size, "no memory for %u vCPUs", s->ncpus);
-		return false;
-	}
 	for (unsigned int i = 0; i < o->nhooks; i++) {
 		const struct hook *hook = &o->hooks[i];
 		int n;
@@ -174,17 +170,25 @@ static bool root_of(struct linux_guest *l, unsigned int cpu, uint64_t mm, uint64
 	return false;
 }
 
-/* It goes on from what others have taken away in a range of a vma. */
-static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
-		   uint64_t end, uint64_t pc)
+static struct changer *changer_of(struct linux_guest *l, uint64_t task)
 {
-	uint64_t mm, root;
+	return &l->changers[(task * 0x9e3779b97f4a7c15ull) >> 58];
+}
 
-	l->moving[cpu] = 0;
-	if (!linux_read(l, cpu, vma + VM_MM, &mm) || !root_of(l, cpu, mm, &root))
-		return;			/* no CPU has ever had it, as at exec */
-	l->moving[cpu] = mm;
-	shadow_range(l->shadow, cpu, root, start, end, pc);
+/* A task goes on from what others have taken away in a range of a vma. */
+static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
+		   uint64_t end, bool moves, uint64_t pc)
+{
+	uint64_t task = l->shadow->cpus[cpu].task, mm, flags, root;
+
+	if (!linux_read(l, cpu, vma + VM_MM, &mm) || !linux_read(l, cpu, vma + VM_FLAGS, &flags))
+		return;
+	*changer_of(l, task) = (struct changer){
+		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB,
+	};
+	/* Else no CPU has ever had it, as at exec. */
+	if (root_of(l, cpu, mm, &root))
+		shadow_range(l->shadow, cpu, root, start, end, pc);
 }
 
 /*
@@ -192,16 +196,35 @@ static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64
  * in the struct page of the table, unless it is too large for that (lockdep). That
  * of all above is in the mm_struct.
  */
-static bool locks_tables(struct linux_guest *l, unsigned int cpu, uint64_t lock)
+static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct changer *by,
+			 uint64_t lock)
 {
-	uint64_t mm = l->moving[cpu], pa;
+	uint64_t pa;
 
-	if (mm && lock >= mm && lock < mm + MM_HEAD)
+	if (by && lock >= by->mm && lock < by->mm + MM_HEAD)
 		return true;
 	if (!l->found && !find_vmemmap(l, cpu, lock & ~(STRUCT_PAGE - 1ull)))
 		return false;
 	pa = (lock - l->vmemmap) / STRUCT_PAGE << 12;
 	return lock >= l->vmemmap && page_is_followed(&l->shadow->spaces, pa);
+}
+
+/*
+ * Pages of HugeTLB are moved one after the other, each under the lock of its table,
+ * and flushed in the end: it is the lock of the file's mappings that keeps them.
+ */
+static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uint64_t pc)
+{
+	struct cpu *c = &l->shadow->cpus[cpu];
+	const struct changer *by = changer_of(l, c->task);
+
+	if (by->task != c->task)
+		by = NULL;
+	if (!locks_tables(l, cpu, by, lock))
+		return;
+	if (by && by->moves_hugetlb)
+		c->moving = false;
+	shadow_unlock(l->shadow, cpu, pc);
 }
 
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
@@ -231,17 +254,16 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_UNMAP:
 	case HOOK_PROTECT:
-		relied(l, cpu, x[1], x[2], x[3], pc);
+		relied(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
 	case HOOK_MOVE:
-		relied(l, cpu, x[0], x[1], x[1] + x[4], pc);
+		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
 		break;
 	case HOOK_RMAPS:
 		shadow_rmaps(l->shadow, cpu, pc);
 		break;
 	case HOOK_UNLOCK:
-		if (locks_tables(l, cpu, x[0]))
-			shadow_unlock(l->shadow, cpu, pc);
+		unlocked(l, cpu, x[0], pc);
 		break;
 	case HOOK_MEMSTART:
 	case LINUX_HOOKS:

@@ -34,6 +34,14 @@ enum linux_hook {
 	LINUX_HOOKS
 };
 
+#define LINUX_CHANGERS 64
+
+/* What a task last began to unmap, protect or move. */
+struct changer {
+	uint64_t task, mm;
+	bool moves_hugetlb;
+};
+
 struct linux_guest {
 	struct shadow *shadow;
 	uint64_t address[LINUX_HOOKS];	/* 0: this kernel has none */
@@ -41,7 +49,7 @@ struct linux_guest {
 	uint64_t vmemmap;		/* of the struct page of frame 0 */
 	uint64_t refused;		/* pages that could not be told */
 	uint64_t pgd;			/* where it is in struct mm_struct; 0: not known yet */
-	uint64_t *moving;		/* for each CPU: the mm_struct that it last moved pages of */
+	struct changer changers[LINUX_CHANGERS];
 };
 
 /* Takes the addresses from the options; names it does not know are refused. */
