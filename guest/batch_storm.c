@@ -74,8 +74,6 @@ static bool writable(char *page)
 /* A slice of one piece of memory for each that changes it, so that a batch of reclaim has pages of all of them. */
 enum { PROTECTED, DISCARDED, REMAPPED, MOVED, READ, WRITTEN, SLICES };
 
-static long passes = PASSES;
-
 static struct {
 	char *memory, *elsewhere;
 	volatile long sealed;	/* odd: the protected slice is read-only for everybody */
@@ -212,11 +210,66 @@ static void act_all(void)
 	for (i = 0; i < ACTORS; i++)
 		verify(!pthread_create(&actors[i].thread, NULL, act, &actors[i]), "no thread");
 	for (i = 0; i < ACTORS; i++)
-		while (actors[i].passes < passes)
+		while (actors[i].passes < PASSES)
 			usleep(1000);
 	place.stop = true;
 	for (i = 0; i < ACTORS; i++)
 		pthread_join(actors[i].thread, NULL);
+}
+
+/* ---- the same in a hurry: nothing is verified, so that calls meet what is reclaimed and not yet flushed ---- */
+
+#define HURRIES	300
+#define SMALL	(16 * PAGE)
+
+enum { HURRY_DISCARD, HURRY_PROTECT, HURRY_MOVE, HURRY_REMAP, HURRIERS };
+
+static void touch(char *memory, char value)
+{
+	size_t at;
+
+	for (at = 0; at < SMALL; at += PAGE)
+		((volatile char *)memory)[at] = value;
+}
+
+static void *hurry(void *argument)
+{
+	char *memory = argument, *elsewhere = fresh(SMALL);
+	long what = (memory - place.memory) / (long)SMALL, i;
+
+	for (i = 0; i < HURRIES; i++) {
+		touch(memory, i);
+		switch (what) {
+		case HURRY_DISCARD:
+			must(madvise(memory, SMALL, MADV_DONTNEED));
+			break;
+		case HURRY_PROTECT:
+			must(mprotect(memory, SMALL, PROT_READ));
+			must(mprotect(memory, SMALL, PROT_READ | PROT_WRITE));
+			break;
+		case HURRY_MOVE:
+			must(mremap(memory, SMALL, SMALL, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
+			must(mremap(elsewhere, SMALL, SMALL, MREMAP_MAYMOVE | MREMAP_FIXED, memory));
+			break;
+		case HURRY_REMAP:
+			must(munmap(memory, SMALL));
+			map_at(memory, SMALL, MAP_PRIVATE, -1);
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void hurry_all(void)
+{
+	pthread_t thread[HURRIERS];
+	int i;
+
+	place.memory = map_at(fresh(HURRIERS * SMALL), HURRIERS * SMALL, MAP_PRIVATE, -1);
+	for (i = 0; i < HURRIERS; i++)
+		verify(!pthread_create(&thread[i], NULL, hurry, place.memory + i * SMALL), "no thread");
+	for (i = 0; i < HURRIERS; i++)
+		pthread_join(thread[i], NULL);
 }
 
 /* ---- many address spaces of one file ---- */
@@ -372,44 +425,7 @@ static void plug(long turn)
 	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
 }
 
-#define IDLERS	3
-
-static struct {
-	bool wanted;
-	volatile bool stop;
-	char path[128];
-	pthread_t thread[IDLERS];
-} idlers;
-
-/* Who runs only when nobody else wants to is preempted with a batch that it has not flushed. */
-static void *reclaim_idly(void *argument)
-{
-	const struct sched_param none = { };
-
-	must(sched_setscheduler(0, SCHED_IDLE, &none));
-	while (!idlers.stop)
-		put_file(idlers.path, "1M");
-	return argument;
-}
-
-static void idlers_start(const char *path)
-{
-	int i;
-
-	snprintf(idlers.path, sizeof(idlers.path), "%s", path);
-	idlers.stop = false;
-	for (i = 0; i < IDLERS; i++)
-		verify(!pthread_create(&idlers.thread[i], NULL, reclaim_idly, NULL), "no thread");
-}
-
-static void idlers_stop(void)
-{
-	int i;
-
-	idlers.stop = true;
-	for (i = 0; i < IDLERS; i++)
-		pthread_join(idlers.thread[i], NULL);
-}
+static bool in_a_hurry;
 
 /* A child works in a cgroup of its own, of which all is reclaimed again and again; with a limit it does so itself, too. */
 static void reclaim_from(void (*work)(void), const char *limit)
@@ -433,19 +449,16 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		work();
 		_exit(0);
 	}
-	if (idlers.wanted)
-		idlers_start(path);
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
 		/* What was used meanwhile it leaves, and says so. */
 		put_file(path, "1M");
-		usleep(2000);
+		if (!in_a_hurry)
+			usleep(2000);
 		if (hotplug)
 			plug(turn);
 	}
 	if (hotplug)
 		plug(1);
-	if (idlers.wanted)
-		idlers_stop();
 	verify(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with wait status 0x%x", status);
 	verify(vmstat("pswpout") > out, "nothing was reclaimed");
 	cgroup_remove();
@@ -458,15 +471,12 @@ static void case_reclaim(long round)
 	reclaim_from(act_all, NULL);
 }
 
-/* By some who are preempted by all others, so that flushes are put off for long. */
-static void case_reclaim_idle(long round)
+static void case_reclaim_hurry(long round)
 {
 	(void)round;
-	passes = 3 * PASSES;
-	idlers.wanted = true;
-	reclaim_from(act_all, NULL);
-	idlers.wanted = false;
-	passes = PASSES;
+	in_a_hurry = true;
+	reclaim_from(hurry_all, NULL);
+	in_a_hurry = false;
 }
 
 /* And by those who want memory. */
@@ -763,7 +773,7 @@ static const struct storm_case cases[] = {
 	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
 	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
-	{ "reclaim_idle", case_reclaim_idle },
+	{ "reclaim_hurry", case_reclaim_hurry },
 };
 
 int main(int argc, char **argv)
