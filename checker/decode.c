@@ -201,11 +201,10 @@ static struct insn decode_close(uint32_t word)
 	return (struct insn){ .kind = INSN_CLOSE };
 }
 
-/* hint #114 and on, in the order of enum mark; bits 7:5 are the low bits of the number. */
+/* Bits 11:5 are the number of a hint. */
 static struct insn decode_mark(uint32_t word)
 {
-	return (struct insn){ .kind = INSN_MARK,
-			      .mark = MARK_FREE + ((word >> 5) & 7) - 2 };
+	return (struct insn){ .kind = INSN_MARK, .mark = (word >> 5) & 0x7f };
 }
 
 /* MSR (register) has the fields of SYS; bits 20:5 are the register. */
@@ -241,14 +240,14 @@ static const struct {
 	uint32_t mask, value;
 	struct insn (*decode)(uint32_t word);
 } patterns[] = {
-	/* hint #112 to #118: unallocated hints, NOPs to every CPU */
+	/* hint #112 and on, to the last of enum mark: unallocated hints, NOPs to every CPU */
 	{ 0xffffffff, 0xd5032e1f, decode_open },
 	{ 0xffffffff, 0xd5032e3f, decode_close },
 	{ 0xffffffff, 0xd5032e5f, decode_mark },
 	{ 0xffffffff, 0xd5032e7f, decode_mark },
 	{ 0xffffffff, 0xd5032e9f, decode_mark },
-	{ 0xffffffff, 0xd5032ebf, decode_mark },
 	{ 0xffffffff, 0xd5032edf, decode_mark },
+	{ 0xffffffff, 0xd5032f1f, decode_mark },
 	{ 0xfffff3ff, 0xd503323f, decode_dsb_nxs },
 	{ 0xfffff0ff, 0xd503309f, decode_dsb },
 	/* MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), GIC specification IHI 0069 */

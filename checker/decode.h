@@ -33,14 +33,13 @@ enum sysreg {
 	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, SYSREGS
 };
 
-/* What the lab kernel says: hint #114 and on (kernel/lab/NOTE.md). */
+/* What the lab kernel says, by the number of the hint (kernel/lab/NOTE.md). */
 enum mark {
-	MARK_FREE,	/* x0 = PFN, x1 = order: these pages are free from now on */
+	MARK_FREE = 114,/* x0 = PFN, x1 = order: these pages are free from now on */
 	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
-	MARK_SETTLE,	/* x0 = physical address of a PGD, x1 = 0, 1: around a flush that is relied on */
-	MARK_PAUSE,	/* x0 = enum pause (shadow.h): a CPU waits, or breaks what all CPUs use */
-	MARKS
+	MARK_PAUSE = 118,/* x0 = enum pause (shadow.h): a CPU waits, or breaks what all CPUs use */
+	MARK_COLLECTED = 120,/* x0 = physical address of a PGD, x1 = address: that entry's flush is put off */
 };
 
 /* Who must obey: this PE, its Inner Shareable domain, its Outer one. */

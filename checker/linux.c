@@ -6,14 +6,20 @@
 #include <string.h>
 
 #include "linux.h"
+#include "rely.h"
 
 #define STRUCT_PAGE	64		/* bytes: "struct page" of every arm64 configuration */
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
 #define BATCH		31		/* PAGEVEC_SIZE; 15 until 6.9 */
+#define VM_MM		16		/* of vm_mm in struct vm_area_struct, behind vm_start and vm_end */
+#define VM_FLAGS	32		/* behind vm_mm and vm_page_prot */
+#define VM_HUGETLB	0x400000
+#define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
 
 static const char * const names[LINUX_HOOKS] = {
 	"free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio",
-	"pgd_free", "memstart_addr",
+	"pgd_free", "unmap_page_range", "change_protection", "move_page_tables",
+	"tlb_flush_rmaps", "_raw_spin_unlock", "memstart_addr",
 	"__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy",
 	"copy_highpage", "tlb_flush_rmap_batch", "folio_unlock",
 };
@@ -32,8 +38,12 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 			    !memcmp(names[n], hook->name, hook->len))
 				break;
 		if (n == LINUX_HOOKS) {
-			snprintf(error, size, "hook=%.*s: unknown (known: free_unref_page free_unref_folios __free_pages_ok free_huge_folio pgd_free memstart_addr __folio_start_writeback swap_writepage folio_copy folio_mc_copy copy_highpage tlb_flush_rmap_batch folio_unlock)",
-				 (int)(hook->len < 64 ? hook->len : 64), hook->name);
+			int at = snprintf(error, size, "hook=%.*s: unknown (known:",
+					  (int)(hook->len < 64 ? hook->len : 64), hook->name);
+
+			for (n = 0; n < LINUX_HOOKS && at < (int)size; n++)
+				at += snprintf(error + at, size - at, " %s%s", names[n],
+					       n == LINUX_HOOKS - 1 ? ")" : "");
 			return false;
 		}
 		l->address[n] = hook->addr;
@@ -143,8 +153,91 @@ static void folio_freed(struct linux_guest *l, unsigned int cpu, uint64_t folio,
 	freed(l, cpu, folio, order & 0xff, pc);
 }
 
+/* Where the PGD of an mm_struct is, if any CPU has ever had it loaded. */
+static bool root_at(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint64_t *root)
+{
+	uint64_t pgd;
+
+	return linux_read(l, cpu, va, &pgd) && pgd >> 63 &&
+	       linux_translate(l, cpu, pgd, root) && shadow_is_root(l->shadow, *root);
+}
+
+/*
+ * The PGD is among the first members of struct mm_struct; where, depends on the
+ * configuration. Nothing else there points to the root of an address space.
+ */
+static bool root_of(struct linux_guest *l, unsigned int cpu, uint64_t mm, uint64_t *root)
+{
+	if (l->pgd)
+		return root_at(l, cpu, mm + l->pgd, root);
+	for (uint64_t at = 8; at < MM_HEAD; at += 8) {
+		if (!root_at(l, cpu, mm + at, root))
+			continue;
+		l->pgd = at;
+		return true;
+	}
+	return false;
+}
+
+static struct changer *changer_of(struct linux_guest *l, uint64_t task)
+{
+	return &l->changers[(task * 0x9e3779b97f4a7c15ull) >> 58];
+}
+
+/* A task goes on from what others have taken away in a range of a vma. */
+static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
+		   uint64_t end, bool moves, uint64_t pc)
+{
+	uint64_t task = l->shadow->cpus[cpu].task, mm, flags, root;
+
+	if (!linux_read(l, cpu, vma + VM_MM, &mm) || !linux_read(l, cpu, vma + VM_FLAGS, &flags))
+		return;
+	*changer_of(l, task) = (struct changer){
+		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB,
+	};
+	/* Else no CPU has ever had it, as at exec. */
+	if (root_of(l, cpu, mm, &root))
+		shadow_range(l->shadow, cpu, root, start, end, pc);
+}
+
+/*
+ * Is it the lock of a table? That of a table of pages, or of blocks of 2 MiB, is
+ * in the struct page of the table, unless it is too large for that (lockdep). That
+ * of all above is in the mm_struct.
+ */
+static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct changer *by,
+			 uint64_t lock)
+{
+	uint64_t pa;
+
+	if (by && lock >= by->mm && lock < by->mm + MM_HEAD)
+		return true;
+	if (!l->found && !find_vmemmap(l, cpu, lock & ~(STRUCT_PAGE - 1ull)))
+		return false;
+	pa = (lock - l->vmemmap) / STRUCT_PAGE << 12;
+	return lock >= l->vmemmap && page_is_followed(&l->shadow->spaces, pa);
+}
+
+/*
+ * Pages of HugeTLB are moved one after the other, each under the lock of its table,
+ * and flushed in the end: it is the lock of the file's mappings that keeps them.
+ */
+static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uint64_t pc)
+{
+	struct cpu *c = &l->shadow->cpus[cpu];
+	const struct changer *by = changer_of(l, c->task);
+
+	if (by->task != c->task)
+		by = NULL;
+	if (!locks_tables(l, cpu, by, lock))
+		return;
+	if (by && by->moves_hugetlb)
+		c->moving = false;
+	shadow_unlock(l->shadow, cpu, pc);
+}
+
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
-		 const uint64_t x[3], uint64_t pc)
+		 const uint64_t x[5], uint64_t pc)
 {
 	uint64_t value;
 
@@ -176,6 +269,19 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_FLUSH_RMAP_BATCH:
 	case HOOK_FOLIO_UNLOCK:
 		linux_written(l, cpu, hook, x, pc);
+		break;
+	case HOOK_UNMAP:
+	case HOOK_PROTECT:
+		relied(l, cpu, x[1], x[2], x[3], false, pc);
+		break;
+	case HOOK_MOVE:
+		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
+		break;
+	case HOOK_RMAPS:
+		shadow_rmaps(l->shadow, cpu, pc);
+		break;
+	case HOOK_UNLOCK:
+		unlocked(l, cpu, x[0], pc);
 		break;
 	case HOOK_MEMSTART:
 	case LINUX_HOOKS:

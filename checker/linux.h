@@ -26,6 +26,12 @@ enum linux_hook {
 	HOOK_FREE_PAGES_OK,	/* (struct page *, unsigned int order, ...) */
 	HOOK_FREE_HUGE_FOLIO,	/* (struct folio *) */
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
+	/* Where the kernel relies on flushes (rely.h) */
+	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
+	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
+	HOOK_MOVE,		/* (vma, start, struct vm_area_struct *, new start, length, ...) */
+	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
+	HOOK_UNLOCK,		/* (raw_spinlock_t *) */
 	HOOK_MEMSTART,		/* a variable, not a function */
 	/* Linux relies on it that a page is not written: linux_written.c */
 	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */
@@ -38,12 +44,22 @@ enum linux_hook {
 	LINUX_HOOKS
 };
 
+#define LINUX_CHANGERS 64
+
+/* What a task last began to unmap, protect or move. */
+struct changer {
+	uint64_t task, mm;
+	bool moves_hugetlb;
+};
+
 struct linux_guest {
 	struct shadow *shadow;
 	uint64_t address[LINUX_HOOKS];	/* 0: this kernel has none */
 	bool found;			/* the following two are known */
 	uint64_t vmemmap;		/* of the struct page of frame 0 */
 	uint64_t refused;		/* pages that could not be told */
+	uint64_t pgd;			/* where it is in struct mm_struct; 0: not known yet */
+	struct changer changers[LINUX_CHANGERS];
 };
 
 /* Takes the addresses from the options; names it does not know are refused. */
@@ -53,9 +69,9 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 /* The hook at an address of code, or -1. */
 int linux_hook_at(const struct linux_guest *l, uint64_t va);
 
-/* A CPU enters the function. x: its first three arguments. */
+/* A CPU enters the function. x: its first arguments, and x[4], of which only HOOK_MOVE has one. */
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
-		 const uint64_t x[3], uint64_t pc);
+		 const uint64_t x[5], uint64_t pc);
 
 /* The number of the page frame of a struct page; false: it is none, or none that we know. */
 bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn);

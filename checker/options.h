@@ -23,7 +23,7 @@ enum insns_mode {
 	INSNS_BLOCK,	/* where a block starts: too many when it faults */
 };
 
-#define OPTIONS_HOOKS 16	/* at most */
+#define OPTIONS_HOOKS 32	/* at most */
 #define OPTIONS_SKIPS 16
 
 /* Addresses from start on and before end. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "owe.h"
+#include "rely.h"
 
 struct task {
 	struct hash_node node;
@@ -70,8 +71,10 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	if (!w)
 		abort();
 	*w = *model;
-	w->due = w->freed = w->met = w->told = false;
+	w->due = w->freed = w->met = w->told = w->collected = w->moved = false;
 	w->relied.is = false;
+	w->issued = 0;
+	list_init(&w->also);
 	w->refs = 0;
 	w->n_tlbis = 0;
 	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
@@ -134,6 +137,7 @@ void owe_drop(struct owes *o, struct owe *w)
 
 	if (!w->met) {
 		owe_due(o, w);
+		also_drop(o, w);
 		w->met = true;
 		w->held = 0;
 		c->n_due--;
@@ -188,6 +192,7 @@ void owes_free(struct owes *o, struct spaces *s)
 	free(o->by_va.bucket);
 	free(o->by_page.bucket);
 	free(o->tasks.bucket);
+	free(o->also.bucket);
 }
 
 #define LOOKUP(field, node) \

@@ -74,6 +74,10 @@ struct owe {
 	bool due, freed, met;
 	bool told;			/* of the rule `written`: reported */
 	struct relied relied;
+	bool collected;			/* its flush was put off; see rely.h for these */
+	bool moved;			/* what it led to is mapped elsewhere */
+	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
+	struct list also;		/* other tasks that owe it */
 	uint32_t refs;			/* pending TLBIs that name it */
 	cpumask held;			/* CPUs that can still hold the old entry */
 	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
@@ -86,6 +90,8 @@ struct owe {
 struct owes {
 	struct hash by_va, by_page;
 	struct hash tasks;
+	struct hash also;		/* by task: what each owes that others have made */
+	uint64_t n_also;
 	uint64_t open;			/* not due yet */
 	uint64_t n, made, most;
 	uint64_t limit;			/* of n */

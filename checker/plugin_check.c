@@ -20,6 +20,7 @@
 #include "json.h"
 #include "linux.h"
 #include "plugin.h"
+#include "rely.h"
 #include "shadow.h"
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
@@ -245,7 +246,8 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	}
 	filters[cpu].user_returns++;
 	c->user = true;
-	if (!get(&shadow.owes.open) && !get(&shadow.contigs.n) && !(c->context && c->context->n_freed))
+	if (!get(&shadow.owes.open) && !get(&shadow.owes.n_also) && !get(&shadow.contigs.n) &&
+	    !(c->context && c->context->n_freed))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);
@@ -304,13 +306,11 @@ static void on_mark(unsigned int cpu, void *userdata)
 		if (linux_translate(&guest, cpu, x0, &pa))
 			shadow_store(&shadow, cpu, pa, 8, site->pc);
 		break;
-	case MARK_SETTLE:
-		shadow_settle(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
-		break;
 	case MARK_PAUSE:
 		shadow_pause(&shadow, cpu, x0, site->pc);
 		break;
-	case MARKS:
+	case MARK_COLLECTED:
+		shadow_collected(&shadow, cpu, x0, read_x(cpu, 1));
 		break;
 	}
 	pthread_mutex_unlock(&lock);
@@ -333,11 +333,16 @@ static void on_window(unsigned int cpu, void *userdata)
 static void on_hook(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
-	const uint64_t x[3] = { read_x(cpu, 0), read_x(cpu, 1), read_x(cpu, 2) };
+	uint64_t x[5];
 
 	/* Called often, and about what is owed. */
-	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.owes.n) && get(&shadow.seen.relied))
+	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.owes.n) && get(&shadow.seen.cleaned))
 		return;
+	/* Locks are dropped often: no lock of ours unless this CPU has taken something away. */
+	if (site->hook == HOOK_UNLOCK && !shadow.cpus[cpu].section)
+		return;
+	for (unsigned int i = 0; i < 5; i++)
+		x[i] = read_x(cpu, i);
 	pthread_mutex_lock(&lock);
 	linux_enter(&guest, cpu, site->hook, x, site->pc);
 	pthread_mutex_unlock(&lock);

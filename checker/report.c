@@ -217,8 +217,11 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "races", seen->races, false },
 		{ "pauses", seen->pauses, false },
 		{ "tlb_lost", seen->tlb_lost, false },
-		{ "memory", seen->memory, false },
+		{ "ranges", seen->ranges, false },
 		{ "relied", seen->relied, false },
+		{ "unlocks", seen->unlocks, false },
+		{ "cleaned", seen->cleaned, false },
+		{ "memory", seen->memory, false },
 	};
 	struct json j = { .out = r->out };
 	bool blind = false;

@@ -58,7 +58,8 @@ struct reports {
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, tlb_lost, memory;
-	uint64_t relied;
+	uint64_t relied, ranges, unlocks;	/* rely.h */
+	uint64_t cleaned;			/* written.h */
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "rely.h"
 #include "shadow.h"
 #include "written.h"
 
@@ -90,13 +91,11 @@ static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, 
 	return upper ? &c->upper : &c->lower;
 }
 
-void report_owe_at(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-		   const char *rule, const char *kind, const struct owe *w)
+void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+		       const char *rule, const char *kind, const struct owe *w)
 {
 	const struct regime *r = regime_in(s, cpu, w->context->kernel);
-	struct finding f = {
-		.rule = rule, .kind = kind, .cpu = cpu, .pc = pc, .stack = stack,
-	};
+	struct finding f = { .rule = rule, .kind = kind, .cpu = cpu, .pc = pc, .stack = stack };
 
 	f.asid = w->context->asid;
 	f.kernel = w->context->kernel;
@@ -121,7 +120,7 @@ void report_owe_at(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int
 static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
 		       const char *rule, const char *kind, const struct owe *w)
 {
-	report_owe_at(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, w);
+	shadow_report_owe(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, w);
 }
 
 /* CPUs run, and may use what is broken. */
@@ -214,6 +213,7 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 			owe_due(&s->owes, w);
 		}
 	}
+	rely_returns(s, task);
 }
 
 static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
@@ -450,8 +450,11 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
 		if (w->due && w->what.table == table && !(model.held & ~w->held))
 			return;
-	if (owe_make(&s->owes, &model))
-		s->seen.obligations++;
+	if (!owe_make(&s->owes, &model))
+		return;
+	s->seen.obligations++;
+	if (!s->cpus[ch->cpu].section)
+		s->cpus[ch->cpu].section = ch->when;
 }
 
 static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uint64_t new)
@@ -545,6 +548,18 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 			   w->held & c->loaded, w);
 }
 
+/* Its flush was put off, and nobody has issued one: no TLBI is on its way. */
+static void collected_anew(struct change *ch, struct context *c, const struct table *t,
+			   unsigned int index, struct owe *w)
+{
+	cpumask left = rely_unissued(w);
+
+	if (ch->was_valid || !left)
+		return;
+	w->collected = false;
+	report_bbm(ch, c, w->what.va, "collected", t, w->old, t->desc[index], left, w);
+}
+
 /*
  * A descriptor is valid now: at one place. Is there still something owed for
  * what was there before? In whatever table that was: another table with the
@@ -569,18 +584,31 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 			if (w->since < t->since[index])
 				t->since[index] = w->since;
 			owe_drop(&s->owes, w);
-		} else if (kind == CHANGE_BBM) {
-			contradicts(ch, c, t, index, w);
+			continue;
 		}
+		if (kind == CHANGE_BBM)
+			contradicts(ch, c, t, index, w);
+		collected_anew(ch, c, t, index, w);
 	}
+	rely_moved(s, ch->cpu, c, va, t, index);
 	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
 		return;
 	list_for(node, &c->owes) {
-		const struct owe *w = container_of(node, struct owe, in_context);
+		struct owe *w = container_of(node, struct owe, in_context);
 
-		if (w->what.level > t->level && w->what.va >= va && w->what.va < end)
-			contradicts(ch, c, t, index, w);
+		if (w->what.level <= t->level || w->what.va < va || w->what.va >= end)
+			continue;
+		contradicts(ch, c, t, index, w);
+		collected_anew(ch, c, t, index, w);
 	}
+}
+
+/* One invalid descriptor in another's place: whoever cleared what was there before them? */
+static void touched_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	rely_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->pc);
 }
 
 static void new_place(void *arg, struct context *c, uint64_t va)
@@ -643,6 +671,8 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 			table_unlink(&s->spaces, t, index);
 		}
 	}
+	if (!ch.was_valid && is == DESC_INVALID && s->owes.n)
+		table_places(&s->spaces, t, index, touched_place, &ch);
 	t->desc[index] = ch.new;
 	contig_stored(s, cpu, t, index, ch.old, pc);
 	if (is == DESC_INVALID)
@@ -767,6 +797,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 		return;
 	}
 	owe_saw(w, &i->seen, w->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
+	w->issued |= bits;
 	w->refs++;
 	pend(c, &p);
 }
@@ -1170,42 +1201,6 @@ void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
 		return;
 	table_freed(s, cpu, t, pc);
 	s->seen.table_frees++;
-}
-
-/* --- What others have taken away is relied on as flushed --- */
-
-/*
- * Where it is loaded: a CPU that loads the context later forgets before. What
- * the task has taken away itself it may flush later.
- */
-static void check_settled(struct shadow *s, unsigned int cpu, struct context *o, uint64_t pc)
-{
-	const struct cpu *c = &s->cpus[cpu];
-
-	list_for(node, &o->owes) {
-		struct owe *w = container_of(node, struct owe, in_context);
-
-		if (w->when > c->asked || w->task == c->task || !(w->held & o->loaded))
-			continue;
-		report_owe(s, cpu, pc, "owed", "unsettled", w);
-		owe_drop(&s->owes, w);
-	}
-}
-
-void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc)
-{
-	unsigned int index;
-	struct table *t;
-
-	if (!done) {
-		s->cpus[cpu].asked = tick(s);
-		return;
-	}
-	t = table_at(&s->spaces, root, &index);
-	if (!t || t->pa != root)
-		return;
-	list_for(node, &t->contexts)
-		check_settled(s, cpu, container_of(node, struct context, in_root), pc);
 }
 
 /* --- Entries that all CPUs use are broken --- */

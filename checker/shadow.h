@@ -46,7 +46,8 @@ struct cpu {
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
 	bool waits;			/* in a pause, for who has broken entries */
-	uint64_t asked;			/* when it last began to flush what others took away */
+	uint64_t section;		/* its first obligation since it dropped a table's lock; 0: none */
+	bool moving;			/* some of these have been mapped elsewhere since */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
@@ -105,12 +106,6 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
 
 /*
- * It is about to flush what others have taken away under a root, because it relies
- * on that; or has done so.
- */
-void shadow_settle(struct shadow *s, unsigned int cpu, uint64_t root, bool done, uint64_t pc);
-
-/*
  * Entries that every CPU uses at any time, those of the vmemmap, are broken and
  * made anew by one CPU while all others wait. What a CPU says of itself, as
  * markers give it in x0:
@@ -138,13 +133,13 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 /* It has stored to an address of the lower half: hardware may have made it dirty. */
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
 
-/* For rules in files of their own: report what is owed, as found there and then. */
-void report_owe_at(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-		   const char *rule, const char *kind, const struct owe *w);
-
 /* What was missing: the nearest that was tried says it, else what it was about. */
 const char *owed_kind(const struct owe *w);
 
 void shadow_verdict(struct shadow *s);
+
+/* For rules in files of their own: what is owed, noticed by a CPU at pc, with that stack. */
+void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+		       const char *rule, const char *kind, const struct owe *w);
 
 #endif

@@ -18,7 +18,7 @@ static void tell(struct shadow *s, struct owe *w, const struct relied *at)
 {
 	const char *kind = strcmp(owed_kind(w), "no-dsb") ? "no-tlbi" : "no-dsb";
 
-	report_owe_at(s, at->cpu, at->pc, at->stack, "written", kind, w);
+	shadow_report_owe(s, at->cpu, at->pc, at->stack, "written", kind, w);
 	owe_relied(w, NULL);
 }
 
@@ -47,7 +47,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	struct relied at = { .is = true, .cpu = cpu, .pc = pc };
 	uint64_t task = s->cpus[cpu].task;
 
-	s->seen.relied++;
+	s->seen.cleaned++;
 	if (!s->owes.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {

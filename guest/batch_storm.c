@@ -217,6 +217,61 @@ static void act_all(void)
 		pthread_join(actors[i].thread, NULL);
 }
 
+/* ---- the same in a hurry: nothing is verified, so that calls meet what is reclaimed and not yet flushed ---- */
+
+#define HURRIES	300
+#define SMALL	(16 * PAGE)
+
+enum { HURRY_DISCARD, HURRY_PROTECT, HURRY_MOVE, HURRY_REMAP, HURRIERS };
+
+static void touch(char *memory, char value)
+{
+	size_t at;
+
+	for (at = 0; at < SMALL; at += PAGE)
+		((volatile char *)memory)[at] = value;
+}
+
+static void *hurry(void *argument)
+{
+	char *memory = argument, *elsewhere = fresh(SMALL);
+	long what = (memory - place.memory) / (long)SMALL, i;
+
+	for (i = 0; i < HURRIES; i++) {
+		touch(memory, i);
+		switch (what) {
+		case HURRY_DISCARD:
+			must(madvise(memory, SMALL, MADV_DONTNEED));
+			break;
+		case HURRY_PROTECT:
+			must(mprotect(memory, SMALL, PROT_READ));
+			must(mprotect(memory, SMALL, PROT_READ | PROT_WRITE));
+			break;
+		case HURRY_MOVE:
+			must(mremap(memory, SMALL, SMALL, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
+			must(mremap(elsewhere, SMALL, SMALL, MREMAP_MAYMOVE | MREMAP_FIXED, memory));
+			break;
+		case HURRY_REMAP:
+			must(munmap(memory, SMALL));
+			map_at(memory, SMALL, MAP_PRIVATE, -1);
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void hurry_all(void)
+{
+	pthread_t thread[HURRIERS];
+	int i;
+
+	place.memory = map_at(fresh(HURRIERS * SMALL), HURRIERS * SMALL, MAP_PRIVATE, -1);
+	for (i = 0; i < HURRIERS; i++)
+		verify(!pthread_create(&thread[i], NULL, hurry, place.memory + i * SMALL), "no thread");
+	for (i = 0; i < HURRIERS; i++)
+		pthread_join(thread[i], NULL);
+}
+
 /* ---- many address spaces of one file ---- */
 
 #define SHARERS	12
@@ -370,6 +425,8 @@ static void plug(long turn)
 	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
 }
 
+static bool in_a_hurry;
+
 /* A child works in a cgroup of its own, of which all is reclaimed again and again; with a limit it does so itself, too. */
 static void reclaim_from(void (*work)(void), const char *limit)
 {
@@ -395,7 +452,8 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
 		/* What was used meanwhile it leaves, and says so. */
 		put_file(path, "1M");
-		usleep(2000);
+		if (!in_a_hurry)
+			usleep(2000);
 		if (hotplug)
 			plug(turn);
 	}
@@ -411,6 +469,14 @@ static void case_reclaim(long round)
 {
 	(void)round;
 	reclaim_from(act_all, NULL);
+}
+
+static void case_reclaim_hurry(long round)
+{
+	(void)round;
+	in_a_hurry = true;
+	reclaim_from(hurry_all, NULL);
+	in_a_hurry = false;
 }
 
 /* And by those who want memory. */
@@ -707,6 +773,7 @@ static const struct storm_case cases[] = {
 	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
 	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
+	{ "reclaim_hurry", case_reclaim_hurry },
 };
 
 int main(int argc, char **argv)

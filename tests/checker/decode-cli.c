@@ -14,7 +14,10 @@ int main(void)
 	static const char * const whats[] = {
 		"all", "asid", "va", "vaa", "ipa", "pa",
 	};
-	static const char * const marks[] = { "free", "dead", "kernel-pte", "settle", "pause" };
+	static const char * const marks[] = {
+		[MARK_FREE] = "free", [MARK_DEAD] = "dead", [MARK_KERNEL_PTE] = "kernel-pte",
+		[MARK_PAUSE] = "pause", [MARK_COLLECTED] = "collected",
+	};
 	static const char * const registers[] = {
 		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0",
 	};

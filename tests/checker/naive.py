@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 VALID, LINK = 1, 2
 ATTR, NS, AP1, AP2, SH, AF, NG = 7 << 2, 1 << 5, 1 << 6, 1 << 7, 3 << 8, 1 << 10, 1 << 11
@@ -177,6 +177,11 @@ class Owed:
     relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
     told: bool = False  # that was reported
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
+    taken: dict[int, int] = field(default_factory=dict)  # tasks that owe it too, and since which line
+    collected: bool = False  # its flush was put off
+    issued: set[int] = field(default_factory=set)  # CPUs that a TLBI was issued for
+    locked: bool = True  # its CPU has not dropped a lock of tables since
+    moved: bool = False  # what it led to was mapped elsewhere meanwhile
     misses: list[int] = field(default_factory=list)
 
     @property
@@ -374,8 +379,10 @@ class Naive:
         noticed = what.pop("noticed", self.line)
         self.found.append(Finding(rule, kind, what.pop("pc", self.line), noticed, table=table, **what))
 
-    def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True) -> None:
+    def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True, noticed: int | None = None) -> None:
         self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
+        if noticed is not None:
+            self.found[-1] = replace(self.found[-1], noticed=noticed)
         if drop:
             self.owed.remove(w)
 
@@ -414,6 +421,10 @@ class Naive:
                 self.find_owed("owed", w.kind(), w)
             else:
                 w.due = True
+        for w in list(self.owed):
+            since = w.taken.pop(self.cpu[cpu].task, None)
+            if since is not None and w.held & self.current(w.context):
+                self.find_owed("owed", "unsettled", w, noticed=since)
         self.find_freed(cpu, self.cpu[cpu].context)
 
     def do_relied(self, cpu: int, page: int, own: bool = False) -> None:
@@ -444,17 +455,40 @@ class Naive:
                 return
             page, level = output_of(level, desc), level + 1
 
-    def do_settle(self, cpu: int, root: int) -> None:
-        """It begins to flush what others have taken away by now, wherever that was."""
-        for w in self.owed:
-            w.asked.add(cpu)
+    def take_over(self, cpu: int, w: Owed) -> None:
+        """The CPU's task owes it as well, when it returns to user space."""
+        if not w.due and not w.context.kernel and w.task != self.cpu[cpu].task:
+            w.taken.setdefault(self.cpu[cpu].task, self.line)
 
-    def do_settled(self, cpu: int, root: int) -> None:
-        """It relies on that: where the address space is loaded nobody holds anything of it."""
+    def do_range(self, cpu: int, root: int, start: int, end: int) -> None:
+        """It goes on from what others have taken away there."""
+        for w in self.owed:
+            there = w.context.root and w.context.root.pa == root and w.va < end and start < w.va + w.size
+            if there and w.change != LESS:
+                self.take_over(cpu, w)
+
+    def do_collected(self, cpu: int, root: int, va: int) -> None:
+        """It puts the flush of that entry off."""
+        for w in self.owed:
+            there = w.context.root and w.context.root.pa == root and w.va <= va < w.va + w.size
+            if there and w.task == self.cpu[cpu].task and not w.table and not w.due:
+                w.collected = True
+
+    def do_unlock(self, cpu: int) -> None:
+        """It drops a lock of page tables."""
         for w in list(self.owed):
-            there = w.context.root and w.context.root.pa == root and w.held & self.loaded(w.context)
-            if there and cpu in w.asked and w.task != self.cpu[cpu].task:
-                self.find_owed("owed", "unsettled", w)
+            mine = w.cpu == cpu and w.task == self.cpu[cpu].task and not w.due
+            if mine and w.locked and w.moved and w.held & self.current(w.context):
+                self.find_owed("owed", "unlocked", w)
+            elif w.cpu == cpu:
+                w.locked = False
+
+    def do_rmaps(self, cpu: int) -> None:
+        """It drops the reverse mappings of what it has unmapped."""
+        for w in list(self.owed):
+            running = {n for n in w.held & self.current(w.context) if self.cpu[n].user}
+            if running and w.task == self.cpu[cpu].task and not (w.due or w.table or w.change == LESS):
+                self.find_owed("owed", "rmap", w)
 
     def do_waits(self, cpu: int) -> None:
         self.cpu[cpu].waits = True
@@ -513,6 +547,11 @@ class Naive:
                 for slot, offset, at, desc in below:
                     for c, va in places:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
+        if kind_of(level, old) == kind_of(level, new) == "invalid":
+            for c, va in places:
+                for w in self.owed:
+                    if (w.context, w.va, w.level) == (c, va, level):
+                        self.take_over(cpu, w)
         self.words[page][index] = new
         self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)
@@ -595,10 +634,20 @@ class Naive:
             if change <= MORE and w.level == level:
                 self.life[slot] = min(self.life[slot], w.life)
                 self.owed.remove(w)
-            elif anew and change == BBM and w.held & self.loaded(c):
+                continue
+            if anew and change == BBM and w.held & self.loaded(c):
                 mine = w.task == self.cpu[cpu].task and not w.due
                 if c.kernel or mine:
                     self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
+            somewhere = {n for o in self.contexts if o.root is c.root for n in self.loaded(o)}
+            if anew and change >= LESS and w.collected and w.held & somewhere - w.issued:
+                w.collected = False
+                self.find("bbm", "collected", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
+        for w in self.owed:
+            mine = w.task == self.cpu[cpu].task and w.cpu == cpu and w.locked and not w.due and w.change != LESS
+            same = (w.context, w.level, w.table) == (c, level, kind_of(level, new) == "table")
+            if mine and same and not c.kernel and w.va != va and w.page == output_of(level, new):
+                w.moved = True
 
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
@@ -662,6 +711,7 @@ class Naive:
                 self.find_owed("order", "no-dsb", w, drop=False)
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
+            w.issued |= w.held & reached
             me.pending.append(Pending(t, w, w.held & reached))
 
     def do_dsb(self, cpu: int, form: str) -> None:

@@ -196,17 +196,47 @@ class Teller:
     def leave(self) -> list[Event]:
         return [("user", self.cpu())]
 
-    def settle(self) -> list[Event]:
-        """Something is taken away, and a CPU, of another task mostly, relies on it that it is flushed; often right."""
-        cpu, root = self.cpu(), self.root()
-        events = self.unmap() if self.sometimes(2) else self.clear()
-        events += [("task", cpu, self.task())] if self.sometimes(3) else []
-        events.append(("settle", cpu, root))
-        for _ in range(self.draw(st.integers(0, 2))):
-            events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
-        return [*events, ("settled", cpu, root)]
-
     def rely(self) -> list[Event]:
+        """A task takes something away, and one on the other CPU goes on from there; often right."""
+        cpu, va, root = self.cpu(), self.va(USER), self.root()
+        slot = slot3(root, va)
+        events: list[Event] = [
+            ("task", cpu, self.pick([10, 11])),
+            ("store", cpu, slot, self.pick([0, 0, 2, X | READ_ONLY])),
+        ]
+        if self.sometimes(2):
+            events.append(("collected", cpu, root, va))
+        events.append(("task", 1 - cpu, self.pick([11, 12])))
+        other: list[list[Event]] = [
+            [("range", 1 - cpu, root, *self.pick([(0, MEG2), (0x1000, 0x2000), (MEG2, 2 * MEG2), (0, 1 << 30)]))],
+            [("store", 1 - cpu, slot, self.pick([0, 4]))],
+            [("store", 1 - cpu, slot, self.pick([X | PAGE, Y | PAGE, Y | PAGE, X | READ_ONLY]))],
+        ]
+        flushes = [*other, self.flush(1 - cpu), self.flush(cpu), []]
+        for _ in range(self.draw(st.integers(1, 3))):
+            events += self.pick(flushes)
+        return [*events, ("user", 1 - cpu)]
+
+    def move(self) -> list[Event]:
+        """A page, or a table, to another place; the flush before the lock is dropped, or not."""
+        cpu, root = self.cpu(), self.root()
+        old, new = self.pick([(slot3(root, 0x1000), slot3(root, 0x2000)), (slot3(root, 0x2000), slot3(root, 0x1000))])
+        if self.sometimes(3):
+            old, new = self.pick([(A2, A2 + 8), (A2 + 8, A2)])
+        to = (A3 | TABLE if old == A2 else A4 | TABLE) if old & ~0xFFF == A2 else self.pick([X, X, Y]) | PAGE
+        steps: list[list[Event]] = [
+            [("store", cpu, old, 0)],
+            [("store", cpu, new, to)],
+            self.flush(cpu),
+            [(self.pick(["unlock", "unlock", "unlock", "rmaps"]), cpu)],
+        ]
+        if self.sometimes(2):
+            steps.insert(self.draw(st.integers(0, 3)), steps.pop(self.draw(st.integers(0, 3))))
+        if self.sometimes(3):
+            steps.insert(2, [("task", cpu, self.task())])
+        return [("store", cpu, new, 0), *(e for step in steps for e in step)]
+
+    def unwritten(self) -> list[Event]:
         """A page is taken away, or allows less, and is relied on as written by nobody; often right."""
         cpu, va = self.cpu(), self.va(USER)
         events = [("wrote", self.cpu(), va)] if self.sometimes(3) else []
@@ -255,8 +285,9 @@ class Teller:
     def moves(self) -> list[Callable[[], list[Event]]]:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
-            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
-            *[self.rely] * 2,
+            *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
+            * 2,
+            *[self.unwritten] * 2,
             *[self.table, self.dsb, self.access, self.pause, self.block],
         ]
 

@@ -85,7 +85,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     mode = values.get(b"mode", b"count")
     if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values:
         return None
-    if max(len(hooks), len(skips)) > 16 or len(costs) > len(COSTS):
+    if len(hooks) > 32 or len(skips) > 16 or len(costs) > len(COSTS):
         return None
     if mode == b"check" and b"ram" not in values:
         return None

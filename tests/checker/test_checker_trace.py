@@ -79,9 +79,11 @@ def test_every_kind_has_its_story() -> None:
             f"owed/{kind}"
             for kind in ("no-tlbi", "local", "permission", "table", "level", "no-dsb", "order", "asid", "unsettled")
         ),
+        *(f"owed/{kind}" for kind in ("unlocked", "rmap")),
         *(f"free/{kind}" for kind in ("page", "table", "root")),
         *(f"remap/{kind}" for kind in ("data", "fetch")),
         *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "set", "table", "anew")),
+        "bbm/collected",
         "order/no-dsb",
         "asid/reused",
         "asid/shared",

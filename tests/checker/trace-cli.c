@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rely.h"
 #include "shadow.h"
 
 #define RAM_BASE	0x40000000ull
@@ -574,10 +575,29 @@ static void do_dead(char **w, int n)
 	shadow_dead(&m.s, cpu_of(w[1]), value_of(w[2]), line);
 }
 
-static void do_settle(char **w, int n)
+/* range CPU ROOT START END */
+static void do_range(char **w, int n)
 {
 	(void)n;
-	shadow_settle(&m.s, cpu_of(w[1]), value_of(w[2]), !strcmp(w[0], "settled"), line);
+	shadow_range(&m.s, cpu_of(w[1]), value_of(w[2]), value_of(w[3]), value_of(w[4]), line);
+}
+
+static void do_collected(char **w, int n)
+{
+	(void)n;
+	shadow_collected(&m.s, cpu_of(w[1]), value_of(w[2]), value_of(w[3]));
+}
+
+static void do_unlock(char **w, int n)
+{
+	(void)n;
+	shadow_unlock(&m.s, cpu_of(w[1]), line);
+}
+
+static void do_rmaps(char **w, int n)
+{
+	(void)n;
+	shadow_rmaps(&m.s, cpu_of(w[1]), line);
 }
 
 static void do_pause(char **w, int n)
@@ -639,8 +659,10 @@ static const struct command {
 	{ "relied", do_relied, 2, 3, false },
 	{ "relied-own", do_relied, 2, 3, false },
 	{ "wrote", do_wrote, 2, 2, false },
-	{ "settle", do_settle, 2, 2, false },
-	{ "settled", do_settle, 2, 2, false },
+	{ "range", do_range, 4, 4, false },
+	{ "collected", do_collected, 3, 3, false },
+	{ "unlock", do_unlock, 1, 1, false },
+	{ "rmaps", do_rmaps, 1, 1, false },
 	{ "whole", do_pause, 1, 1, false },
 	{ "broken", do_pause, 1, 1, false },
 	{ "waits", do_pause, 1, 1, false },

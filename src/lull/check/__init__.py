@@ -32,10 +32,22 @@ LAB = plan.LAB
 FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
 """What the plugin watches in a kernel that does not mark what it frees."""
 RELIES = (
-    "memstart_addr", "__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy", "copy_highpage",
-    "tlb_flush_rmap_batch", "folio_unlock",
-)  # fmt: skip
-"""What it watches in every kernel: where the kernel relies on it that a page is not written, and a variable."""
+    "unmap_page_range",
+    "change_protection",
+    "move_page_tables",
+    "tlb_flush_rmaps",
+    "_raw_spin_unlock",
+    "memstart_addr",
+    "__folio_start_writeback",
+    "swap_writepage",
+    "folio_copy",
+    "folio_mc_copy",
+    "copy_highpage",
+    "tlb_flush_rmap_batch",
+    "folio_unlock",
+)
+"""What it watches in every kernel: where the kernel relies on flushes (checker/rely.h), or on it that a page is not
+written (checker/written.h), and where struct pages are."""
 HOOKS = FREES + RELIES
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
@@ -124,8 +136,8 @@ class Kernel:
 
     def hooks(self) -> tuple[str, ...]:
         """The plugin's options for this kernel: fewer for one that marks what it frees."""
-        names = RELIES if check_image.has_markers(self.image.read_bytes()) else HOOKS
-        found = ((name, self.symbols.address(name)) for name in names)
+        frees = () if check_image.has_markers(self.image.read_bytes()) else FREES
+        found = ((name, self.symbols.address(name)) for name in (*frees, *RELIES))
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 

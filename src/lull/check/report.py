@@ -49,6 +49,14 @@ RULES: dict[str, tuple[str, str]] = {
         "an entry that another task had taken away was relied on as flushed, and was not",
         MAINTENANCE,
     ),
+    "owed/unlocked": (
+        "what an entry led to was mapped elsewhere, and the page table's lock dropped before the old entry was flushed",
+        MAINTENANCE,
+    ),
+    "owed/rmap": (
+        "pages lost their reverse mappings before the entries that led to them were flushed",
+        MAINTENANCE,
+    ),
     "free/page": ("a page was freed, and a CPU can still translate to it", CACHED),
     "free/table": ("the page of a table was freed, and a CPU can still walk through it", CACHED),
     "free/root": ("the root of an address space was freed, and a CPU can still walk from it", CACHED),
@@ -74,6 +82,10 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "bbm/table": ("a valid entry for a table was pointed at another table without having been invalid", BBM),
     "bbm/anew": ("an entry was made anew while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
+    "bbm/collected": (
+        "an entry was made anew where the flush of the old one had been put off, and no TLBI was on its way",
+        f"{BBM}, R_DDMVT",
+    ),
     "order/no-dsb": (
         "a TLBI was issued with no DSB behind the store it is for, so that a walk may bring the old entry back",
         f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",

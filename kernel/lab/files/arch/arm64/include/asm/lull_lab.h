@@ -9,10 +9,10 @@
  *	hint #114	x0 = PFN, x1 = order: this page or folio is free now
  *	hint #115	x0 = physical address of a PGD that is given back
  *	hint #116	x0 = virtual address of a kernel entry just written
- *	hint #117	x0 = physical address of a PGD, x1 = 0 or 1: before and
- *			after what has been taken away there is flushed
  *	hint #118	x0 = enum lull_lab_pause: this CPU breaks entries that
  *			all CPUs use, or waits for who does
+ *	hint #120	x0 = physical address of a PGD, x1 = virtual address: the
+ *			flush of the entry just cleared there is put off
  *
  * A mutant is a bug, chosen by lull_mutant=NAME when the kernel boots. There is
  * one or none. mm/lull/lab.c has their names, kernel/lab/NOTE.md of Lull why
@@ -112,6 +112,13 @@ enum lull_mutant {
 	LULL_RMAP_EARLY,
 	/* Contiguous entries */
 	LULL_CONTPTE_SHORT,
+	/* Flushes that others rely on */
+	LULL_ZAP_PENDING_NONE,
+	LULL_PROTECT_PENDING_NONE,
+	LULL_MREMAP_PENDING_NONE,
+	LULL_NESTED_NONE,
+	LULL_MREMAP_LATE,
+	LULL_RMAPS_EARLY,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -168,17 +175,19 @@ static __always_inline void lull_lab_pgd_freed(unsigned long phys)
 }
 
 /**
- * lull_lab_settle() - mark a flush that others rely on
+ * lull_lab_collected() - mark that the flush of an entry is put off
  * @pgd: physical address of the PGD
- * @done: has it been flushed? Then no CPU that has it loaded holds anything that
- *	was taken away before it was not.
+ * @addr: the entry's address; this task has just cleared it
+ *
+ * Whoever makes a valid entry there must find a TLBI issued.
  */
-static __always_inline void lull_lab_settle(unsigned long pgd, bool done)
+static __always_inline void lull_lab_collected(unsigned long pgd,
+					       unsigned long addr)
 {
 	register unsigned long x0 asm("x0") = pgd;
-	register unsigned long x1 asm("x1") = done;
+	register unsigned long x1 asm("x1") = addr;
 
-	asm volatile("hint #117" : : "r" (x0), "r" (x1) : "memory");
+	asm volatile("hint #120" : : "r" (x0), "r" (x1) : "memory");
 }
 
 /* In the order of enum pause of the checker. */
@@ -300,7 +309,9 @@ static inline void lull_lab_pgd_freed(unsigned long phys)
 {
 }
 
-static inline void lull_lab_settle(unsigned long pgd, bool done) {}
+static inline void lull_lab_collected(unsigned long pgd, unsigned long addr)
+{
+}
 
 static inline void lull_lab_vmemmap_broken(bool broken) {}
 

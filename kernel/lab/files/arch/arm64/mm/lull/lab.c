@@ -88,6 +88,12 @@ static const char * const mutants[] = {
 	[LULL_MIGRATE_LATE]		= "migrate-late",
 	[LULL_RMAP_EARLY]		= "rmap-early",
 	[LULL_CONTPTE_SHORT]		= "contpte-short",
+	[LULL_ZAP_PENDING_NONE]		= "zap-pending-none",
+	[LULL_PROTECT_PENDING_NONE]	= "protect-pending-none",
+	[LULL_MREMAP_PENDING_NONE]	= "mremap-pending-none",
+	[LULL_NESTED_NONE]		= "nested-none",
+	[LULL_MREMAP_LATE]		= "mremap-late",
+	[LULL_RMAPS_EARLY]		= "rmaps-early",
 	NULL
 };
 
