@@ -13,7 +13,7 @@
 
 static const char * const names[LINUX_HOOKS] = {
 	"free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio",
-	"pgd_free", "memstart_addr",
+	"pgd_free", "schedule", "memstart_addr",
 };
 
 bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o,
@@ -30,7 +30,7 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 			    !memcmp(names[n], hook->name, hook->len))
 				break;
 		if (n == LINUX_HOOKS) {
-			snprintf(error, size, "hook=%.*s: unknown (known: free_unref_page free_unref_folios __free_pages_ok free_huge_folio pgd_free memstart_addr)",
+			snprintf(error, size, "hook=%.*s: unknown (known: free_unref_page free_unref_folios __free_pages_ok free_huge_folio pgd_free schedule memstart_addr)",
 				 (int)(hook->len < 64 ? hook->len : 64), hook->name);
 			return false;
 		}
@@ -158,6 +158,9 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_PGD_FREE:
 		if (linux_translate(l, cpu, x[1], &value))
 			shadow_dead(l->shadow, cpu, value, pc);
+		break;
+	case HOOK_SCHEDULE:
+		shadow_sleeps(l->shadow, cpu, pc);
 		break;
 	case HOOK_MEMSTART:
 	case LINUX_HOOKS:

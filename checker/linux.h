@@ -24,6 +24,7 @@ enum linux_hook {
 	HOOK_FREE_PAGES_OK,	/* (struct page *, unsigned int order, ...) */
 	HOOK_FREE_HUGE_FOLIO,	/* (struct folio *) */
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
+	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
 	HOOK_MEMSTART,		/* a variable, not a function */
 	LINUX_HOOKS
 };

@@ -14,7 +14,7 @@ int main(void)
 	static const char * const whats[] = {
 		"all", "asid", "va", "vaa", "ipa", "pa",
 	};
-	static const char * const marks[] = { "free", "dead", "kernel-pte", "settle", "pause" };
+	static const char * const marks[] = { "free", "dead", "kernel-pte", "settle", "pause", "loaded" };
 	static const char * const registers[] = {
 		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0",
 	};
@@ -56,6 +56,9 @@ int main(void)
 			break;
 		case INSN_CALL:
 			puts("call");
+			break;
+		case INSN_SYNC:
+			puts("sync");
 			break;
 		case INSN_OTHER:
 			printf("other %s%s%s\n", may_leave_block(word) ? "leaves" : "stays",

@@ -87,6 +87,7 @@ def test_every_kind_has_its_story() -> None:
         "asid/shared",
         "pause/running",
         "pause/left",
+        *(f"unload/{kind}" for kind in ("loaded", "no-isb", "no-dsb", "uncounted")),
     }
 
 

@@ -29,8 +29,10 @@ from lull.run import experiment
 from lull.run.records import Check, Record, Results
 
 LAB = plan.LAB
-HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
+FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
 """What the plugin watches in a kernel that has no markers."""
+SLEEPS = ("schedule",)
+"""What it watches in every kernel."""
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
@@ -117,10 +119,12 @@ class Kernel:
         return cache.make_entry("build", f"asid8-{key}", make) / "Image"
 
     def hooks(self) -> tuple[str, ...]:
-        """The plugin's options for this kernel: none for one that marks what it frees."""
+        """The plugin's options for this kernel: fewer for one that marks what it frees."""
         if check_image.has_markers(self.image.read_bytes()):
-            return ()
-        found = ((name, self.symbols.address(name)) for name in HOOKS)
+            names: tuple[str, ...] = SLEEPS
+        else:
+            names = (*FREES, *SLEEPS)
+        found = ((name, self.symbols.address(name)) for name in names)
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 

@@ -203,6 +203,7 @@ SEEN = {
     "table_frees": "of them, page tables",
     "tlb_lost": "true entries that TLBIs took",
     "pauses": "pauses",
+    "published": "CPUs' notes of what they have loaded",
 }
 """What a checker saw, with names for people; the report has these, in this order."""
 RULES = {
@@ -213,6 +214,7 @@ RULES = {
     "order": "tlbis",
     "asid": "loads",
     "pause": "pauses",
+    "unload": "published",
 }
 """What each of the checker's rules looks at."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")
