@@ -82,6 +82,14 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
+	[LULL_UNLOAD_NO_ISB]		= "unload-no-isb",
+	[LULL_UNLOAD_NO_DSB]		= "unload-no-dsb",
+	[LULL_UNLOAD_EARLY]		= "unload-early",
+	[LULL_SWITCH_NO_DSB]		= "switch-no-dsb",
+	[LULL_SWITCH_ACCESS]		= "switch-access",
+	[LULL_PROTECT_NONE]		= "protect-none",
+	[LULL_PROTECT_NO_DSB]		= "protect-no-dsb",
+	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
 	NULL
 };
 
