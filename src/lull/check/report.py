@@ -18,8 +18,8 @@ BBM = 'D8.17.1 "Using break-before-make when updating translation table entries"
 MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
 COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
 CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
-WALKS = 'B2.3.12 "Data Synchronization Barrier (DSB)"'
-CONTEXT = '"Synchronization requirements for AArch64 System registers"'
+WALKS = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
+CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
 
 # rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
