@@ -75,6 +75,7 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 	case INSN_MARK:
 	case INSN_MSR:
 	case INSN_CALL:
+	case INSN_SYNC:
 		break;
 	}
 }

@@ -235,6 +235,12 @@ static struct insn decode_call(uint32_t word)
 	return (struct insn){ .kind = INSN_CALL };
 }
 
+static struct insn decode_sync(uint32_t word)
+{
+	(void)word;
+	return (struct insn){ .kind = INSN_SYNC };
+}
+
 /* Most precise first. */
 static const struct {
 	uint32_t mask, value;
@@ -247,9 +253,14 @@ static const struct {
 	{ 0xffffffff, 0xd5032e7f, decode_mark },
 	{ 0xffffffff, 0xd5032e9f, decode_mark },
 	{ 0xffffffff, 0xd5032edf, decode_mark },
+	{ 0xffffffff, 0xd5032eff, decode_mark },
 	{ 0xffffffff, 0xd5032f1f, decode_mark },
 	{ 0xfffff3ff, 0xd503323f, decode_dsb_nxs },
 	{ 0xfffff0ff, 0xd503309f, decode_dsb },
+	/* ISB, whatever CRm; ERET, ERETAA, ERETAB */
+	{ 0xfffff0ff, 0xd50330df, decode_sync },
+	{ 0xffffffff, 0xd69f03e0, decode_sync },
+	{ 0xfffffbff, 0xd69f0bff, decode_sync },
 	/* MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), GIC specification IHI 0069 */
 	{ 0xffffffe0, 0xd518cba0, decode_sgi },
 	/* MSR (register), op0 3; after that of the GIC, which is one too */

@@ -26,6 +26,7 @@ enum insn_kind {
 	INSN_MARK,	/* marker of the lab kernel: insn.mark says which */
 	INSN_MSR,	/* a write of a register in enum sysreg from xN */
 	INSN_CALL,	/* HVC or SMC: a call of firmware, x0 is its function */
+	INSN_SYNC,	/* ISB or ERET: what was written to system registers is in force */
 };
 
 /* The registers that decide what a CPU translates, and for whom. */
@@ -39,6 +40,7 @@ enum mark {
 	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
 	MARK_PAUSE = 118,/* x0 = enum pause (shadow.h): a CPU waits, or breaks what all CPUs use */
+	MARK_LOADED = 119,/* x0 = physical address of a PGD, x1 = 0, 1: this CPU says that it is not loaded, loaded */
 	MARK_COLLECTED = 120,/* x0 = physical address of a PGD, x1 = address: that entry's flush is put off */
 };
 

@@ -19,7 +19,7 @@
 static const char * const names[LINUX_HOOKS] = {
 	"free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio",
 	"pgd_free", "unmap_page_range", "change_protection", "move_page_tables",
-	"tlb_flush_rmaps", "_raw_spin_unlock", "memstart_addr",
+	"tlb_flush_rmaps", "_raw_spin_unlock", "schedule", "memstart_addr",
 	"__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy",
 	"copy_highpage", "tlb_flush_rmap_batch", "folio_unlock",
 };
@@ -282,6 +282,9 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_UNLOCK:
 		unlocked(l, cpu, x[0], pc);
+		break;
+	case HOOK_SCHEDULE:
+		shadow_sleeps(l->shadow, cpu, pc);
 		break;
 	case HOOK_MEMSTART:
 	case LINUX_HOOKS:

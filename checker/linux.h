@@ -32,6 +32,7 @@ enum linux_hook {
 	HOOK_MOVE,		/* (vma, start, struct vm_area_struct *, new start, length, ...) */
 	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
 	HOOK_UNLOCK,		/* (raw_spinlock_t *) */
+	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
 	HOOK_MEMSTART,		/* a variable, not a function */
 	/* Linux relies on it that a page is not written: linux_written.c */
 	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */

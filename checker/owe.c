@@ -59,6 +59,13 @@ static void join_task(struct owes *o, struct owe *w)
 	list_add(l, &w->in_task);
 }
 
+static void owe_open(struct owes *o, struct owe *w)
+{
+	join_task(o, w);
+	o->open++;
+	o->open_kernel += w->context->kernel;
+}
+
 struct owe *owe_make(struct owes *o, const struct owe *model)
 {
 	struct owe *w;
@@ -82,15 +89,30 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	list_add(&w->context->owes, &w->in_context);
 	w->context->n_owes++;
 	list_init(&w->in_task);
-	join_task(o, w);
-	o->open++;
+	owe_open(o, w);
 	o->made++;
 	if (++o->n > o->most)
 		o->most = o->n;
 	/* The kernel's own may wait for long: vfree() flushes when it likes to. */
-	if (w->context->kernel)
+	if (w->context->kernel && w->change != CHANGE_LESS)
 		owe_due(o, w);
 	return w;
+}
+
+void owe_less(struct owes *o, struct owe *w, uint64_t task, uint64_t desc)
+{
+	owe_due(o, w);
+	w->context->n_due--;
+	w->due = false;
+	w->change = CHANGE_LESS;
+	w->task = task;
+	w->new = desc;
+	owe_open(o, w);
+}
+
+static bool counts_less(const struct owe *w)
+{
+	return w->context->kernel && w->change == CHANGE_LESS;
 }
 
 void owe_due(struct owes *o, struct owe *w)
@@ -101,7 +123,9 @@ void owe_due(struct owes *o, struct owe *w)
 		return;
 	w->due = true;
 	w->context->n_due++;
+	w->context->n_less += counts_less(w);
 	o->open--;
+	o->open_kernel -= w->context->kernel;
 	list_del(&w->in_task);
 	/* The last one of its task: what remains is the head. */
 	if (list_empty(rest)) {
@@ -141,6 +165,7 @@ void owe_drop(struct owes *o, struct owe *w)
 		w->met = true;
 		w->held = 0;
 		c->n_due--;
+		c->n_less -= counts_less(w);
 		c->n_freed -= w->freed;
 		c->n_relied -= w->relied.is;
 		c->n_owes--;
@@ -193,6 +218,21 @@ void owes_free(struct owes *o, struct spaces *s)
 	free(o->by_page.bucket);
 	free(o->tasks.bucket);
 	free(o->also.bucket);
+}
+
+struct owe *owe_of_kernel(struct owes *o, uint64_t task)
+{
+	struct list *l = o->open_kernel ? owes_of_task(o, task) : NULL;
+
+	if (!l)
+		return NULL;
+	list_for(node, l) {
+		struct owe *w = container_of(node, struct owe, in_task);
+
+		if (w->context->kernel)
+			return w;
+	}
+	return NULL;
 }
 
 #define LOOKUP(field, node) \

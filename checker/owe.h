@@ -15,6 +15,9 @@
  * runs nowhere may stay stale, under the condition that each CPU forgets it
  * before loading it again.
  *
+ * In the kernel's half leaves that were cleared are never due: vfree() flushes
+ * when it likes to. Permissions that were taken away are.
+ *
  * An obligation also knows the page that the old entry leads to, so that
  * somebody who frees the page finds it. The caller serialises.
  */
@@ -93,6 +96,7 @@ struct owes {
 	struct hash also;		/* by task: what each owes that others have made */
 	uint64_t n_also;
 	uint64_t open;			/* not due yet */
+	uint64_t open_kernel;		/* of these, in the kernel's half */
 	uint64_t n, made, most;
 	uint64_t limit;			/* of n */
 	bool overflow;
@@ -107,6 +111,13 @@ struct owe *owe_make(struct owes *o, const struct owe *model);
 /* Met, withdrawn, or reported. */
 void owe_drop(struct owes *o, struct owe *w);
 
+/*
+ * It was cleared in the kernel's half, where that is never due, and has been
+ * made again with fewer permissions, by a task: now it is as if they had just
+ * been taken away.
+ */
+void owe_less(struct owes *o, struct owe *w, uint64_t task, uint64_t desc);
+
 /* Its task has returned. */
 void owe_due(struct owes *o, struct owe *w);
 
@@ -120,6 +131,9 @@ void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m);
 
 /* Those of a task; empty list or NULL when there are none. */
 struct list *owes_of_task(struct owes *o, uint64_t task);
+
+/* One of a task's that is in the kernel's half, or NULL. */
+struct owe *owe_of_kernel(struct owes *o, uint64_t task);
 
 /* Those of one entry of a context, wherever its descriptor was; of a 4 KiB page of memory. */
 struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level);

@@ -22,6 +22,7 @@
 #include "plugin.h"
 #include "rely.h"
 #include "shadow.h"
+#include "unload.h"
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
 #define PSCI_CPU_OFF 0x84000002u	/* Arm DEN 0022: the function that does not return */
@@ -312,6 +313,9 @@ static void on_mark(unsigned int cpu, void *userdata)
 	case MARK_COLLECTED:
 		shadow_collected(&shadow, cpu, x0, read_x(cpu, 1));
 		break;
+	case MARK_LOADED:
+		shadow_published(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
+		break;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -327,6 +331,24 @@ static void on_window(unsigned int cpu, void *userdata)
 	else
 		shadow_close(&shadow, cpu, id);
 	check_output();
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_sync(unsigned int cpu, void *unused)
+{
+	(void)unused;
+	shadow_sync(&shadow, cpu);
+}
+
+/* Every task that sleeps passes here: no lock unless it matters. */
+static void on_schedule(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+
+	if (!get(&shadow.owes.open_kernel))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_sleeps(&shadow, cpu, site->pc);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -434,7 +456,8 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 							     (void *)(uintptr_t)pc);
 		hook = linux_hook_at(&guest, pc);
 		if (hook >= 0)
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_hook,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle,
+				hook == HOOK_SCHEDULE ? on_schedule : on_hook,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, hook));
 		switch (insn.kind) {
 		case INSN_TLBI:
@@ -444,6 +467,10 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		case INSN_DSB:
 			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_dsb,
 				QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)insn.dsb);
+			break;
+		case INSN_SYNC:
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_sync,
+				QEMU_PLUGIN_CB_NO_REGS, NULL);
 			break;
 		case INSN_MSR:
 			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_msr,

@@ -109,6 +109,7 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 	case INSN_MARK:
 	case INSN_MSR:
 	case INSN_CALL:
+	case INSN_SYNC:
 		break;
 	}
 }

@@ -216,6 +216,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },
 		{ "pauses", seen->pauses, false },
+		{ "published", seen->published, false },
 		{ "tlb_lost", seen->tlb_lost, false },
 		{ "ranges", seen->ranges, false },
 		{ "relied", seen->relied, false },

@@ -57,7 +57,7 @@ struct reports {
 /* How much was seen: a checker that saw nothing must not look like a silent one. */
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
-	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, tlb_lost, memory;
+	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, published, tlb_lost, memory;
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */
 };

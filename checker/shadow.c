@@ -9,6 +9,7 @@
 #include "rely.h"
 #include "shadow.h"
 #include "written.h"
+#include "unload.h"
 
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
 #define MOST_OWES 500000
@@ -75,8 +76,8 @@ static unsigned int stack_of(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /* --- What is said --- */
 
-static struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
-				   const char *rule, const char *kind)
+struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
+			    const char *rule, const char *kind)
 {
 	return (struct finding){
 		.rule = rule, .kind = kind, .cpu = cpu, .pc = pc,
@@ -176,6 +177,8 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 
 		if (!w->due || !(w->held & CPU(cpu)))
 			continue;
+		if (w->context->kernel && w->change != CHANGE_LESS)
+			continue;	/* vfree() may flush whenever it likes */
 		if (w->freed && !w->what.table)
 			continue;	/* check_freed() */
 		report_owe(s, cpu, pc, "owed", owed_kind(w), w);
@@ -198,22 +201,44 @@ static void check_freed(struct shadow *s, unsigned int cpu, struct context *c, u
 	}
 }
 
+/* CPUs that may use what they hold of a context. */
+static cpumask using(const struct context *c)
+{
+	return c->kernel ? c->loaded : c->current;
+}
+
+/* The time of an obligation has come. */
+static void falls_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+{
+	if (w->held & using(w->context)) {
+		report_owe(s, cpu, pc, "owed", owed_kind(w), w);
+		owe_drop(&s->owes, w);
+	} else {
+		owe_due(&s->owes, w);
+	}
+}
+
 /* A task goes back to user space: what it owed is due. */
 static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint64_t pc)
 {
 	struct list *l;
 
-	while ((l = owes_of_task(&s->owes, task))) {
-		struct owe *w = container_of(l->next, struct owe, in_task);
-
-		if (w->held & w->context->current) {
-			report_owe(s, cpu, pc, "owed", owed_kind(w), w);
-			owe_drop(&s->owes, w);
-		} else {
-			owe_due(&s->owes, w);
-		}
-	}
+	while ((l = owes_of_task(&s->owes, task)))
+		falls_due(s, cpu, container_of(l->next, struct owe, in_task), pc);
 	rely_returns(s, task);
+}
+
+/*
+ * Kernel threads never return to user space. What a task has taken away from
+ * permissions of the kernel's half is due when it sleeps, too: nobody knows for
+ * how long.
+ */
+void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	uint64_t task = s->cpus[cpu].task;
+
+	for (struct owe *w = owe_of_kernel(&s->owes, task); w; w = owe_of_kernel(&s->owes, task))
+		falls_due(s, cpu, w, pc);
 }
 
 static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
@@ -303,10 +328,12 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 	s->seen.loads++;
 	check_reuse(s, cpu, next, pc);
 	context_load(next, cpu);
+	unload_check(s, cpu, next, pc);
 	for (o = context_first(&s->spaces, next->asid); o; o = context_next(o)) {
 		if (o->current & CPU(cpu))
 			continue;
 		o->current |= CPU(cpu);
+		unload_check(s, cpu, o, pc);
 		check_due(s, cpu, o, pc);
 	}
 	if (c->user)
@@ -339,9 +366,12 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 		return;
 	if (c->kernel)
 		context_unload(c->kernel, cpu, now);
-	if (kernel)
-		context_load(kernel, cpu);
 	c->kernel = kernel;
+	if (!kernel)
+		return;
+	context_load(kernel, cpu);
+	if (kernel->n_less)
+		check_due(s, cpu, kernel, pc);
 }
 
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
@@ -588,6 +618,9 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 		}
 		if (kind == CHANGE_BBM)
 			contradicts(ch, c, t, index, w);
+		else if (c->kernel && w->change != CHANGE_LESS)
+			/* The same page again, and less is allowed: no vfree(). */
+			owe_less(&s->owes, w, s->cpus[ch->cpu].task, desc);
 		collected_anew(ch, c, t, index, w);
 	}
 	rely_moved(s, ch->cpu, c, va, t, index);
@@ -948,7 +981,14 @@ bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
 		c->dsb_nsh = c->dsb_is = now;
 		break;
 	}
+	if (dsb_completes(form) != COMPLETES_NOTHING)
+		c->walks_over = c->synced;
 	return !c->n_pending || dsb_completes(form) == COMPLETES_NOTHING;
+}
+
+void shadow_sync(struct shadow *s, unsigned int cpu)
+{
+	s->cpus[cpu].synced = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
 }
 
 static void complete(struct shadow *s, const struct pending *p)

@@ -49,6 +49,8 @@ struct cpu {
 	uint64_t section;		/* its first obligation since it dropped a table's lock; 0: none */
 	bool moving;			/* some of these have been mapped elsewhere since */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
+	uint64_t synced;		/* last context synchronisation event: ISB, ERET */
+	uint64_t walks_over;		/* the last such before the last DSB that completes walks */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
 } __attribute__((aligned(128)));
@@ -93,6 +95,15 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form);
 
 /* All that a DSB does when the CPU has nothing pending; false: it has. */
 bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form);
+
+/*
+ * A context synchronisation event: what it wrote to TTBRs is in force. As with
+ * shadow_dsb_quick(), each CPU may do it for itself at any time.
+ */
+void shadow_sync(struct shadow *s, unsigned int cpu);
+
+/* The CPU's task goes to sleep of its own accord; it is not preempted. */
+void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc);
 
 /* It has accessed an address of the lower half; pa: where it came out, or NO_PA. */
 void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
@@ -141,5 +152,8 @@ void shadow_verdict(struct shadow *s);
 /* For rules in files of their own: what is owed, noticed by a CPU at pc, with that stack. */
 void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
 		       const char *rule, const char *kind, const struct owe *w);
+/* For the modules that have rules of their own: a report begins so. */
+struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
+			    const char *rule, const char *kind);
 
 #endif

@@ -62,6 +62,7 @@ struct context {
 	/* For owe.c and used.c */
 	struct list owes;
 	unsigned int n_owes, n_due, n_freed, n_relied;
+	unsigned int n_less;		/* of a kernel's: due, for a permission */
 	struct list used;
 	unsigned int n_used;
 };
@@ -77,6 +78,7 @@ struct table {
 	struct regime r;
 	int8_t level;
 	bool seen_valid;		/* had a valid descriptor once */
+	cpumask unloaded;		/* CPUs that say that they have not loaded this root: unload.h */
 	uint16_t n;			/* descriptors */
 	uint64_t pa;
 	struct link *parents;

@@ -20,7 +20,7 @@ from lull.check import data as check_data
 BASE = bases.load()
 FOLDER = BASE.features["lab"].folder
 MUTANTS = check_data.load_mutants(BASE.mutants)
-MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 117, 118)}
+MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 117, 118, 119)}
 
 
 def test_mutants_are_the_same_everywhere() -> None:
@@ -52,7 +52,7 @@ class TestKernel:
         monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
     def test_markers_are_in_its_image(self) -> None:
-        """All five; test_guest.py sees that no production image has one."""
+        """All six; test_guest.py sees that no production image has one."""
         data = lab_under_test().kernel("lab").image.read_bytes()
         assert set(struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])) >= MARKERS
 

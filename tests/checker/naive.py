@@ -135,6 +135,7 @@ class Table:
     pa: int
     level: int
     seen: bool = False  # had a valid descriptor once
+    unloaded: set[int] = field(default_factory=set)  # CPUs that have said so of this root
 
 
 @dataclass(eq=False)
@@ -212,6 +213,8 @@ class Cpu:
     task: int = 0
     user: bool = False
     waits: bool = False
+    # What it has left, the latest at the end: with a "written" register, an "isb" since, or "over", after a DSB as well
+    away: dict[Context, str] = field(default_factory=dict)
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
@@ -379,6 +382,10 @@ class Naive:
         noticed = what.pop("noticed", self.line)
         self.found.append(Finding(rule, kind, what.pop("pc", self.line), noticed, table=table, **what))
 
+    def using(self, c: Context) -> set[int]:
+        """CPUs that may use what they hold of it."""
+        return self.loaded(c) if c.kernel else self.current(c)
+
     def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True, noticed: int | None = None) -> None:
         self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
         if noticed is not None:
@@ -415,17 +422,69 @@ class Naive:
         self.find_written_by(cpu)
         self.find_odd(self.cpu[cpu].task)
         for w in list(self.owed):
-            if w.due or w.task != self.cpu[cpu].task:
-                continue
-            if w.held & self.current(w.context):
-                self.find_owed("owed", w.kind(), w)
-            else:
-                w.due = True
+            if not w.due and w.task == self.cpu[cpu].task:
+                self.falls_due(w)
         for w in list(self.owed):
             since = w.taken.pop(self.cpu[cpu].task, None)
             if since is not None and w.held & self.current(w.context):
                 self.find_owed("owed", "unsettled", w, noticed=since)
         self.find_freed(cpu, self.cpu[cpu].context)
+
+    def do_sleep(self, cpu: int) -> None:
+        """Of its own accord: what it owes to the kernel's half is due."""
+        for w in list(self.owed):
+            if not w.due and w.task == self.cpu[cpu].task and w.context.kernel:
+                self.falls_due(w)
+
+    def falls_due(self, w: Owed) -> None:
+        if w.held & self.using(w.context):
+            self.find_owed("owed", w.kind(), w)
+        else:
+            w.due = True
+
+    def do_isb(self, cpu: int) -> None:
+        away = self.cpu[cpu].away
+        away.update({c: "isb" for c, state in away.items() if state == "written"})
+
+    def leaves(self, cpu: int, c: Context) -> None:
+        """Neither TTBR0 nor the ASID says so any more; or one of the two does not."""
+        self.cpu[cpu].away.pop(c, None)
+        self.cpu[cpu].away[c] = "written"
+
+    def may_use(self, cpu: int, c: Context) -> bool:
+        """It walks from there, or on from what it holds."""
+        me = self.cpu[cpu]
+        same = me.context is not None and me.context.asid == c.asid
+        return me.context is c or (not c.kernel and same and Entry(c) in me.cache)
+
+    def do_loaded(self, cpu: int, root: int) -> None:
+        if root in self.tables:
+            self.tables[root].unloaded.discard(cpu)
+
+    def do_unloaded(self, cpu: int, root: int) -> None:
+        """It is not loaded: walks of it must be over."""
+        table = self.tables.get(root)
+        if not table:
+            return
+        me = self.cpu[cpu]
+        its = [c for c in self.contexts if c.root is table]
+        last = [c for c in me.away if c in its][-1:]
+        for c in its:
+            if self.may_use(cpu, c):
+                self.find("unload", "loaded", asid=c.asid, level=1, table=1)
+                break
+        else:
+            for c in last:
+                if me.away[c] != "over":
+                    kind = "no-isb" if me.away[c] == "written" else "no-dsb"
+                    self.find("unload", kind, asid=c.asid, level=1, table=1)
+        table.unloaded.add(cpu)
+
+    def find_uncounted(self, cpu: int, c: Context) -> None:
+        """It may be used from now on: has the CPU said that it is not loaded?"""
+        if c.root and cpu in c.root.unloaded and self.may_use(cpu, c):
+            self.find("unload", "uncounted", asid=c.asid, level=1, table=1)
+            c.root.unloaded.discard(cpu)
 
     def do_relied(self, cpu: int, page: int, own: bool = False) -> None:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
@@ -515,11 +574,22 @@ class Naive:
         self.follow()
         assert c.root
         me.context = c
+        if old and old.seen:
+            self.leaves(cpu, old)
+        if old and old.asid != asid:
+            for o in self.contexts:
+                if not o.kernel and o.asid == old.asid and Entry(o) in me.cache:
+                    self.leaves(cpu, o)
         if c.root.seen:
             for o in self.contexts:
                 if o is not c and not o.kernel and o.asid == asid and Entry(o) in me.cache:
                     self.find("asid", "reused", asid=asid)
                     me.cache = {e for e in me.cache if e.context is not o}
+                    me.away.pop(o, None)
+        self.find_uncounted(cpu, c)
+        for o in self.contexts:
+            if not o.kernel and o.asid == asid and (not old or old.asid != asid):
+                self.find_uncounted(cpu, o)
         if not old or old.asid != asid:
             for w in list(self.owed):
                 if w.due and not w.context.kernel and w.context.asid == asid and cpu in w.held:
@@ -619,7 +689,8 @@ class Naive:
             if (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held:
                 return
         me = self.cpu[cpu]
-        self.owed.append(Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, c.kernel))
+        due = c.kernel and change != LESS  # vfree() flushes whenever it likes
+        self.owed.append(Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, due))
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
@@ -639,6 +710,8 @@ class Naive:
                 mine = w.task == self.cpu[cpu].task and not w.due
                 if c.kernel or mine:
                     self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
+            elif change == LESS and c.kernel and w.change != LESS:
+                w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
             somewhere = {n for o in self.contexts if o.root is c.root for n in self.loaded(o)}
             if anew and change >= LESS and w.collected and w.held & somewhere - w.issued:
                 w.collected = False
@@ -723,6 +796,8 @@ class Naive:
                 w.ordered |= {(cpu, "nsh")} if domain == "nsh" else {(cpu, "nsh"), (cpu, "ish")}
         if loads or stores:
             return
+        away = self.cpu[cpu].away
+        away.update({c: "over" for c, state in away.items() if state == "isb"})
         wide = ["nsh", "ish", "osh", "sy"].index(domain)
         kept = []
         for p in self.cpu[cpu].pending:

@@ -262,6 +262,42 @@ class Teller:
             events.append(("store", self.cpu(), slot + 8 * n, other and other | output))
         return [*events, *self.pick([list, self.flush, self.leave])(), ("user", cpu)]
 
+    def unload(self) -> list[Event]:
+        """A CPU says that it has left an address space; often right. Others work meanwhile; it comes back, or not."""
+        cpu, root = self.cpu(), self.focus.root
+        events: list[Event] = [("loaded", cpu, root)] if self.sometimes(2) else []
+        events.append(("load", cpu, root, self.asid()))
+        leave = self.pick([("load", cpu, RESERVED, 0)] * 3 + [("park", cpu), ("load", cpu, self.root(), self.asid())])
+        steps: list[Event] = [
+            leave,
+            ("isb", cpu),
+            ("dsb", cpu, self.pick([*["ish", "nsh"] * 3, *DSBS])),
+            ("unloaded", cpu, root),
+        ]
+        if self.sometimes(3):
+            steps.insert(self.draw(st.integers(0, 3)), steps.pop(self.draw(st.integers(0, 3))))
+        if self.sometimes(4):
+            steps.pop(self.draw(st.integers(0, len(steps) - 1)))
+        events += steps
+        for _ in range(self.draw(st.integers(0, 2))):
+            events += self.pick([self.flush, self.clear, self.switch, self.free, self.park])()
+        if self.sometimes(2):
+            events.append(self.pick([("loaded", cpu, root), ("loaded", 1 - cpu, root), ("unloaded", cpu, root)]))
+        return [*events, self.pick([("load", cpu, root, self.asid()), ("user", cpu), ("isb", cpu)])]
+
+    def protect(self) -> list[Event]:
+        """A kernel page loses permissions, by one task that then goes on, sleeps, or is preempted; often right."""
+        cpu, slot = self.cpu(), slot3(SWAPPER, self.pick(VMALLOC))
+        events: list[Event] = [("task", cpu, self.task())]
+        if self.sometimes(3):
+            events.append(("store", cpu, slot, 0))
+        if self.sometimes(3):
+            events += self.flush(cpu)
+        events.append(("store", cpu, slot, X | self.pick(KERNEL_LEAVES)))
+        if self.sometimes(2):
+            events += self.flush(cpu)
+        return [*events, self.pick([("sleep", cpu), ("user", cpu), ("task", cpu, self.task()), ("sleep", 1 - cpu)])]
+
     def pause(self) -> list[Event]:
         """Of both CPUs, in order mostly."""
         cpu = self.cpu()
@@ -287,7 +323,7 @@ class Teller:
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
-            *[self.unwritten] * 2,
+            *[self.unwritten, self.unload, self.protect] * 2,
             *[self.table, self.dsb, self.access, self.pause, self.block],
         ]
 

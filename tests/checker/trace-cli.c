@@ -15,6 +15,7 @@
 
 #include "rely.h"
 #include "shadow.h"
+#include "unload.h"
 
 #define RAM_BASE	0x40000000ull
 #define RAM_SIZE	(16ull << 20)
@@ -527,6 +528,24 @@ static void do_dsb(char **w, int n)
 	bad("no such DSB: %s", w[2]);
 }
 
+static void do_isb(char **w, int n)
+{
+	(void)n;
+	shadow_sync(&m.s, cpu_of(w[1]));
+}
+
+static void do_published(char **w, int n)
+{
+	(void)n;
+	shadow_published(&m.s, cpu_of(w[1]), value_of(w[2]), !strcmp(w[0], "loaded"), line);
+}
+
+static void do_sleep(char **w, int n)
+{
+	(void)n;
+	shadow_sleeps(&m.s, cpu_of(w[1]), line);
+}
+
 static void do_access(char **w, int n)
 {
 	uint64_t pa = n > 3 && strcmp(w[3], "-") ? value_of(w[3]) : NO_PA;
@@ -647,6 +666,10 @@ static const struct command {
 	{ "load", do_load, 3, 3, false },
 	{ "task", do_task, 2, 2, false },
 	{ "user", do_user, 1, 1, false },
+	{ "isb", do_isb, 1, 1, false },
+	{ "loaded", do_published, 2, 2, false },
+	{ "unloaded", do_published, 2, 2, false },
+	{ "sleep", do_sleep, 1, 1, false },
 	{ "store", do_store, 3, 3, false },
 	{ "map", do_map, 5, 6, false },
 	{ "unmap", do_unmap, 3, 4, false },

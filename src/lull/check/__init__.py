@@ -37,6 +37,7 @@ RELIES = (
     "move_page_tables",
     "tlb_flush_rmaps",
     "_raw_spin_unlock",
+    "schedule",
     "memstart_addr",
     "__folio_start_writeback",
     "swap_writepage",
@@ -47,7 +48,7 @@ RELIES = (
     "folio_unlock",
 )
 """What it watches in every kernel: where the kernel relies on flushes (checker/rely.h), or on it that a page is not
-written (checker/written.h), and where struct pages are."""
+written (checker/written.h), where a task sleeps (checker/unload.h), and where struct pages are."""
 HOOKS = FREES + RELIES
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""

@@ -18,6 +18,8 @@ BBM = 'D8.17.1 "Using break-before-make when updating translation table entries"
 MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
 COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
 CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
+WALKS = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
+CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
 
 # rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
@@ -100,6 +102,22 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
     "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
+    "unload/loaded": (
+        "a CPU said that an address space is not loaded while TTBR0 or the ASID names it",
+        CACHED,
+    ),
+    "unload/no-isb": (
+        "a CPU said that an address space is not loaded before the write of TTBR0 or the ASID was synchronised",
+        CONTEXT,
+    ),
+    "unload/no-dsb": (
+        "a CPU said that an address space is not loaded before a DSB had waited for its walks",
+        WALKS,
+    ),
+    "unload/uncounted": (
+        "a CPU that had said that an address space is not loaded loaded it again without saying so",
+        CACHED,
+    ),
     "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
 }
 WHY = {

@@ -204,6 +204,7 @@ SEEN = {
     "cleaned": "pages cleaned, written out, copied or unlocked",
     "tlb_lost": "true entries that TLBIs took",
     "pauses": "pauses",
+    "published": "CPUs' notes of what they have loaded",
 }
 """What a checker saw, with names for people; the report has these, in this order."""
 RULES = {
@@ -215,6 +216,7 @@ RULES = {
     "asid": "loads",
     "pause": "pauses",
     "written": "cleaned",
+    "unload": "published",
 }
 """What each of the checker's rules looks at."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")

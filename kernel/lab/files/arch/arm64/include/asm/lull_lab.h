@@ -13,6 +13,8 @@
  *			all CPUs use, or waits for who does
  *	hint #120	x0 = physical address of a PGD, x1 = virtual address: the
  *			flush of the entry just cleared there is put off
+ *	hint #119	x0 = physical address of a PGD, x1 = 0 or 1: this CPU
+ *			tells the others that it has it not loaded, or loaded
  *
  * A mutant is a bug, chosen by lull_mutant=NAME when the kernel boots. There is
  * one or none. mm/lull/lab.c has their names, kernel/lab/NOTE.md of Lull why
@@ -119,6 +121,16 @@ enum lull_mutant {
 	LULL_NESTED_NONE,
 	LULL_MREMAP_LATE,
 	LULL_RMAPS_EARLY,
+	/* What a CPU says about what it has loaded */
+	LULL_UNLOAD_NO_ISB,
+	LULL_UNLOAD_NO_DSB,
+	LULL_UNLOAD_EARLY,
+	LULL_SWITCH_NO_DSB,
+	LULL_SWITCH_ACCESS,
+	/* Permissions of the kernel's own memory */
+	LULL_PROTECT_NONE,
+	LULL_PROTECT_NO_DSB,
+	LULL_PROTECT_ANEW_NONE,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -133,11 +145,13 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 bool __lull_lab_flush_mm(struct mm_struct *mm);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
+bool __lull_lab_protected(unsigned long start, unsigned long end);
 void __lull_lab_loaded(struct mm_struct *mm);
 void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
 void lull_lab_reset_tails(struct page *pages);
 void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
 			    pte_t *ptep, pte_t pte, unsigned int nr);
+void __lull_lab_in_switch(void);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -188,6 +202,20 @@ static __always_inline void lull_lab_collected(unsigned long pgd,
 	register unsigned long x1 asm("x1") = addr;
 
 	asm volatile("hint #120" : : "r" (x0), "r" (x1) : "memory");
+}
+
+/**
+ * lull_lab_published() - mark what this CPU tells others about an address space
+ * @pgd: physical address of the PGD
+ * @loaded: false: before others can see that this CPU has it not loaded; true:
+ *	this CPU is counted, or none is, and may load it from now on
+ */
+static __always_inline void lull_lab_published(unsigned long pgd, bool loaded)
+{
+	register unsigned long x0 asm("x0") = pgd;
+	register unsigned long x1 asm("x1") = loaded;
+
+	asm volatile("hint #119" : : "r" (x0), "r" (x1) : "memory");
 }
 
 /* In the order of enum pause of the checker. */
@@ -287,6 +315,25 @@ static __always_inline bool lull_lab_sync_page(void)
 	return unlikely(lull_mutant) && __lull_lab_sync_page();
 }
 
+static __always_inline bool lull_lab_protected(unsigned long start,
+					       unsigned long end)
+{
+	return unlikely(lull_mutant) && __lull_lab_protected(start, end);
+}
+
+extern bool lull_lab_switch_access;
+
+/*
+ * In __switch_to(), between "not loaded" and the change of stacks: what an NMI
+ * could do there.
+ */
+static __always_inline void lull_lab_in_switch(void)
+{
+	if (unlikely(lull_lab_switch_access) ||
+	    lull_mutant_is(LULL_SWITCH_ACCESS))
+		__lull_lab_in_switch();
+}
+
 /* TTBR0_EL1 is set. */
 static __always_inline void lull_lab_loaded(struct mm_struct *mm)
 {
@@ -312,6 +359,10 @@ static inline void lull_lab_pgd_freed(unsigned long phys)
 static inline void lull_lab_collected(unsigned long pgd, unsigned long addr)
 {
 }
+
+static inline void lull_lab_published(unsigned long pgd, bool loaded) {}
+
+static inline void lull_lab_in_switch(void) {}
 
 static inline void lull_lab_vmemmap_broken(bool broken) {}
 
@@ -350,6 +401,11 @@ static inline bool lull_lab_flush_kernel(unsigned long start)
 }
 
 static inline bool lull_lab_sync_page(void)
+{
+	return false;
+}
+
+static inline bool lull_lab_protected(unsigned long start, unsigned long end)
 {
 	return false;
 }

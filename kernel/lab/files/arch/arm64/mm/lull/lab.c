@@ -94,6 +94,14 @@ static const char * const mutants[] = {
 	[LULL_NESTED_NONE]		= "nested-none",
 	[LULL_MREMAP_LATE]		= "mremap-late",
 	[LULL_RMAPS_EARLY]		= "rmaps-early",
+	[LULL_UNLOAD_NO_ISB]		= "unload-no-isb",
+	[LULL_UNLOAD_NO_DSB]		= "unload-no-dsb",
+	[LULL_UNLOAD_EARLY]		= "unload-early",
+	[LULL_SWITCH_NO_DSB]		= "switch-no-dsb",
+	[LULL_SWITCH_ACCESS]		= "switch-access",
+	[LULL_PROTECT_NONE]		= "protect-none",
+	[LULL_PROTECT_NO_DSB]		= "protect-no-dsb",
+	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
 	NULL
 };
 

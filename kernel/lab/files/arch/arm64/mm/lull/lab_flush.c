@@ -212,6 +212,26 @@ bool __lull_lab_flush_kernel(unsigned long start)
 }
 
 /**
+ * __lull_lab_protected() - the flush of set_memory_ro() and its kind, with a bug
+ * @start: the first address whose permissions have changed
+ * @end: the address after the last
+ */
+bool __lull_lab_protected(unsigned long start, unsigned long end)
+{
+	switch (lull_mutant) {
+	case LULL_PROTECT_NONE:
+		return true;
+	case LULL_PROTECT_NO_DSB:
+		dsb(ishst);
+		for (; start < end; start += PAGE_SIZE)
+			__tlbi(vaale1is, __TLBI_VADDR(start, 0));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
  * __lull_lab_loaded() - forget what is stale when it has been loaded already
  * @mm: the address space
  */
