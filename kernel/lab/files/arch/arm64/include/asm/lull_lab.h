@@ -104,6 +104,9 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
+	/* Residency, where tables are freed, and software PAN */
+	LULL_FREED_ELIDED,
+	LULL_PAN_LEFT,
 };
 
 #ifdef CONFIG_LULL_LAB
