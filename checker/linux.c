@@ -14,6 +14,8 @@
 static const char * const names[LINUX_HOOKS] = {
 	"free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio",
 	"pgd_free", "memstart_addr",
+	"__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy",
+	"copy_highpage", "tlb_flush_rmap_batch", "folio_unlock",
 };
 
 bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o,
@@ -30,7 +32,7 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 			    !memcmp(names[n], hook->name, hook->len))
 				break;
 		if (n == LINUX_HOOKS) {
-			snprintf(error, size, "hook=%.*s: unknown (known: free_unref_page free_unref_folios __free_pages_ok free_huge_folio pgd_free memstart_addr)",
+			snprintf(error, size, "hook=%.*s: unknown (known: free_unref_page free_unref_folios __free_pages_ok free_huge_folio pgd_free memstart_addr __folio_start_writeback swap_writepage folio_copy folio_mc_copy copy_highpage tlb_flush_rmap_batch folio_unlock)",
 				 (int)(hook->len < 64 ? hook->len : 64), hook->name);
 			return false;
 		}
@@ -41,8 +43,8 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o
 
 int linux_hook_at(const struct linux_guest *l, uint64_t va)
 {
-	for (int n = 0; n < HOOK_MEMSTART; n++)
-		if (l->address[n] == va && va)
+	for (int n = 0; n < LINUX_HOOKS; n++)
+		if (n != HOOK_MEMSTART && l->address[n] == va && va)
 			return n;
 	return -1;
 }
@@ -104,16 +106,23 @@ static bool find_vmemmap(struct linux_guest *l, unsigned int cpu, uint64_t page)
 	return false;
 }
 
+bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn)
+{
+	if (!l->found && !find_vmemmap(l, cpu, page))
+		return false;
+	*pfn = (page - l->vmemmap) / STRUCT_PAGE;
+	return true;
+}
+
 static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 		  unsigned int order, uint64_t pc)
 {
 	uint64_t pfn;
 
-	if (!l->found && !find_vmemmap(l, cpu, page)) {
+	if (!linux_pfn(l, cpu, page, &pfn)) {
 		l->refused++;
 		return;
 	}
-	pfn = (page - l->vmemmap) / STRUCT_PAGE;
 	if (order > 18 || !ram_has(&l->shadow->spaces.ram, pfn << 12, 4096ull << order)) {
 		l->refused++;
 		return;
@@ -158,6 +167,15 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_PGD_FREE:
 		if (linux_translate(l, cpu, x[1], &value))
 			shadow_dead(l->shadow, cpu, value, pc);
+		break;
+	case HOOK_START_WRITEBACK:
+	case HOOK_SWAP_WRITEPAGE:
+	case HOOK_FOLIO_COPY:
+	case HOOK_FOLIO_MC_COPY:
+	case HOOK_COPY_HIGHPAGE:
+	case HOOK_FLUSH_RMAP_BATCH:
+	case HOOK_FOLIO_UNLOCK:
+		linux_written(l, cpu, hook, x, pc);
 		break;
 	case HOOK_MEMSTART:
 	case LINUX_HOOKS:

@@ -3,6 +3,8 @@
  * linux - what is known about Linux: how to see pages being freed in a kernel
  * that has no markers, and how to walk its stacks.
  *
+ * Which pages are not to be written any more: see linux_written.c.
+ *
  * Freed pages: the entries of the few functions that all of them pass
  * (mm/page_alloc.c, mm/hugetlb.c, arch/arm64/mm/pgd.c of 6.6 to 6.12), and
  * their arguments. A page is named by its struct page, whose place in the
@@ -25,6 +27,14 @@ enum linux_hook {
 	HOOK_FREE_HUGE_FOLIO,	/* (struct folio *) */
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
 	HOOK_MEMSTART,		/* a variable, not a function */
+	/* Linux relies on it that a page is not written: linux_written.c */
+	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */
+	HOOK_SWAP_WRITEPAGE,	/* (struct page *, or struct folio *, ...) */
+	HOOK_FOLIO_COPY,	/* (struct folio *to, struct folio *from) */
+	HOOK_FOLIO_MC_COPY,	/* the same */
+	HOOK_COPY_HIGHPAGE,	/* (struct page *to, struct page *from) */
+	HOOK_FLUSH_RMAP_BATCH,	/* tlb_flush_rmap_batch(struct mmu_gather_batch *, ...) */
+	HOOK_FOLIO_UNLOCK,	/* (struct folio *) */
 	LINUX_HOOKS
 };
 
@@ -46,6 +56,13 @@ int linux_hook_at(const struct linux_guest *l, uint64_t va);
 /* A CPU enters the function. x: its first three arguments. */
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[3], uint64_t pc);
+
+/* The number of the page frame of a struct page; false: it is none, or none that we know. */
+bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn);
+
+/* A CPU enters a function of which HOOK_START_WRITEBACK is the first. */
+void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
+		   const uint64_t x[3], uint64_t pc);
 
 /* A kernel virtual address as the CPU translates it; false: not mapped, or not RAM. */
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,

@@ -70,7 +70,8 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	if (!w)
 		abort();
 	*w = *model;
-	w->due = w->freed = w->met = false;
+	w->due = w->freed = w->met = w->told = false;
+	w->relied.is = false;
 	w->refs = 0;
 	w->n_tlbis = 0;
 	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
@@ -118,6 +119,15 @@ void owe_freed(struct owe *w)
 	w->context->n_freed++;
 }
 
+void owe_relied(struct owe *w, const struct relied *at)
+{
+	w->context->n_relied += (at ? 1u : 0u) - (w->relied.is ? 1u : 0u);
+	w->told = !at;
+	w->relied.is = at;
+	if (at)
+		w->relied = *at;
+}
+
 void owe_drop(struct owes *o, struct owe *w)
 {
 	struct context *c = w->context;
@@ -128,6 +138,7 @@ void owe_drop(struct owes *o, struct owe *w)
 		w->held = 0;
 		c->n_due--;
 		c->n_freed -= w->freed;
+		c->n_relied -= w->relied.is;
 		c->n_owes--;
 		list_del(&w->in_context);
 		hash_del(&o->by_va, &w->by_va);

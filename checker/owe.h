@@ -48,6 +48,14 @@ struct tlbi_seen {
 	uint64_t pc;
 };
 
+/* Where a kernel relied on it that nothing is stored through an old entry (written.h). */
+struct relied {
+	bool is;
+	uint8_t cpu;
+	unsigned int stack;
+	uint64_t pc;
+};
+
 struct owe {
 	struct hash_node by_va;		/* owes.by_va */
 	struct hash_node by_page;	/* owes.by_page */
@@ -64,6 +72,8 @@ struct owe {
 	unsigned int stack;		/* see report.h */
 	uint8_t cpu;
 	bool due, freed, met;
+	bool told;			/* of the rule `written`: reported */
+	struct relied relied;
 	uint32_t refs;			/* pending TLBIs that name it */
 	cpumask held;			/* CPUs that can still hold the old entry */
 	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
@@ -96,6 +106,9 @@ void owe_due(struct owes *o, struct owe *w);
 
 /* The page of its old entry was freed. */
 void owe_freed(struct owe *w);
+
+/* Relied on, here; NULL: that was reported, and is over. */
+void owe_relied(struct owe *w, const struct relied *at);
 
 void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m);
 

@@ -32,6 +32,7 @@
 struct filter {
 	uint64_t data[SLOTS];		/* user pages this vCPU has used: page | generation */
 	uint64_t fetch[SLOTS];
+	uint64_t wrote[SLOTS];		/* user pages this vCPU has stored to, likewise */
 	uint64_t kernel[SLOTS];		/* kernel pages it has stored to: page | generation */
 	uint64_t kernel_pa[SLOTS];	/* ... and where they are; NO_PA: device memory */
 	uint64_t user_gen, kernel_gen;	/* others move them on, with the lock */
@@ -68,16 +69,13 @@ static uint64_t tag(uint64_t va, uint64_t generation)
 }
 
 /* Generations come round: nothing of the time before may be left. */
-static void next_generation(uint64_t *generation, uint64_t *slots, uint64_t *more)
+static void next_generation(uint64_t *generation, uint64_t *const slots[], unsigned int n)
 {
 	uint64_t next = (get(generation) + 1) & GENERATIONS;
 
 	if (!next) {
-		for (int i = 0; i < SLOTS; i++) {
-			set(&slots[i], 0);
-			if (more)
-				set(&more[i], 0);
-		}
+		for (unsigned int i = 0; i < n * SLOTS; i++)
+			set(&slots[i / SLOTS][i % SLOTS], 0);
 		next = 1;
 	}
 	set(generation, next);
@@ -87,7 +85,7 @@ static void forget_user(unsigned int cpu)
 {
 	struct filter *f = &filters[cpu];
 
-	next_generation(&f->user_gen, f->data, f->fetch);
+	next_generation(&f->user_gen, (uint64_t *[]){ f->data, f->fetch, f->wrote }, 3);
 }
 
 /* shadow.moved: with the lock held, for any vCPU. */
@@ -101,7 +99,7 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 		const struct context *c = shadow.cpus[cpu].context;
 
 		if (r->every_va ? r->any_asid : r->upper)
-			next_generation(&f->kernel_gen, f->kernel, NULL);
+			next_generation(&f->kernel_gen, (uint64_t *[]){ f->kernel }, 1);
 		if ((!r->every_va && r->upper) || (!r->any_asid && c && c->asid != r->asid))
 			continue;
 		if (r->every_va || r->end - r->start > 16 * 4096) {
@@ -111,6 +109,7 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 		for (uint64_t va = r->start; va != r->end; va += 4096) {
 			set(&f->data[SLOT(va)], 0);
 			set(&f->fetch[SLOT(va)], 0);
+			set(&f->wrote[SLOT(va)], 0);
 		}
 	}
 }
@@ -138,7 +137,8 @@ static uint64_t where(qemu_plugin_meminfo_t info, uint64_t va)
 static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
 {
 	struct filter *f = &filters[cpu];
-	uint64_t *slot = &f->data[SLOT(va)];
+	bool store = qemu_plugin_mem_is_store(info);
+	uint64_t *slot = store ? &f->wrote[SLOT(va)] : &f->data[SLOT(va)];
 	uint64_t pa;
 
 	f->accesses++;
@@ -148,6 +148,8 @@ static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t v
 	pthread_mutex_lock(&lock);
 	if (shadow.cpus[cpu].context && pa != NO_PA)
 		shadow_access(&shadow, cpu, va, pa, false, pc);
+	if (store)
+		shadow_wrote(&shadow, cpu, va);
 	set(slot, tag(va, get(&f->user_gen)));
 	pthread_mutex_unlock(&lock);
 }
@@ -243,7 +245,7 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	}
 	filters[cpu].user_returns++;
 	c->user = true;
-	if (!get(&shadow.owes.open) && !(c->context && c->context->n_freed))
+	if (!get(&shadow.owes.open) && !get(&shadow.contigs.n) && !(c->context && c->context->n_freed))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);
@@ -333,6 +335,9 @@ static void on_hook(unsigned int cpu, void *userdata)
 	const struct site *site = userdata;
 	const uint64_t x[3] = { read_x(cpu, 0), read_x(cpu, 1), read_x(cpu, 2) };
 
+	/* Called often, and about what is owed. */
+	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.owes.n) && get(&shadow.seen.relied))
+		return;
 	pthread_mutex_lock(&lock);
 	linux_enter(&guest, cpu, site->hook, x, site->pc);
 	pthread_mutex_unlock(&lock);

@@ -7,6 +7,7 @@
 
 #include "json.h"
 #include "shadow.h"
+#include "written.h"
 
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
 #define MOST_OWES 500000
@@ -43,6 +44,7 @@ void shadow_free_all(struct shadow *s)
 	list_for(node, &s->spaces.contexts)
 		used_drop_context(&s->used, container_of(node, struct context, all));
 	free(s->used.by_va.bucket);
+	contig_free(s);
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++) {
 		struct cpu *c = &s->cpus[cpu];
 
@@ -88,11 +90,13 @@ static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, 
 	return upper ? &c->upper : &c->lower;
 }
 
-static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
-		       const char *rule, const char *kind, const struct owe *w)
+void report_owe_at(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+		   const char *rule, const char *kind, const struct owe *w)
 {
 	const struct regime *r = regime_in(s, cpu, w->context->kernel);
-	struct finding f = finding_here(s, cpu, pc, rule, kind);
+	struct finding f = {
+		.rule = rule, .kind = kind, .cpu = cpu, .pc = pc, .stack = stack,
+	};
 
 	f.asid = w->context->asid;
 	f.kernel = w->context->kernel;
@@ -114,6 +118,12 @@ static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
 	report(&s->reports, &f);
 }
 
+static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
+		       const char *rule, const char *kind, const struct owe *w)
+{
+	report_owe_at(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, w);
+}
+
 /* CPUs run, and may use what is broken. */
 static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
 			 uint64_t pc)
@@ -125,8 +135,7 @@ static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, c
 	report(&s->reports, &f);
 }
 
-/* What was missing: the nearest that was tried says it, else what it was about. */
-static const char *owed_kind(const struct owe *w)
+const char *owed_kind(const struct owe *w)
 {
 	enum miss nearest = MISS_NONE;
 
@@ -212,6 +221,9 @@ static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 	struct cpu *c = &s->cpus[cpu];
 
 	c->user = true;
+	if (c->context)
+		written_user(s, cpu, c->context);
+	contig_user(s, c->task);
 	task_returns(s, cpu, c->task, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
@@ -297,6 +309,8 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 		o->current |= CPU(cpu);
 		check_due(s, cpu, o, pc);
 	}
+	if (c->user)
+		written_user(s, cpu, next);
 	if (c->user)
 		check_freed(s, cpu, next, pc);
 }
@@ -630,6 +644,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 		}
 	}
 	t->desc[index] = ch.new;
+	contig_stored(s, cpu, t, index, ch.old, pc);
 	if (is == DESC_INVALID)
 		return;
 	t->seen_valid = true;

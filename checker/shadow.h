@@ -13,6 +13,7 @@
 #ifndef LULL_SHADOW_H
 #define LULL_SHADOW_H
 
+#include "contig.h"
 #include "decode.h"
 #include "lost.h"
 #include "owe.h"
@@ -55,6 +56,7 @@ struct shadow {
 	struct spaces spaces;
 	struct owes owes;
 	struct used_all used;
+	struct contigs contigs;
 	struct lost lost;
 	struct reports reports;
 	struct seen seen;
@@ -125,6 +127,23 @@ void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc
 /* A marker of a CPU: a window opens, or closes (lost.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);
 void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
+
+/*
+ * Linux relies on it from here on that these pages are written by nobody (written.h).
+ * own: by nobody through what the CPU's own task has taken away.
+ */
+void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
+		    bool own, uint64_t pc);
+
+/* It has stored to an address of the lower half: hardware may have made it dirty. */
+void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
+
+/* For rules in files of their own: report what is owed, as found there and then. */
+void report_owe_at(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+		   const char *rule, const char *kind, const struct owe *w);
+
+/* What was missing: the nearest that was tried says it, else what it was about. */
+const char *owed_kind(const struct owe *w);
 
 void shadow_verdict(struct shadow *s);
 

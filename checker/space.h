@@ -61,7 +61,7 @@ struct context {
 
 	/* For owe.c and used.c */
 	struct list owes;
-	unsigned int n_owes, n_due, n_freed;
+	unsigned int n_owes, n_due, n_freed, n_relied;
 	struct list used;
 	unsigned int n_used;
 };

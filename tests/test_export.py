@@ -98,7 +98,7 @@ def test_the_same_bytes(fake: Fake, tmp_path: Path) -> None:
 
 
 def test_the_letter(fake: Fake, tmp_path: Path) -> None:
-    """It has a subject, README.md's figures, the switches, and each commit with what it changes; no brace is left."""
+    """It has a subject, the figures, the switches, and each commit with what it changes; no brace is left."""
     assert fake("export", "--out", str(tmp_path / "out")).returncode == 0
     letter = (tmp_path / "out/0000-cover-letter.patch").read_text()
     assert re.search(r"(?m)^Subject: \[PATCH 0/1\] arm64/mm: ", letter)

@@ -78,6 +78,28 @@ def change_of(level: int, old: int, new: int) -> int:
     return NOTHING
 
 
+def odd_one(level: int, descs: list[int]) -> int | None:
+    """Of the 16 of a contiguous set: the first that does not say what the others do; None: they agree."""
+
+    def plain(desc: int) -> int:
+        """Without what hardware sets in one of them."""
+        return (desc & ~AP2 if desc & DBM else desc) | AF
+
+    there = [kind_of(level, desc) == "leaf" and bool(desc & CONT) for desc in descs]
+    if not any(there):
+        return None
+    first = output_of(level, descs[0])
+    if not there[0] or first % (16 << SHIFT[level]):
+        return 0
+    for n, desc in enumerate(descs):
+        output = output_of(level, desc)
+        if not there[n] or output != first + (n << SHIFT[level]):
+            return n
+        if change_of(level, plain(descs[0]), plain(desc) & ~output | first) != NOTHING:
+            return n
+    return None
+
+
 @dataclass(frozen=True)
 class Tlbi:
     """asid None: any. first None: every address."""
@@ -152,6 +174,8 @@ class Owed:
     due: bool
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
+    relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
+    told: bool = False  # that was reported
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     misses: list[int] = field(default_factory=list)
 
@@ -231,6 +255,7 @@ class Naive:
         self.found: list[Finding] = []
         self.speculation = speculation
         self.pauser: int | None = None  # who has broken entries that all use
+        self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
@@ -346,7 +371,8 @@ class Naive:
 
     def find(self, rule: str, kind: str, **what: int) -> None:
         table = bool(what.pop("table", 0))
-        self.found.append(Finding(rule, kind, what.pop("pc", self.line), self.line, table=table, **what))
+        noticed = what.pop("noticed", self.line)
+        self.found.append(Finding(rule, kind, what.pop("pc", self.line), noticed, table=table, **what))
 
     def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True) -> None:
         self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
@@ -359,6 +385,18 @@ class Naive:
             if w.context is c and w.freed and cpu in w.held:
                 self.find_owed("free", "table" if w.table else "page", w)
 
+    def find_written(self, w: Owed, line: int) -> None:
+        """Somebody may store through the old entry, and since that line nobody should."""
+        kind = "no-dsb" if w.kind() == "no-dsb" else "no-tlbi"
+        self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
+        w.relied, w.told = 0, True
+
+    def find_written_by(self, cpu: int) -> None:
+        """User code runs with it."""
+        for w in self.owed:
+            if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
+                self.find_written(w, w.relied)
+
     # --- Events
 
     def do_task(self, cpu: int, task: int) -> None:
@@ -367,6 +405,8 @@ class Naive:
 
     def do_user(self, cpu: int) -> None:
         self.cpu[cpu].user = True
+        self.find_written_by(cpu)
+        self.find_odd(self.cpu[cpu].task)
         for w in list(self.owed):
             if w.due or w.task != self.cpu[cpu].task:
                 continue
@@ -375,6 +415,34 @@ class Naive:
             else:
                 w.due = True
         self.find_freed(cpu, self.cpu[cpu].context)
+
+    def do_relied(self, cpu: int, page: int, own: bool = False) -> None:
+        """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
+        for w in self.owed:
+            inside = w.page <= page < w.page + w.size and not w.table
+            if not inside or w.context.kernel or writable(w.old) != 2 or w.freed or w.told:
+                continue
+            if own and w.task != self.cpu[cpu].task:
+                continue
+            w.relied = w.relied or self.line
+            if any(self.cpu[n].user for n in w.held & self.loaded(w.context)):
+                self.find_written(w, self.line)
+
+    def do_relied_own(self, cpu: int, page: int) -> None:
+        self.do_relied(cpu, page, own=True)
+
+    def do_wrote(self, cpu: int, va: int) -> None:
+        """By hardware, which sets the dirty state where it may."""
+        c = self.cpu[cpu].context
+        page, level = (c.root.pa, 1) if c and c.root else (0, 0)
+        while level:
+            index = va >> SHIFT[level] & 511
+            desc = self.words[page].get(index, 0)
+            if kind_of(level, desc) != "table":
+                if desc & VALID and desc & DBM:
+                    self.words[page][index] = desc & ~AP2
+                return
+            page, level = output_of(level, desc), level + 1
 
     def do_settle(self, cpu: int, root: int) -> None:
         """It begins to flush what others have taken away by now, wherever that was."""
@@ -425,6 +493,7 @@ class Naive:
                         continue  # find_freed() has a better name for it
                     self.find_owed("owed", w.kind(), w)
         if me.user:
+            self.find_written_by(cpu)
             self.find_freed(cpu, c)
 
     def do_store(self, cpu: int, pa: int, new: int) -> None:
@@ -445,6 +514,7 @@ class Naive:
                     for c, va in places:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
         self.words[page][index] = new
+        self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)
         if kind_of(level, new) == "invalid":
             self.life.pop(pa, None)
@@ -460,6 +530,30 @@ class Naive:
             for slot, offset, at, desc in list(self.valid(output_of(level, new), 0, level + 1)):
                 for c, va in places:
                     self.made(cpu, c, va + offset, at, slot, desc, anew)
+
+    def set_at(self, page: int, first: int, level: int) -> int | None:
+        return odd_one(level, [self.words[page].get(first + n, 0) for n in range(16)])
+
+    def stored_to_set(self, cpu: int, page: int, first: int, level: int, old: int, new: int) -> None:
+        """Those that do not agree belong to who stored there last."""
+        concerned = old & CONT or (kind_of(level, new) == "leaf" and new & CONT) or (page, first) in self.odd
+        if concerned and self.set_at(page, first, level) is None:
+            self.odd.pop((page, first), None)
+        elif concerned:
+            self.odd[page, first] = self.cpu[cpu].task, self.line
+
+    def find_odd(self, task: int) -> None:
+        """Sets that a task leaves as they must not be."""
+        for (page, first), (who, line) in list(self.odd.items()):
+            if who != task:
+                continue
+            del self.odd[page, first]
+            table = self.tables.get(page)
+            which = self.set_at(page, first, table.level) if table else None
+            if table and which is not None:
+                for c, va in self.places(page + 8 * (first + which)):
+                    if self.loaded(c):
+                        self.find("bbm", "set", pc=line, noticed=line, va=va, asid=c.asid, level=table.level)
 
     def replaced(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
         """A valid descriptor is not any more what it was."""

@@ -27,6 +27,7 @@ BIG = BASE + 0x200000
 TABLE = 3
 PAGE = 3 | 1 << 6 | 3 << 8 | 1 << 10 | 1 << 11 | 1 << 51 | 3 << 53  # of a user, writable
 READ_ONLY = (PAGE | 1 << 7) & ~(1 << 51)
+CONT = 1 << 52
 KERNEL = PAGE & ~(1 << 6 | 1 << 11)
 MEG2 = 0x200000
 
@@ -205,6 +206,32 @@ class Teller:
             events += self.pick([self.flush, lambda: self.flush(cpu), self.clear, self.switch])()
         return [*events, ("settled", cpu, root)]
 
+    def rely(self) -> list[Event]:
+        """A page is taken away, or allows less, and is relied on as written by nobody; often right."""
+        cpu, va = self.cpu(), self.va(USER)
+        events = [("wrote", self.cpu(), va)] if self.sometimes(3) else []
+        events += self.unmap() if self.sometimes(2) else self.rewrite() if self.sometimes(3) else self.clear()
+        if self.sometimes(2):
+            events.append(("user", 1 - cpu))
+        for _ in range(self.draw(st.integers(0, 2))):
+            events += self.pick([self.flush, lambda: self.flush(cpu), self.leaf, self.switch])()
+        events.append((self.pick(["relied", "relied", "relied-own"]), cpu, self.pick([X] * 6 + [Y, BIG, BIG + 0x3000])))
+        return [*events, *self.pick([list, self.flush, self.leave, self.switch])()]
+
+    def block(self) -> list[Event]:
+        """Sixteen pages of a contiguous block, then one of them becomes something else; often right."""
+        cpu, root = self.cpu(), self.root()
+        slot = slot3(root, MEG2 + 0x10000 if self.sometimes(2) else 0x10000)
+        desc = self.pick([PAGE, PAGE, READ_ONLY]) | CONT
+        events = [("task", cpu, self.task())] if self.sometimes(2) else []
+        events += [("store", cpu, slot + 8 * n, BIG + 0x1000 * n | desc) for n in range(16)]
+        for _ in range(self.draw(st.integers(0, 2))):
+            n = self.draw(st.integers(0, 15))
+            other = self.pick([0, desc, desc & ~CONT, desc & ~(1 << 10), desc | 1 << 7, READ_ONLY | CONT])
+            output = BIG + 0x1000 * self.pick([n, n, n, n + 1])
+            events.append(("store", self.cpu(), slot + 8 * n, other and other | output))
+        return [*events, *self.pick([list, self.flush, self.leave])(), ("user", cpu)]
+
     def pause(self) -> list[Event]:
         """Of both CPUs, in order mostly."""
         cpu = self.cpu()
@@ -229,7 +256,8 @@ class Teller:
         return [
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.settle, self.swap] * 2,
-            *[self.table, self.dsb, self.access, self.pause],
+            *[self.rely] * 2,
+            *[self.table, self.dsb, self.access, self.pause, self.block],
         ]
 
 

@@ -160,6 +160,24 @@ MUTATIONS = [
     Mutation("held-of-all", "lost.c", "e->kept = o == c && still_true(s, e)", "e->kept = still_true(s, e)"),
     Mutation("own-of-all", "shadow.c", "e->own |= CPU(cpu);", "e->own |= who;"),
     Mutation("own-of-another-page", "shadow.c", "e->cpus = e->own = e->kept = 0;", "e->cpus = 0;"),
+    # Pages that may no longer be written
+    Mutation("written-if-clean", "written.c", " && !(w->old & PTE_AP2)", ""),
+    Mutation("written-by-nobody", "written.c", "if (!s->cpus[cpu].user)", "if (true)"),
+    Mutation("written-by-the-kernel", "written.c", "if (!s->cpus[cpu].user)", "if (false)"),
+    Mutation("written-where-it-was", "written.c", "w->held & w->context->loaded", "w->held"),
+    Mutation("written-later-unseen", "shadow.c", "\t\twritten_user(s, cpu, c->context);", "\t\t;"),
+    Mutation("written-no-matter-when", "written.c", "if (!w->relied.is)\n\t\towe_relied(w, at);", ""),
+    Mutation("written-blocks-unseen", "written.c", "shift <= 30; shift += 9", "shift < 21; shift += 9"),
+    Mutation("written-first-page-only", "written.c", "page < (pfn + pages) << 12", "page < (pfn + 1) << 12"),
+    Mutation("written-own-of-all", "written.c", "(!own || w->task == task)", "true"),
+    Mutation("written-by-hardware-unseen", "written.c", "t->desc[index] = step->desc;", ";"),
+    Mutation("written-completed-or-not", "written.c", "strcmp(owed_kind(w), \"no-dsb\") ?", "true ?"),
+    # Contiguous blocks
+    Mutation("set-unchecked", "contig.c", "report(&told->s->reports, &f);", ";"),
+    Mutation("set-of-others", "contig.c", "if (set->task == task) {", "if (true) {"),
+    Mutation("set-unaligned", "contig.c", "output & (((uint64_t)size", "0 & (((uint64_t)size"),
+    Mutation("set-permissions", "contig.c", "| at) == CHANGE_NOTHING;", "| at) != CHANGE_BBM;"),
+    Mutation("set-dirty", "contig.c", "\t\tdesc &= ~LEAF_AP2;", "\t\t;"),
 ]  # fmt: skip
 
 

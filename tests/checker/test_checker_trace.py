@@ -81,12 +81,14 @@ def test_every_kind_has_its_story() -> None:
         ),
         *(f"free/{kind}" for kind in ("page", "table", "root")),
         *(f"remap/{kind}" for kind in ("data", "fetch")),
-        *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "table", "anew")),
+        *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "set", "table", "anew")),
         "order/no-dsb",
         "asid/reused",
         "asid/shared",
         "pause/running",
         "pause/left",
+        "written/no-tlbi",
+        "written/no-dsb",
     }
 
 

@@ -542,6 +542,32 @@ static void do_free(char **w, int n)
 	shadow_free(&m.s, cpu_of(w[1]), pa >> 12, order, line);
 }
 
+static void do_relied(char **w, int n)
+{
+	uint64_t pa = value_of(w[2]), order = n > 3 ? value_of(w[3]) : 0;
+
+	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
+		bad("no pages: 0x%" PRIx64, pa);
+	shadow_written(&m.s, cpu_of(w[1]), pa >> 12, 1ull << order, !strcmp(w[0], "relied-own"), line);
+}
+
+/* What hardware does where DBM is set, and the news of a store. */
+static void do_wrote(char **w, int n)
+{
+	unsigned int cpu = cpu_of(w[1]);
+	const struct context *c = m.s.cpus[cpu].context;
+	uint64_t va = value_of(w[2]);
+	struct walk walked;
+
+	(void)n;
+	if (c && c->root && regime_has(&m.lower, va)) {
+		walk(&m.lower, c->root->pa, va, ram_read, &m.ram, &walked);
+		if (walked.valid && walked.step[walked.steps - 1].desc & PTE_DBM)
+			*word_at(walked.step[walked.steps - 1].desc_pa) &= ~PTE_AP2;
+	}
+	shadow_wrote(&m.s, cpu, va);
+}
+
 static void do_dead(char **w, int n)
 {
 	(void)n;
@@ -610,6 +636,9 @@ static const struct command {
 	{ "fetch", do_access, 2, 2, false },
 	{ "free", do_free, 2, 3, false },
 	{ "dead", do_dead, 2, 2, false },
+	{ "relied", do_relied, 2, 3, false },
+	{ "relied-own", do_relied, 2, 3, false },
+	{ "wrote", do_wrote, 2, 2, false },
 	{ "settle", do_settle, 2, 2, false },
 	{ "settled", do_settle, 2, 2, false },
 	{ "whole", do_pause, 1, 1, false },

@@ -29,8 +29,14 @@ from lull.run import experiment
 from lull.run.records import Check, Record, Results
 
 LAB = plan.LAB
-HOOKS = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free", "memstart_addr")
-"""What the plugin watches in a kernel that has no markers."""
+FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
+"""What the plugin watches in a kernel that does not mark what it frees."""
+RELIES = (
+    "memstart_addr", "__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy", "copy_highpage",
+    "tlb_flush_rmap_batch", "folio_unlock",
+)  # fmt: skip
+"""What it watches in every kernel: where the kernel relies on it that a page is not written, and a variable."""
+HOOKS = FREES + RELIES
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
@@ -117,10 +123,9 @@ class Kernel:
         return cache.make_entry("build", f"asid8-{key}", make) / "Image"
 
     def hooks(self) -> tuple[str, ...]:
-        """The plugin's options for this kernel: none for one that marks what it frees."""
-        if check_image.has_markers(self.image.read_bytes()):
-            return ()
-        found = ((name, self.symbols.address(name)) for name in HOOKS)
+        """The plugin's options for this kernel: fewer for one that marks what it frees."""
+        names = RELIES if check_image.has_markers(self.image.read_bytes()) else HOOKS
+        found = ((name, self.symbols.address(name)) for name in names)
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 

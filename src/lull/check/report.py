@@ -68,11 +68,23 @@ RULES: dict[str, tuple[str, str]] = {
         "the contiguous bit of a valid entry changed without its having been invalid",
         f'D8.7.1 "The Contiguous bit"; {BBM}',
     ),
+    "bbm/set": (
+        "the entries of a contiguous block do not agree when the task that changed one returns to user space",
+        'D8.7.1 "The Contiguous bit"',
+    ),
     "bbm/table": ("a valid entry for a table was pointed at another table without having been invalid", BBM),
     "bbm/anew": ("an entry was made anew while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
     "order/no-dsb": (
         "a TLBI was issued with no DSB behind the store it is for, so that a walk may bring the old entry back",
         f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",
+    ),
+    "written/no-tlbi": (
+        "a page was cleaned, written out or copied, and a CPU can still store to it: no TLBI was issued",
+        COMPLETION,
+    ),
+    "written/no-dsb": (
+        "a page was cleaned, written out or copied, and a CPU can still store to it: no DSB has completed the TLBI",
+        COMPLETION,
     ),
     "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
     "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),

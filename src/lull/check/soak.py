@@ -201,6 +201,7 @@ SEEN = {
     "settled": "of them, flushed before the end",
     "frees": "page frees",
     "table_frees": "of them, page tables",
+    "relied": "pages cleaned, written out, copied or unlocked",
     "tlb_lost": "true entries that TLBIs took",
     "pauses": "pauses",
 }
@@ -213,6 +214,7 @@ RULES = {
     "order": "tlbis",
     "asid": "loads",
     "pause": "pauses",
+    "written": "relied",
 }
 """What each of the checker's rules looks at."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")

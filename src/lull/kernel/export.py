@@ -22,7 +22,7 @@ ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
 """What each commit ends with, for people to fill in: the kernel's own template, which checkpatch.pl takes."""
 LETTER = paths.KERNEL / "COVER.md"
 FIGURES = re.compile(r"(?s)<!-- figures -->(.*?)<!-- end of figures -->")
-"""What of README.md the cover letter has, too."""
+"""What of docs/figures.md the cover letter has, too."""
 FORM = ["--cover-letter", "--cover-from-description=subject", "--no-signature", "--zero-commit", "--full-index", "-n"]
 STAT_WIDTH = message.WIDTH - len(message.INDENT)
 AUTHOR = f"From: {IDENTITY[1].partition('=')[2]} <{IDENTITY[3].partition('=')[2]}>"
@@ -96,11 +96,11 @@ def commit_all(pristine: Tree, features: Sequence[Feature], tree: Path, log: Pat
 
 
 def figures() -> str:
-    """The measured results, as README.md states them. Raises LullError when it marks none."""
-    readme = paths.REPOSITORY / "README.md"
-    found = FIGURES.search(readme.read_text())
+    """The measured results, as docs/figures.md states them. Raises LullError when it marks none."""
+    page = paths.REPOSITORY / "docs/figures.md"
+    found = FIGURES.search(page.read_text())
     if not found:
-        raise LullError("no figures are marked for the cover letter", where=str(readme))
+        raise LullError("no figures are marked for the cover letter", where=str(page))
     return found.group(1).strip()
 
 

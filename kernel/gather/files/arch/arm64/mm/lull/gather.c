@@ -66,6 +66,7 @@
  */
 #include <linux/mm.h>
 #include <linux/mm_types.h>
+#include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
 #include <linux/vmstat.h>
 
@@ -83,10 +84,15 @@ static void issue(struct mmu_gather *tlb)
 {
 	struct lull_runs *runs = &tlb->runs;
 	bool last_level = !(tlb->freed_tables || tlb->unshared_tables);
+	unsigned int i;
 
 	dsb(ishst);
 	if (lull_flush_ranges(tlb->mm, runs->run, runs->nr, last_level))
 		runs->owed = true;
+	for (i = 0; i < runs->nr; i++)
+		mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm,
+							    runs->run[i].start,
+							    runs->run[i].end);
 }
 
 /* Make room, if that does not become too much. */

@@ -302,11 +302,115 @@ static void test_switched(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 100 * PAGE_SIZE, f->told->sum);
 }
 
+/* __flush_tlb_range_op(), that counts. */
+static unsigned int tlbis_of(const struct lull_range *range, bool by_range,
+			     bool lpa2)
+{
+	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
+	unsigned long stride = 1UL << range->shift, start = range->start;
+	unsigned int tlbis = 0;
+	int num, scale = 3;
+
+	while (pages > 0) {
+		if (!by_range || pages == 1 ||
+		    (lpa2 && start != ALIGN(start, SZ_64K))) {
+			tlbis++;
+			start += stride;
+			pages -= stride >> PAGE_SHIFT;
+			continue;
+		}
+		num = __TLBI_RANGE_NUM(pages, scale);
+		if (num >= 0) {
+			tlbis++;
+			start += __TLBI_RANGE_PAGES(num, scale) << PAGE_SHIFT;
+			pages -= __TLBI_RANGE_PAGES(num, scale);
+		}
+		scale--;
+	}
+	return tlbis;
+}
+
+static void expect_cost(struct kunit *test, unsigned long start,
+			unsigned long size, unsigned int shift)
+{
+	struct lull_range range = { start, start + size, shift };
+	unsigned int has;
+
+	/* Without ranges the loop takes a turn for each entry. */
+	for (has = 0; has < 4; has++) {
+		if (!(has & 1) && size >> shift > MAX_DVM_OPS)
+			continue;
+		KUNIT_EXPECT_EQ_MSG(test, tlbis_of(&range, has & 1, has & 2),
+				    lull_range_tlbis(&range, has & 1, has & 2),
+				    "%lx + %lx, shift %u, has %u", start, size,
+				    shift, has);
+	}
+	KUNIT_EXPECT_EQ(test, tlbis_of(&range, system_supports_tlb_range(),
+				       lpa2_is_enabled()),
+			lull_ranges_cost(&range, 1));
+}
+
+/* The TLBIs that ranges take are counted as they are issued. */
+static void test_cost(struct kunit *test)
+{
+	const unsigned long most = MAX_TLBI_RANGE_PAGES;
+	struct lull_range two[2];
+	struct rnd_state rnd;
+	unsigned int i, page;
+
+	for (page = 0; page < 32; page++)
+		for (i = 1; i <= 256; i++)
+			expect_cost(test, address(page), i * PAGE_SIZE,
+				    PAGE_SHIFT);
+	prandom_seed_state(&rnd, 20261122);
+	for (i = 0; i < 2000; i++) {
+		unsigned int bits = prandom_u32_state(&rnd) % 22;
+		unsigned long pages = prandom_u32_state(&rnd) %
+				      min(2UL << bits, most) + 1;
+
+		expect_cost(test, address(prandom_u32_state(&rnd) % 100),
+			    pages * PAGE_SIZE, PAGE_SHIFT);
+	}
+	expect_cost(test, address(0), most * PAGE_SIZE, PAGE_SHIFT);
+	for (i = 1; i <= most / PTRS_PER_PTE; i = 2 * i + 1)
+		expect_cost(test, TOLD_BASE, i * PMD_SIZE, PMD_SHIFT);
+
+	two[0] = (struct lull_range){ address(1), address(40), PAGE_SHIFT };
+	two[1] = (struct lull_range){ address(50), address(51), PAGE_SHIFT };
+	KUNIT_EXPECT_EQ(test, lull_ranges_cost(two, 1) + 1,
+			lull_ranges_cost(two, 2));
+}
+
+/* Runs that are issued early are counted against the limit by their TLBIs. */
+static void test_spent(struct kunit *test)
+{
+	unsigned int page, n = 0, spent = 0;
+	struct fixture *f = test->priv;
+
+	begin(f);
+	for (page = 1; n <= LULL_GATHER_RUNS; page += 64, n++)
+		clear(f, page, 32);
+	for (n = 0; n < LULL_GATHER_RUNS; n++) {
+		struct lull_range run = { address(1 + 64 * n),
+					  address(33 + 64 * n), PAGE_SHIFT };
+
+		spent += tlbis_of(&run, system_supports_tlb_range(),
+				  lpa2_is_enabled());
+	}
+	if (spent < MAX_DVM_OPS)
+		KUNIT_EXPECT_EQ(test, spent, f->tlb.runs.spent);
+	else
+		KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
+	expect_all(test);
+}
+
 static struct kunit_case gather_cases[] = {
 	KUNIT_CASE(test_dense),
 	KUNIT_CASE(test_scattered),
 	KUNIT_CASE(test_random),
 	KUNIT_CASE(test_too_many),
+	KUNIT_CASE(test_cost),
+	KUNIT_CASE(test_spent),
 	KUNIT_CASE(test_levels),
 	KUNIT_CASE(test_tables),
 	KUNIT_CASE(test_nested),

@@ -104,6 +104,14 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
+	LULL_BATCH_DIRTY,
+	/* Pages that are cleaned, written out or copied */
+	LULL_DIRTY_NONE,
+	LULL_MKCLEAN_NONE,
+	LULL_MIGRATE_LATE,
+	LULL_RMAP_EARLY,
+	/* Contiguous entries */
+	LULL_CONTPTE_SHORT,
 	/* Residency, where tables are freed, and software PAN */
 	LULL_FREED_ELIDED,
 	LULL_PAN_LEFT,
@@ -124,6 +132,8 @@ bool __lull_lab_sync_page(void);
 void __lull_lab_loaded(struct mm_struct *mm);
 void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
 void lull_lab_reset_tails(struct page *pages);
+void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
+			    pte_t *ptep, pte_t pte, unsigned int nr);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -344,6 +354,12 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 }
 
 static inline void lull_lab_reset_tails(struct page *pages) {}
+
+static inline void lull_lab_contpte_short(struct mm_struct *mm,
+					  unsigned long addr, pte_t *ptep,
+					  pte_t pte, unsigned int nr)
+{
+}
 
 #endif /* CONFIG_LULL_LAB */
 

@@ -82,6 +82,12 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
+	[LULL_BATCH_DIRTY]		= "batch-dirty",
+	[LULL_DIRTY_NONE]		= "flush-dirty-none",
+	[LULL_MKCLEAN_NONE]		= "mkclean-none",
+	[LULL_MIGRATE_LATE]		= "migrate-late",
+	[LULL_RMAP_EARLY]		= "rmap-early",
+	[LULL_CONTPTE_SHORT]		= "contpte-short",
 	[LULL_FREED_ELIDED]		= "freed-elided",
 	[LULL_PAN_LEFT]			= "pan-left",
 	NULL

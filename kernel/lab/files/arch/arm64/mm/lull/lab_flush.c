@@ -258,3 +258,23 @@ void lull_lab_reset_tails(struct page *pages)
 
 	memcpy(pages, pages + nr, sizeof(struct folio));
 }
+
+/**
+ * lull_lab_contpte_short() - take a contiguous block apart, but for its last page
+ * @mm: whose memory
+ * @addr: the first address of the block
+ * @ptep: its first entry; all are invalid, and flushed
+ * @pte: what the first is to be, without the contiguous bit
+ * @nr: how many entries the block has
+ *
+ * The last entry keeps the contiguous bit, which its neighbours have lost.
+ */
+void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
+			    pte_t *ptep, pte_t pte, unsigned int nr)
+{
+	pte_t last = pfn_pte(pte_pfn(pte) + nr - 1, pte_pgprot(pte));
+
+	__set_ptes(mm, addr, ptep, pte, nr - 1);
+	__set_ptes(mm, addr + (nr - 1) * PAGE_SIZE, ptep + nr - 1,
+		   pte_mkcont(last), 1);
+}

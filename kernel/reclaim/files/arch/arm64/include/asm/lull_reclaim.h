@@ -3,11 +3,12 @@
  * Reclaim's unmapped pages, collected: neighbours become ranges, and ranges are
  * flushed when the batch ends. Why that is right: arch/arm64/mm/lull/reclaim.c.
  *
- *	lull_batch_add()	an entry has been cleared
- *	lull_batch_owe()	it was not collected, and its TLBI issued as ever
- *	lull_batch_flush()	issue what was collected; must somebody wait?
+ *	lull_batch_add()	an entry has been cleared: defer its flush?
+ *	lull_batch_owe()	it was not deferred, and its TLBI issued as on stock
+ *	lull_batch_issue()	issue the TLBIs of what was collected
+ *	lull_batch_end()	and these are complete
  *
- * Who writes a valid entry meanwhile asks asm/lull_collected.h.
+ * Code that writes a valid entry meanwhile asks asm/lull_collected.h.
  */
 #ifndef __ASM_LULL_RECLAIM_H
 #define __ASM_LULL_RECLAIM_H
@@ -21,17 +22,19 @@ struct mm_struct;
 
 #ifdef CONFIG_LULL_RECLAIM
 
-/* As many processes may map what is reclaimed, and still be told once each. */
+/* Up to as many processes may map what is reclaimed, and have a range each. */
 #define LULL_BATCH_RANGES	8
 
 /**
  * struct lull_batch - what a task has unmapped and not yet flushed
  * @nr: ranges in @pending
- * @owed: a TLBI was broadcast, and nobody has waited for it yet
- * @pending: ranges, with the address space that each is of, which is held
+ * @last: the range that was added to last
+ * @owed: a TLBI was broadcast, and its completion has not been waited for
+ * @pending: ranges, with the address space that each is of, which is referenced
  */
 struct lull_batch {
-	unsigned int nr;
+	u8 nr;
+	u8 last;
 	bool owed;
 	struct lull_pending {
 		struct mm_struct *mm;
@@ -41,17 +44,28 @@ struct lull_batch {
 
 DECLARE_STATIC_KEY_FALSE(lull_reclaim_on);
 
-void __lull_batch_add(struct lull_batch *batch, struct mm_struct *mm,
+bool __lull_batch_add(struct lull_batch *batch, struct mm_struct *mm,
 		      unsigned long addr);
 void __lull_batch_issue(struct lull_batch *batch);
+void __lull_batch_end(struct lull_batch *batch);
 
-static inline bool lull_batch_add(struct lull_batch *batch,
-				  struct mm_struct *mm, unsigned long addr)
+/* For a task that is a copy of one which may have collected something. */
+static inline void lull_batch_init(struct lull_batch *batch)
 {
-	if (!static_branch_likely(&lull_reclaim_on))
-		return false;
-	__lull_batch_add(batch, mm, addr);
-	return true;
+	batch->nr = 0;
+	batch->owed = false;
+}
+
+/*
+ * A dirty entry is never deferred: while a TLB holds it, stores go to the page
+ * and leave no trace, and the page may be cleaned before the batch ends.
+ */
+static inline bool lull_batch_add(struct lull_batch *batch,
+				  struct mm_struct *mm, unsigned long addr,
+				  bool dirty)
+{
+	return static_branch_likely(&lull_reclaim_on) && !dirty &&
+	       __lull_batch_add(batch, mm, addr);
 }
 
 static inline void lull_batch_owe(struct lull_batch *batch, bool issued)
@@ -59,8 +73,11 @@ static inline void lull_batch_owe(struct lull_batch *batch, bool issued)
 	batch->owed |= issued;
 }
 
-/* Not asked of the key: what has been collected must be issued. */
-static inline bool lull_batch_flush(struct lull_batch *batch)
+/*
+ * Returns whether __tlbi_sync_s1ish() is needed before lull_batch_end(). Does not
+ * look at the switch: what has been collected must be flushed.
+ */
+static inline bool lull_batch_issue(struct lull_batch *batch)
 {
 	bool owed;
 
@@ -71,22 +88,33 @@ static inline bool lull_batch_flush(struct lull_batch *batch)
 	return owed;
 }
 
+static inline void lull_batch_end(struct lull_batch *batch)
+{
+	if (batch->nr)
+		__lull_batch_end(batch);
+}
+
 #else /* CONFIG_LULL_RECLAIM */
 
 struct lull_batch {};
 
+static inline void lull_batch_init(struct lull_batch *batch) {}
+
 static inline bool lull_batch_add(struct lull_batch *batch,
-				  struct mm_struct *mm, unsigned long addr)
+				  struct mm_struct *mm, unsigned long addr,
+				  bool dirty)
 {
 	return false;
 }
 
 static inline void lull_batch_owe(struct lull_batch *batch, bool issued) {}
 
-static inline bool lull_batch_flush(struct lull_batch *batch)
+static inline bool lull_batch_issue(struct lull_batch *batch)
 {
 	return true;
 }
+
+static inline void lull_batch_end(struct lull_batch *batch) {}
 
 #endif /* CONFIG_LULL_RECLAIM */
 

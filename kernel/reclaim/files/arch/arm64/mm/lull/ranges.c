@@ -5,7 +5,6 @@
  */
 #include <linux/mm.h>
 #include <linux/mm_types.h>
-#include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
 #include <linux/preempt.h>
 
@@ -20,27 +19,24 @@
 #include "trace_ranges.h"
 
 /**
- * lull_ranges_cost() - about how many TLBIs it takes to flush ranges
- * @ranges: the ranges
+ * lull_ranges_cost() - how many TLBIs it takes to flush ranges
+ * @ranges: the ranges, of at most MAX_TLBI_RANGE_PAGES each
  * @nr: how many
- *
- * With FEAT_TLBIRANGE one or a few each, else one for each entry.
  *
  * Return: a number to compare with MAX_DVM_OPS.
  */
 unsigned long lull_ranges_cost(const struct lull_range *ranges, unsigned int nr)
 {
+	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
 	unsigned long cost = 0;
 	unsigned int i;
 
-	if (system_supports_tlb_range())
-		return nr;
 	for (i = 0; i < nr; i++)
-		cost += (ranges[i].end - ranges[i].start) >> ranges[i].shift;
+		cost += lull_range_tlbis(&ranges[i], by_range, lpa2);
 	return cost;
 }
 
-/* As for one range: from here on the whole address space is cheaper. */
+/* As for one range on stock: from here on the whole address space is cheaper. */
 static bool too_much(const struct lull_range *ranges, unsigned int nr)
 {
 	unsigned int i;
@@ -136,7 +132,7 @@ static void flush_everywhere(struct mm_struct *mm,
 }
 
 /**
- * lull_flush_ranges() - flush ranges where their address space is loaded
+ * lull_flush_ranges() - flush ranges on the CPUs that have the address space loaded
  * @mm: the address space
  * @ranges: the ranges
  * @nr: how many, at least one
@@ -144,7 +140,8 @@ static void flush_everywhere(struct mm_struct *mm,
  *
  * All of them under one decision, and with one DSB NSH when it is for this CPU.
  * The ASID is the one that the address space has now. If it had another one when
- * the entries changed, nobody can use what was held under that any more.
+ * the entries changed, nobody can use what was held under that any more. Devices
+ * that share the address space are notified by the caller.
  *
  * Context: DSB ISHST has been executed since the entries changed.
  * Return: whether __tlbi_sync_s1ish() is owed: the TLBIs were broadcast. They may
@@ -154,7 +151,6 @@ bool lull_flush_ranges(struct mm_struct *mm, const struct lull_range *ranges,
 		       unsigned int nr, bool last_level)
 {
 	enum res_reach reach;
-	unsigned int i;
 
 	preempt_disable();
 	reach = lull_decide(mm, !last_level);
@@ -165,8 +161,5 @@ bool lull_flush_ranges(struct mm_struct *mm, const struct lull_range *ranges,
 		flush_everywhere(mm, ranges, nr, last_level);
 	preempt_enable();
 
-	for (i = 0; i < nr; i++)
-		mmu_notifier_arch_invalidate_secondary_tlbs(mm, ranges[i].start,
-							    ranges[i].end);
 	return reach == RES_EVERYWHERE;
 }

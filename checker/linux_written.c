@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * linux_written - where Linux relies on it that a page is not written any more.
+ *
+ * Each of these functions (of 6.12) is entered when the flush that it relies on
+ * must be complete:
+ *
+ * __folio_start_writeback()  a page of a file, or of swap space, was cleaned and
+ *	is about to be read by a device: after folio_clear_dirty_for_io()
+ * swap_writepage()           the same for swap space; it looks whether the page
+ *	is all zeroes, and compresses it, before writeback begins
+ * folio_mc_copy(), folio_copy()  migration copies the contents
+ * copy_highpage()            what is copied by copy-on-write and khugepaged. A
+ *	page of a file may be copied while others write to it: it is looked at
+ *	only when it is locked and mapped nowhere, as khugepaged has it
+ * tlb_flush_rmap_batch()     munmap() has flushed dirty entries of a file, and
+ *	from now on folio_mkclean() does not find that they were there
+ * folio_unlock()             of a page of a file that nobody maps: who locks it
+ *	next cleans it, and finds no entry to flush. Small folios only: where
+ *	larger ones count their mappings differs between kernels
+ */
+#include "linux.h"
+
+#define STRUCT_PAGE	64
+#define PG_LOCKED	(1ull << 0)
+#define PG_HEAD		(1ull << 6)
+#define MAPPING_ANON	1ull		/* PAGE_MAPPING_ANON: in the low bits of the pointer */
+#define MAPPING_FLAGS	3ull
+#define MOST_ORDER	18		/* 1 GiB */
+#define MOST_GATHERED	510		/* MAX_GATHER_BATCH, 4 KiB */
+#define DELAY_RMAP	1ull		/* ENCODED_PAGE_BIT_DELAY_RMAP */
+#define NR_PAGES_NEXT	2ull		/* ENCODED_PAGE_BIT_NR_PAGES_NEXT */
+#define ENCODED		3ull
+
+/* Of struct page and struct folio, in bytes. */
+enum { FLAGS = 0, COMPOUND_HEAD = 8, MAPPING = 24, MAPCOUNT = 48, FOLIO_ORDER = STRUCT_PAGE };
+
+struct folio {
+	uint64_t at, flags, mapping;
+	uint32_t mapcount;	/* of a small one: how many map it, less one */
+	uint64_t pages;
+};
+
+static bool folio_read(struct linux_guest *l, unsigned int cpu, uint64_t page, struct folio *f)
+{
+	uint64_t head, order = 0, count;
+
+	if (!linux_read(l, cpu, page + COMPOUND_HEAD, &head))
+		return false;
+	f->at = head & 1 ? head - 1 : page;
+	if (!linux_read(l, cpu, f->at + FLAGS, &f->flags) ||
+	    !linux_read(l, cpu, f->at + MAPPING, &f->mapping) ||
+	    !linux_read(l, cpu, f->at + MAPCOUNT, &count))
+		return false;
+	if (f->flags & PG_HEAD && !linux_read(l, cpu, f->at + FOLIO_ORDER, &order))
+		return false;
+	f->mapcount = (uint32_t)count;
+	if ((order & 0xff) > MOST_ORDER)
+		return false;
+	f->pages = 1ull << (order & 0xff);
+	return true;
+}
+
+/* A small folio of a file that no table maps. */
+static bool folio_unmapped(const struct folio *f)
+{
+	return !(f->flags & PG_HEAD) && f->mapping && !(f->mapping & MAPPING_FLAGS) &&
+	       f->mapcount == UINT32_MAX;
+}
+
+static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
+		    bool own, uint64_t pc)
+{
+	uint64_t pfn;
+
+	if (!linux_pfn(l, cpu, page, &pfn) ||
+	    !ram_has(&l->shadow->spaces.ram, pfn << 12, pages << 12))
+		l->refused++;
+	else
+		shadow_written(l->shadow, cpu, pfn, pages, own, pc);
+}
+
+static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
+{
+	struct folio f;
+
+	if (folio_read(l, cpu, folio, &f))
+		written(l, cpu, f.at, f.pages, false, pc);
+	else
+		l->refused++;
+}
+
+/* struct mmu_gather_batch: next, then nr of 32 bits, max, and from 16 on the pages. */
+static void rmaps_flushed(struct linux_guest *l, unsigned int cpu, uint64_t batch, uint64_t pc)
+{
+	uint64_t nr, page, pages;
+
+	if (!linux_read(l, cpu, batch + 8, &nr))
+		return;
+	nr = nr & UINT32_MAX;
+	for (uint64_t i = 0; i < nr && i < MOST_GATHERED; i++) {
+		if (!linux_read(l, cpu, batch + 16 + 8 * i, &page))
+			return;
+		pages = 1;
+		if (page & NR_PAGES_NEXT) {
+			if (!linux_read(l, cpu, batch + 16 + 8 * ++i, &pages))
+				return;
+			pages >>= 2;	/* encode_nr_pages() */
+		}
+		if (page & DELAY_RMAP)
+			written(l, cpu, page & ~ENCODED, pages, true, pc);
+	}
+}
+
+void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
+		   const uint64_t x[3], uint64_t pc)
+{
+	struct folio f;
+
+	switch (hook) {
+	case HOOK_START_WRITEBACK:
+	case HOOK_SWAP_WRITEPAGE:
+		folio_written(l, cpu, x[0], pc);
+		break;
+	case HOOK_FOLIO_COPY:
+	case HOOK_FOLIO_MC_COPY:
+		folio_written(l, cpu, x[1], pc);
+		break;
+	case HOOK_COPY_HIGHPAGE:
+		if (folio_read(l, cpu, x[1], &f) &&
+		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(&f))))
+			written(l, cpu, x[1], 1, false, pc);
+		break;
+	case HOOK_FLUSH_RMAP_BATCH:
+		rmaps_flushed(l, cpu, x[0], pc);
+		break;
+	case HOOK_FOLIO_UNLOCK:
+		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(&f))
+			written(l, cpu, f.at, 1, false, pc);
+		break;
+	default:
+		break;
+	}
+}

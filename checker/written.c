@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * written - see written.h.
+ */
+#include <string.h>
+
+#include "written.h"
+
+#define PTE_AP2	(1ull << 7)
+#define PTE_DBM	(1ull << 51)
+
+static bool was_writable(const struct owe *w)
+{
+	return !w->context->kernel && !w->what.table && !(w->old & PTE_AP2);
+}
+
+static void tell(struct shadow *s, struct owe *w, const struct relied *at)
+{
+	const char *kind = strcmp(owed_kind(w), "no-dsb") ? "no-tlbi" : "no-dsb";
+
+	report_owe_at(s, at->cpu, at->pc, at->stack, "written", kind, w);
+	owe_relied(w, NULL);
+}
+
+/* Somebody relies on it that nothing is stored through this old entry. */
+static void look(struct shadow *s, struct owe *w, struct relied *at)
+{
+	unsigned int cpu;
+
+	if (w->freed || w->told || !was_writable(w))
+		return;
+	if (!at->stack && s->stack)
+		at->stack = s->stack(s->arg, at->cpu, at->pc);
+	if (!w->relied.is)
+		owe_relied(w, at);
+	for_cpus(cpu, w->held & w->context->loaded) {
+		if (!s->cpus[cpu].user)
+			continue;
+		tell(s, w, at);
+		return;
+	}
+}
+
+void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
+		    bool own, uint64_t pc)
+{
+	struct relied at = { .is = true, .cpu = cpu, .pc = pc };
+	uint64_t task = s->cpus[cpu].task;
+
+	s->seen.relied++;
+	if (!s->owes.n)
+		return;
+	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {
+		/* The page itself; or the first one of a block that it is part of. */
+		for (unsigned int shift = 12; shift <= 30; shift += 9) {
+			uint64_t first = page >> shift << shift;
+
+			if (shift > 12 && first == page)
+				continue;
+			for (struct owe *w = owe_of_page(&s->owes, first); w; w = owe_of_page_next(w))
+				if (w->what.size > page - first && (!own || w->task == task))
+					look(s, w, &at);
+		}
+	}
+}
+
+void written_user(struct shadow *s, unsigned int cpu, struct context *c)
+{
+	if (!c->n_relied)
+		return;
+	list_for(node, &c->owes) {
+		struct owe *w = container_of(node, struct owe, in_context);
+
+		if (w->relied.is && w->held & CPU(cpu)) {
+			const struct relied at = w->relied;
+
+			tell(s, w, &at);
+		}
+	}
+}
+
+void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va)
+{
+	const struct cpu *c = &s->cpus[cpu];
+	const struct step *step;
+	unsigned int index;
+	struct table *t;
+	struct walk w;
+
+	va &= ~(0xffull << 56);
+	if (!c->context || !c->context->root || !regime_has(&c->lower, va))
+		return;
+	walk(&c->lower, c->context->root->pa, va, ram_read, &s->spaces.ram, &w);
+	if (!w.valid)
+		return;
+	step = &w.step[w.steps - 1];
+	t = table_at(&s->spaces, step->desc_pa, &index);
+	if (t && step->desc & PTE_DBM && (t->desc[index] ^ step->desc) == PTE_AP2 &&
+	    !(step->desc & PTE_AP2))
+		t->desc[index] = step->desc;
+}

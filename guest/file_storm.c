@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Files on a real file system, written through shared mappings while everything happens to their pages that makes a
+ * kernel clean them, write them out, copy them or give them back. ext4 on a zRAM device of the program's own.
+ *
+ *	write		threads store to a mapped file all the time, while their process has it written back, paged out and
+ *			dropped, maps it a second time and unmaps that, cuts it short and punches holes; each page is compared
+ *			with what was stored to it last, in memory and on the device
+ *	crowd		many processes map one file and store to the same pages, each to words of its own
+ *	reclaim		takes the memory of all of them
+ *	flush		sync(), by which kernel threads write pages back
+ *	drop		drops what is clean from the page cache
+ *	move		compaction
+ *	hotplug		CPUs go and come; only when asked for
+ *
+ * A store that the kernel does not learn of is lost when the page is dropped: the next look finds an older value.
+ */
+#include "cgroup.h"
+#include "storm_actors.h"
+
+#include <pthread.h>
+#include <sys/mount.h>
+
+#define ZRAM		"/sys/class/zram-control/"
+#define FILE_PAGES	48
+#define CROWD_PAGES	32
+#define STORERS		2
+
+static long crowded = 12, pages = FILE_PAGES;
+static const char *on = "ext4";
+
+static const struct option_spec options[] = {
+	STORM_OPTIONS,
+	{ "crowd", &crowded, NULL, "how many processes map one file; at most 120" },
+	{ "pages", &pages, NULL, "of each file that a process has for itself" },
+	{ "on", NULL, &on, "a file system, for mount; or 'device': the mapped files are parts of a device" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"pgpgin", "pgpgout", "pswpin", "pswpout", "nr_dirtied", "nr_written", "pgmigrate_success", "pgsteal_file", NULL
+};
+
+enum {
+	STORED = OFFLINED + 1, SYNCED, PAGED_OUT, DROPPED, MAPPED_TWICE, CUT, PUNCHED, COMPARED, READ_BACK,
+	RECLAIMS, SYNCS, COMPACTIONS, SHARED, TALLIES
+};
+
+static const char *const tallies[] = {
+	"offlined", "stored", "synced", "paged_out", "dropped", "mapped_twice", "cut", "punched", "compared", "read_back",
+	"reclaims", "syncs", "compactions", "shared"
+};
+
+/* ---- a device, and a file system on it ---- */
+
+static struct {
+	char device[32], place[64];
+	int number;
+	bool mounted;
+	pid_t maker;
+} disk = { .number = -1 };
+
+static bool is_device(void)
+{
+	return !strcmp(on, "device");
+}
+
+static void put_number(const char *path, long number)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", number);
+	if (!put_file(path, text))
+		die("%s: cannot write %ld", path, number);
+}
+
+/* Only the process that made it. Somebody may hold it for a moment longer. */
+static void remove_disk(void)
+{
+	char text[24];
+	int tries;
+
+	if (disk.number < 0 || disk.maker != getpid())
+		return;
+	for (tries = 0; disk.mounted && umount(disk.place) && errno == EBUSY && tries < 200; tries++)
+		usleep(5000);
+	if (*disk.place)
+		rmdir(disk.place);
+	snprintf(text, sizeof(text), "%d", disk.number);
+	for (tries = 0; !put_file(ZRAM "hot_remove", text) && tries < 200; tries++)
+		usleep(5000);
+	disk.number = -1;
+}
+
+static void make_disk(void)
+{
+	FILE *in = fopen(ZRAM "hot_add", "r");
+	char path[64];
+	pid_t pid;
+
+	if (!in || fscanf(in, "%d", &disk.number) != 1)
+		skip("this kernel makes no zRAM devices");
+	fclose(in);
+	disk.maker = getpid();
+	must(atexit(remove_disk));
+	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", disk.number);
+	put_number(path, 64L << 20);
+	snprintf(disk.device, sizeof(disk.device), "/dev/zram%d", disk.number);
+	if (is_device())
+		return;
+	pid = fork_plain();
+	if (!pid) {
+		must(dup2(must(open("/dev/null", O_WRONLY)), 1));
+		execl("/bin/busybox", "busybox", "mke2fs", "-b", "4096", disk.device, NULL);
+		die("no busybox");
+	}
+	wait_child(pid);
+	snprintf(disk.place, sizeof(disk.place), "/tmp/files-%d", disk.number);
+	must(mkdir(disk.place, 0755));
+	if (mount(disk.device, disk.place, on, 0, NULL)) {
+		if (errno == ENODEV)
+			skip("this kernel has no %s", on);
+		die("%s: mount", disk.device);
+	}
+	disk.mounted = true;
+}
+
+/* ---- a file, and what each page of it holds ---- */
+
+struct file {
+	int fd;
+	off_t at;		/* where it begins: 0, or in the device */
+	size_t size;
+	char *memory;
+	long *first, *second;	/* what the first word of each page is, and the second */
+};
+
+/* The number-th file. */
+static void open_file(struct file *f, long number, size_t size)
+{
+	char path[96];
+
+	f->size = size;
+	f->at = is_device() ? number << 20 : 0;
+	if (is_device())
+		snprintf(path, sizeof(path), "%s", disk.device);
+	else
+		snprintf(path, sizeof(path), "%s/%ld", disk.place, number);
+	f->fd = must(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+	if (!is_device())
+		must(ftruncate(f->fd, size));
+	f->memory = map_at(fresh(size), size, MAP_SHARED, -1);
+	must(mmap(f->memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, f->at));
+	f->first = (long *)map_memory(size / PAGE * sizeof(long), MAP_PRIVATE);
+	f->second = (long *)map_memory(size / PAGE * sizeof(long), MAP_PRIVATE);
+}
+
+static volatile long *word(char *memory, long page, int number)
+{
+	return (volatile long *)(memory + page * PAGE) + number;
+}
+
+static void compare(const struct file *f, char *memory, const char *where)
+{
+	long page;
+
+	for (page = 0; page < (long)(f->size / PAGE); page++) {
+		long first = *word(memory, page, 0), second = *word(memory, page, 1);
+
+		verify(first == f->first[page], "%s: page %ld holds %ld, and %ld was stored there last", where, page, first,
+		       f->first[page]);
+		verify(second == f->second[page], "%s: page %ld has %ld in its second word, and %ld was stored there", where,
+		       page, second, f->second[page]);
+	}
+}
+
+/* ---- write ---- */
+
+/* The threads of a process that store to its file. */
+static struct {
+	struct file *file;
+	pthread_t thread[STORERS];
+	long pause, paused;
+	bool stop;
+} storers;
+
+static long load(long *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* Each thread has pages of its own, and goes on with one for a while: its CPU then has an entry for it. */
+static void *store_on(void *argument)
+{
+	struct file *f = storers.file;
+	long number = (long)argument, n = f->size / PAGE / STORERS, i, page, value = 0;
+	uint64_t random = sequence(getpid(), number);
+
+	while (!__atomic_load_n(&storers.stop, __ATOMIC_RELAXED)) {
+		if (load(&storers.pause)) {
+			__atomic_add_fetch(&storers.paused, 1, __ATOMIC_ACQ_REL);
+			while (load(&storers.pause))
+				usleep(100);
+			__atomic_sub_fetch(&storers.paused, 1, __ATOMIC_ACQ_REL);
+		}
+		for (i = 0; i < 64; i++) {
+			page = any(&random, n) * STORERS + number;
+			*word(f->memory, page, 0) = ++value;
+			f->first[page] = value;
+		}
+		count(STORED);
+		/* Others want the CPU, too; but mostly it is here, in user space. */
+		if (one_in(&random, 16))
+			nap(&random, 2000);
+		if (one_in(&random, 64))
+			hop(&random, 0);
+	}
+	return NULL;
+}
+
+static void pause_storers(void)
+{
+	__atomic_store_n(&storers.pause, 1, __ATOMIC_RELEASE);
+	while (load(&storers.paused) < STORERS)
+		usleep(100);
+}
+
+static void resume_storers(void)
+{
+	__atomic_store_n(&storers.pause, 0, __ATOMIC_RELEASE);
+	while (load(&storers.paused))
+		usleep(100);
+}
+
+/* What the file says without any page of it in memory. */
+static void read_back(struct file *f)
+{
+	static char *buffer;
+	char path[40];
+	int fd;
+
+	if (!buffer)
+		buffer = map_memory(f->size, MAP_PRIVATE);
+	must(fsync(f->fd));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	fd = must(open(path, O_RDONLY | O_DIRECT | O_CLOEXEC));
+	verify(must(pread(fd, buffer, f->size, f->at)) == (ssize_t)f->size, "a short read");
+	close(fd);
+	compare(f, buffer, "on the device");
+	count(READ_BACK);
+}
+
+/* Another mapping, through which pages become dirty, and which goes. */
+static void map_twice(struct file *f, uint64_t *random)
+{
+	size_t size = f->size / 2;
+	char *view = must((char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, f->at));
+	long i, page;
+
+	for (i = 0; i < 16; i++) {
+		page = any(random, size / PAGE);
+		*word(view, page, 1) = ++f->second[page];
+	}
+	if (one_in(random, 2))
+		must(mprotect(view, size, PROT_READ));
+	if (one_in(random, 2))
+		must(madvise(view, size, MADV_DONTNEED));
+	must(munmap(view, size));
+	count(MAPPED_TWICE);
+}
+
+static void forget(struct file *f, long page, long end)
+{
+	for (; page < end; page++)
+		f->first[page] = f->second[page] = 0;
+}
+
+/* The storers wait. */
+static void cut(struct file *f, uint64_t *random)
+{
+	long n = f->size / PAGE, from = any(random, n), end = from + any(random, n - from);
+
+	if (!is_device() && one_in(random, 2)) {
+		must(ftruncate(f->fd, from * PAGE));
+		must(ftruncate(f->fd, f->size));
+		forget(f, from, n);
+		count(CUT);
+		return;
+	}
+	if (end == from ||
+	    fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, f->at + from * PAGE, (end - from) * PAGE))
+		return;
+	forget(f, from, end);
+	count(PUNCHED);
+}
+
+static void sync_some(struct file *f, uint64_t *random)
+{
+	size_t from = any(random, f->size / PAGE) * PAGE;
+
+	switch (any(random, 3)) {
+	case 0:
+		must(fsync(f->fd));
+		break;
+	case 1:
+		must(msync(f->memory + from, f->size - from, MS_SYNC));
+		break;
+	case 2:
+		must(sync_file_range(f->fd, f->at + from, f->size - from,
+				     SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER));
+		break;
+	}
+	count(SYNCED);
+}
+
+static void one_change(struct file *f, uint64_t *random)
+{
+	switch (any(random, 8)) {
+	case 0:
+	case 1:
+		step("written back");
+		sync_some(f, random);
+		break;
+	case 2:
+	case 3:
+		step("paged out, and written back at once");
+		must(madvise(f->memory, f->size, MADV_PAGEOUT));
+		count(PAGED_OUT);
+		if (one_in(random, 2))
+			sync_some(f, random);
+		break;
+	case 4:
+		step("dropped");
+		must(posix_fadvise(f->fd, f->at, f->size, POSIX_FADV_DONTNEED) ? -1 : 0);
+		count(DROPPED);
+		break;
+	case 5:
+	case 6:
+		step("mapped twice");
+		map_twice(f, random);
+		break;
+	case 7:
+		step("compared");
+		pause_storers();
+		compare(f, f->memory, "in memory");
+		count(COMPARED);
+		if (one_in(random, 2))
+			read_back(f);
+		if (one_in(random, 2))
+			cut(f, random);
+		resume_storers();
+		break;
+	}
+}
+
+static void write_file(uint64_t random)
+{
+	struct file f;
+	long i;
+
+	cgroup_enter();
+	open_file(&f, 1 + (mine - shared->progress), pages * PAGE);
+	memset(f.memory, 0, f.size);
+	storers.file = &f;
+	for (i = 0; i < STORERS; i++)
+		verify(!pthread_create(&storers.thread[i], NULL, store_on, (void *)i), "no thread");
+	while (!stopped()) {
+		one_change(&f, &random);
+		if (one_in(&random, 8))
+			hop(&random, 0);
+		nap(&random, 1000);
+	}
+	__atomic_store_n(&storers.stop, true, __ATOMIC_RELAXED);
+	for (i = 0; i < STORERS; i++)
+		pthread_join(storers.thread[i], NULL);
+	compare(&f, f.memory, "in memory, at the end");
+	read_back(&f);
+}
+
+/* ---- crowd ---- */
+
+/* Each has a word of its own in each page, behind those of write. */
+static void share(struct file *f, int number, uint64_t random)
+{
+	long n = f->size / PAGE, page, i;
+
+	while (!stopped()) {
+		for (i = 0; i < 8; i++) {
+			page = any(&random, n);
+			verify(*word(f->memory, page, 2 + number) == f->first[page],
+			       "process %d of a crowd: page %ld holds %ld, and %ld was stored there last", number, page,
+			       *word(f->memory, page, 2 + number), f->first[page]);
+			*word(f->memory, page, 2 + number) = ++f->first[page];
+		}
+		count(SHARED);
+		nap(&random, 20000);
+	}
+	for (page = 0; page < n; page++)
+		verify(*word(f->memory, page, 2 + number) == f->first[page],
+		       "process %d of a crowd: page %ld holds something else at the end", number, page);
+	_exit(0);
+}
+
+static void crowd(uint64_t random)
+{
+	struct file f;
+	pid_t pid[128];
+	int i, status, left;
+
+	cgroup_enter();
+	open_file(&f, 1 + (mine - shared->progress), CROWD_PAGES * PAGE);
+	memset(f.memory, 0, f.size);
+	for (i = 0; i < crowded; i++) {
+		pid[i] = fork_plain();
+		if (!pid[i])
+			share(&f, i, sequence(next_random(&random), i));
+	}
+	for (left = crowded; left;) {
+		usleep(20000);
+		step("one of a crowd");
+		if (one_in(&random, 4))
+			must(fsync(f.fd));
+		for (i = 0; i < crowded; i++) {
+			if (!pid[i] || must(waitpid(pid[i], &status, WNOHANG)) != pid[i])
+				continue;
+			verify(!status, "process %d of a crowd ended with wait status 0x%x", i, status);
+			pid[i] = 0;
+			left--;
+		}
+	}
+}
+
+/* ---- what happens to all of them ---- */
+
+static void reclaim(uint64_t random)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
+	while (!stopped()) {
+		step("memory.reclaim");
+		/* What was used meanwhile it leaves, and says so. */
+		put_file(path, one_in(&random, 4) ? "1M" : "128K");
+		count(RECLAIMS);
+		nap(&random, 20000);
+	}
+}
+
+static void flush(uint64_t random)
+{
+	while (!stopped()) {
+		step("sync");
+		sync();
+		count(SYNCS);
+		nap(&random, 200000);
+	}
+}
+
+static void drop(uint64_t random)
+{
+	while (!stopped()) {
+		step("drop_caches");
+		put_file("/proc/sys/vm/drop_caches", "1");
+		nap(&random, 400000);
+	}
+}
+
+static void move(uint64_t random)
+{
+	while (!stopped()) {
+		step("compact_memory");
+		put_file("/proc/sys/vm/compact_memory", "1");
+		count(COMPACTIONS);
+		nap(&random, 1000000);
+	}
+}
+
+static const struct actor actors[] = {
+	{ "write", write_file, 1, NULL },
+	{ "crowd", crowd, 1, NULL },
+	{ "reclaim", reclaim, 1, NULL },
+	{ "flush", flush, 1, NULL },
+	{ "drop", drop, 1, NULL },
+	{ "move", move, 1, NULL },
+	{ "hotplug", plug, 1, &hotplug },
+};
+
+static const struct storm files = { actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES };
+
+int main(int argc, char **argv)
+{
+	actors_wanted = "write,crowd,reclaim,flush,drop,move";
+	parse_options(argc, argv, "files written through mappings while their pages are cleaned and reclaimed", options);
+	check_wishes(&files);
+	if (crowded > 120 || pages < STORERS || pages > 256)
+		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to 256", crowded, pages, STORERS);
+	cgroup_make("file-storm");
+	make_disk();
+	run_storm(&files);
+	return 0;
+}
