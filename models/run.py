@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run spin over residency.pml and switch.pml: every configuration must hold, every variant must do what the table says.
+"""Run spin over the models (*.pml): every configuration must hold, every variant must do what the table says.
 
 Needs spin and a C compiler. Exit codes: 0 all as expected (or spin is missing: skipped, and said so), 1 not, 2 usage.
 """
@@ -53,13 +53,16 @@ CONFIGURATIONS: dict[str, str] = {
     "switch-idmap": "IDMAP",
     "switch-twice": "TURNS=2",
     "switch-two": "NMM=2",
+    "freed": "NCPU=2 ROLL",
+    "freed3": "NCPU=3 NOBJ=1 ROLL",
+    "freed-ntlbpa": "NCPU=2 NTLBPA",
 }
 """Name: what is defined (README.md)."""
 
 TOO_LARGE = ("rename2",)
 """Configurations that are too large to be exhausted: variants fail in them, that they hold is not shown."""
 
-QUICK = ("base", "limit1", "leave")
+QUICK = ("base", "limit1", "leave", "freed")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -81,7 +84,8 @@ class Case:
 
     def model(self) -> Path:
         """The model that it is a configuration of."""
-        return FOLDER / ("switch.pml" if self.configuration.startswith("switch") else "residency.pml")
+        family = self.configuration.partition("-")[0].rstrip("3")
+        return FOLDER / (f"{family}.pml" if family in ("switch", "freed") else "residency.pml")
 
     def words(self) -> list[str]:
         """The -D words for spin."""
@@ -184,6 +188,20 @@ def cases() -> list[Case]:
         variant("ONE_KEY", "switch"),
         variant("BACK_BY_LOADED", "switch-idmap", HOLDS),
         variant("IDMAP_BY_LOADED", "switch-idmap"),
+        variant("AS_LEAF", "freed"),
+        variant("HOME_ONLY", "freed"),
+        variant("HERE_WANDERED", "freed"),
+        variant("NOT_HERE", "freed"),
+        variant("RANGE", "freed"),
+        variant("ALONE_RANGE", "freed"),
+        variant("CLEAR_LOADED", "freed"),
+        variant("HOME_STAYS", "freed"),
+        variant("HOME_NONE", "freed"),
+        variant("OLD_CLEARED", "freed"),
+        variant("NO_WANDERED_FREED", "freed"),
+        variant("RENAMES", "freed"),
+        variant("FRESH_CLEARS", "freed"),
+        variant("NEVER_HOME", "freed", HOLDS),
     ]
 
 

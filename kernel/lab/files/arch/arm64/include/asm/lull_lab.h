@@ -131,6 +131,9 @@ enum lull_mutant {
 	LULL_PROTECT_NONE,
 	LULL_PROTECT_NO_DSB,
 	LULL_PROTECT_ANEW_NONE,
+	/* Residency, where tables are freed, and software PAN */
+	LULL_FREED_ELIDED,
+	LULL_PAN_LEFT,
 };
 
 #ifdef CONFIG_LULL_LAB

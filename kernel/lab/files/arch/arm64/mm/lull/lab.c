@@ -102,6 +102,8 @@ static const char * const mutants[] = {
 	[LULL_PROTECT_NONE]		= "protect-none",
 	[LULL_PROTECT_NO_DSB]		= "protect-no-dsb",
 	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
+	[LULL_FREED_ELIDED]		= "freed-elided",
+	[LULL_PAN_LEFT]			= "pan-left",
 	NULL
 };
 

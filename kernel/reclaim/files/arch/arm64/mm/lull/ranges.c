@@ -153,7 +153,7 @@ bool lull_flush_ranges(struct mm_struct *mm, const struct lull_range *ranges,
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = lull_decide(mm);
+	reach = lull_decide(mm, !last_level);
 	trace_lull_ranges(mm, ranges, nr, last_level, reach);
 	if (reach == RES_HERE)
 		flush_here(mm, ranges, nr, last_level);

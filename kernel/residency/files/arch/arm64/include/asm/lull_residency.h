@@ -18,6 +18,9 @@
  *	lull_decide()		is it for nobody, this CPU, or all of them? For who
  *				issues the TLBIs
  *
+ * They say whether tables were taken away, or only leaves: a CPU may use copies of
+ * what stood in a freed table for whatever its page becomes.
+ *
  * Who changes what a CPU has loaded says so:
  *
  *	lull_load()		this address space, before TTBR0_EL1 is set
@@ -48,8 +51,16 @@ struct task_struct;
  * @RES_NOWHERE: nobody; the word remembers it
  * @RES_HERE: this CPU
  * @RES_EVERYWHERE: all
+ * @RES_ASID_HERE: this CPU, of the whole ASID; lull_decide() does it
+ * @RES_ASID_EVERYWHERE: all, of the whole ASID; lull_decide() does it
  */
-enum res_reach { RES_NOWHERE, RES_HERE, RES_EVERYWHERE };
+enum res_reach {
+	RES_NOWHERE,
+	RES_HERE,
+	RES_EVERYWHERE,
+	RES_ASID_HERE,
+	RES_ASID_EVERYWHERE,
+};
 
 #ifdef CONFIG_LULL_RESIDENCY
 
@@ -78,12 +89,12 @@ DECLARE_PER_CPU(struct lull_cpu, lull_cpu);
 DECLARE_STATIC_KEY_FALSE(lull_residency_track);
 DECLARE_STATIC_KEY_FALSE(lull_residency_on);
 
-enum res_reach __lull_decide(struct mm_struct *mm);
-bool __lull_flush_mm(struct mm_struct *mm);
+enum res_reach __lull_decide(struct mm_struct *mm, bool tables);
+bool __lull_flush_mm(struct mm_struct *mm, bool tables);
 bool __lull_flush_page(struct mm_struct *mm, unsigned long addr);
 bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 			unsigned long end, unsigned long stride,
-			bool last_level, int tlb_level);
+			bool last_level, int tlb_level, bool tables);
 bool __lull_is_nowhere(struct mm_struct *mm);
 bool __lull_load(struct mm_struct *mm, u64 id, bool locked);
 void __lull_switched(void);
@@ -101,19 +112,23 @@ void lull_new_asid(struct mm_struct *mm, bool same_number);
 /**
  * lull_decide() - who must be told that entries have changed
  * @mm: the address space
+ * @tables: tables were taken away, which are freed next
  *
  * Context: DSB ISHST has been executed since the stores to the tables.
  *	Preemption is off, and stays so until a local TLBI has completed.
+ * Return: RES_NOWHERE also when all has been done.
  */
-static __always_inline enum res_reach lull_decide(struct mm_struct *mm)
+static __always_inline enum res_reach lull_decide(struct mm_struct *mm,
+						  bool tables)
 {
-	return static_branch_likely(&lull_residency_on) ? __lull_decide(mm) :
-							  RES_EVERYWHERE;
+	return static_branch_likely(&lull_residency_on) ?
+	       __lull_decide(mm, tables) : RES_EVERYWHERE;
 }
 
-static __always_inline bool lull_flush_mm(struct mm_struct *mm)
+static __always_inline bool lull_flush_mm(struct mm_struct *mm, bool tables)
 {
-	return static_branch_likely(&lull_residency_on) && __lull_flush_mm(mm);
+	return static_branch_likely(&lull_residency_on) &&
+	       __lull_flush_mm(mm, tables);
 }
 
 static __always_inline bool lull_flush_page(struct mm_struct *mm,
@@ -127,11 +142,12 @@ static __always_inline bool lull_flush_range(struct mm_struct *mm,
 					     unsigned long start,
 					     unsigned long end,
 					     unsigned long stride,
-					     bool last_level, int tlb_level)
+					     bool last_level, int tlb_level,
+					     bool tables)
 {
 	return static_branch_likely(&lull_residency_on) &&
 	       __lull_flush_range(mm, start, end, stride, last_level,
-				  tlb_level);
+				  tlb_level, tables);
 }
 
 static __always_inline bool lull_tracks(void)
@@ -207,12 +223,12 @@ static __always_inline void lull_unload(void)
 
 #else /* CONFIG_LULL_RESIDENCY */
 
-static inline enum res_reach lull_decide(struct mm_struct *mm)
+static inline enum res_reach lull_decide(struct mm_struct *mm, bool tables)
 {
 	return RES_EVERYWHERE;
 }
 
-static inline bool lull_flush_mm(struct mm_struct *mm)
+static inline bool lull_flush_mm(struct mm_struct *mm, bool tables)
 {
 	return false;
 }
@@ -224,7 +240,7 @@ static inline bool lull_flush_page(struct mm_struct *mm, unsigned long addr)
 
 static inline bool lull_flush_range(struct mm_struct *mm, unsigned long start,
 				    unsigned long end, unsigned long stride,
-				    bool last_level, int tlb_level)
+				    bool last_level, int tlb_level, bool tables)
 {
 	return false;
 }

@@ -39,9 +39,11 @@
  * walkers before the flush's read-modify-write.
  *
  * So the flush may not decide to leave something out by a plain read, nor when
- * the word would not change: the store could be delayed behind the read (a
- * store buffer), and a load between them would find neither STALE nor the new
- * table. Whoever broadcasts leaves nothing out, and a plain read is enough.
+ * the word would not change. Its own store is not the reason: DSB ISHST has
+ * completed it. The load's is: without a DSB between its read-modify-write and its
+ * walk, the walk may find the old table before others can read the new count
+ * (models/litmus, READ). Of two read-modify-writes one comes first, whenever others
+ * see it. Whoever broadcasts leaves nothing out, and a plain read is enough.
  *
  * ASIDs
  * =====
@@ -78,6 +80,35 @@
  * else one could find the LOOKING that another has set.
  *
  * The flush itself is a broadcast for the whole ASID then, as if it were fresh.
+ *
+ * Freed tables
+ * ============
+ *
+ * Without FEAT_nTLBPA a CPU may also keep copies of valid descriptors by their
+ * physical address, not coherent with memory, until a TLBI that applies to them
+ * completes on that CPU. No ASID protects from those, nor does "not loaded": when
+ * a table's page becomes a table of another address space, a CPU that walks that
+ * may take what it once read there. So what is noted for leaves (STALE) does not
+ * do for tables. Before one is freed, each CPU that has loaded the address space
+ * since the last broadcast of its whole ASID must execute or receive a TLBI:
+ *
+ *	has been loaded on	a flush that frees tables
+ *	no CPU			nothing
+ *	this one alone		a local TLBI; of the whole ASID if it is loaded no more
+ *	others			a broadcast of the whole ASID. From then on it has
+ *				been loaded on this one alone, if others do not have
+ *				it loaded now
+ *
+ * WANDERED and home say which. So a process that has moved pays one broadcast for
+ * each time, and not one for each flush; and one that has not, none.
+ *
+ * The whole ASID, and not the range, where something was left out before: leaves
+ * may have been in the table whose flush was noted only. A broadcast of a range does
+ * where nothing was. The top-level table goes with the others: it has no valid entry
+ * since before they were freed.
+ *
+ * A new number does not make a CPU forget: so none is renamed, and the word
+ * outlives a roll-over, after which a CPU flushes no sooner than it switches.
  *
  * The entries of counted address spaces are not shared between CPUs
  * (FEAT_TTCNP): a local TLBI would be too little, or too much.
@@ -189,7 +220,7 @@ static bool recount(struct mm_struct *mm, s64 w, unsigned int cpu, bool here)
 
 /* --- Flushing --- */
 
-enum res_reach __lull_decide(struct mm_struct *mm)
+enum res_reach __lull_decide(struct mm_struct *mm, bool tables)
 {
 	unsigned int cpu = smp_processor_id();
 	bool here = __this_cpu_read(lull_cpu.loaded) == mm;
@@ -197,9 +228,11 @@ enum res_reach __lull_decide(struct mm_struct *mm)
 	enum res_reach reach;
 	s64 w, next;
 
+	tables = tables && !res_ntlbpa();
 	w = res_read(mm);
 	do {
-		next = res_flush(w, cpu, here, &reach);
+		next = tables ? res_flush_tables(w, cpu, here, &reach) :
+				res_flush(w, cpu, here, &reach);
 		if (reach == RES_EVERYWHERE)
 			break;
 	} while (!atomic64_try_cmpxchg(word, &w, next));
@@ -221,20 +254,18 @@ enum res_reach __lull_decide(struct mm_struct *mm)
 		    recount(mm, w, cpu, here))
 			reach = RES_NOWHERE;
 		break;
+	case RES_ASID_HERE:
+		__count_vm_event(TLBI_LOCAL);
+		res_forget_here(mm);
+		reach = RES_NOWHERE;
+		break;
+	case RES_ASID_EVERYWHERE:
+		__count_vm_event(TLBI_BROADCAST);
+		res_forget_everywhere(mm);
+		reach = RES_NOWHERE;
+		break;
 	}
 	return reach;
-}
-
-/*
- * The key was looked at with preemption on: it may have been switched off since,
- * and then nobody keeps the word any more. Now preemption is off, and so
- * switch_off() waits for whoever still finds it on.
- */
-static enum res_reach decide(struct mm_struct *mm)
-{
-	/* The tables' stores first, see above: also for walkers. */
-	dsb(ishst);
-	return lull_decide(mm);
 }
 
 /* What is held under its ASID on this CPU. */
@@ -258,18 +289,26 @@ void res_forget_everywhere(struct mm_struct *mm)
 	__tlbi_sync_s1ish();
 }
 
+/*
+ * Each of these has lull_decide() look at the key once more: it was looked at with
+ * preemption on, may have been switched off since, and then nobody keeps the word
+ * any more. With preemption off switch_off() waits for whoever still finds it on.
+ */
+
 /**
  * __lull_flush_mm() - flush all of an address space where it is loaded
  * @mm: the address space
+ * @tables: tables were taken away, which are freed next
  *
+ * Context: DSB ISHST has been executed since the entries changed.
  * Return: true when that is done; false when it is for everybody.
  */
-bool __lull_flush_mm(struct mm_struct *mm)
+bool __lull_flush_mm(struct mm_struct *mm, bool tables)
 {
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = decide(mm);
+	reach = lull_decide(mm, tables);
 	if (reach == RES_HERE)
 		res_forget_here(mm);
 	preempt_enable();
@@ -285,6 +324,7 @@ bool __lull_flush_mm(struct mm_struct *mm)
  * @mm: the address space
  * @addr: an address in the page
  *
+ * Context: DSB ISHST has been executed since the entry changed.
  * Return: true when that is done, and completed; false when it is for everybody.
  */
 bool __lull_flush_page(struct mm_struct *mm, unsigned long addr)
@@ -292,7 +332,7 @@ bool __lull_flush_page(struct mm_struct *mm, unsigned long addr)
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = decide(mm);
+	reach = lull_decide(mm, false);
 	if (reach == RES_HERE) {
 		unsigned long op = __TLBI_VADDR(addr, ASID(mm));
 
@@ -317,29 +357,25 @@ bool __lull_flush_page(struct mm_struct *mm, unsigned long addr)
  * @stride: the memory an entry maps
  * @last_level: no page tables were changed, only leaves
  * @tlb_level: their level, or TLBI_TTL_UNKNOWN
+ * @tables: tables were taken away, which are freed next
  *
- * A range that is too long becomes the whole address space here, as it would
- * for a broadcast: under the same decision, not a second one.
- *
+ * Context: DSB ISHST has been executed since the entries changed. The range is not
+ *	too long.
  * Return: true when that is done, and completed; false when it is for everybody.
  */
 bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 			unsigned long end, unsigned long stride,
-			bool last_level, int tlb_level)
+			bool last_level, int tlb_level, bool tables)
 {
 	unsigned long pages = (end - start) >> PAGE_SHIFT;
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = decide(mm);
+	reach = lull_decide(mm, tables);
 	if (reach == RES_HERE) {
 		unsigned long asid = ASID(mm);
 
-		if ((!system_supports_tlb_range() &&
-		     (end - start) >= (MAX_DVM_OPS * stride)) ||
-		    pages > MAX_TLBI_RANGE_PAGES)
-			res_forget_here(mm);
-		else if (last_level)
+		if (last_level)
 			__flush_tlb_range_op(vale1, start, pages, stride, asid,
 					     tlb_level, true, lpa2_is_enabled());
 		else
@@ -390,7 +426,7 @@ u64 lull_rename(struct mm_struct *mm)
 	s64 w;
 
 	if (!id || !static_branch_unlikely(&lull_residency_rename) ||
-	    !READ_ONCE(lull_may_rename))
+	    !READ_ONCE(lull_may_rename) || !res_ntlbpa())
 		return id;
 	w = res_read(mm);
 	do {
@@ -422,7 +458,7 @@ void lull_new_asid(struct mm_struct *mm, bool same_number)
 	if (same_number)
 		return;
 	while (!(w & RES_MANY) &&
-	       !atomic64_try_cmpxchg(word, &w, res_fresh(w)))
+	       !atomic64_try_cmpxchg(word, &w, res_fresh(w, res_ntlbpa())))
 		;
 }
 

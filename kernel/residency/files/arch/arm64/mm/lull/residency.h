@@ -13,7 +13,8 @@
  *		a broadcast
  * S STALE	any CPU may hold entries that are no longer true
  * R RSTALE	any CPU but home may
- * W WANDERED	it has been loaded elsewhere than home since the ASID was fresh
+ * W WANDERED	it has been loaded elsewhere than home since the ASID was fresh;
+ *		without FEAT_nTLBPA since the last broadcast of the whole ASID
  * L LOOKING	it is MANY, and somebody looks whether it still has to be
  * home		the CPU that loaded it last, or flushed it locally
  * epoch	when it was made: residency_policy.c
@@ -28,6 +29,8 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
+#include <asm/alternative-macros.h>
+#include <asm/cpucaps.h>
 #include <asm/lull_residency.h>
 
 #define RES_COUNT	GENMASK_ULL(7, 0)
@@ -146,6 +149,53 @@ static inline u64 res_flush(u64 w, unsigned int cpu, bool here,
 }
 
 /**
+ * res_flush_tables() - the same, and tables are freed next, on a machine that is
+ *	without FEAT_nTLBPA
+ * @w: the word
+ * @cpu: this CPU
+ * @here: has this CPU loaded it?
+ * @reach: who must be told
+ *
+ * Each CPU that has ever walked such a table may hold copies of what stood in it,
+ * of leaves too whose flush was left out, until a TLBI for the ASID reaches that
+ * CPU. If it can be home alone, home's own TLBI does; else all are told, once:
+ * from then on this CPU is home.
+ *
+ * WANDERED goes before the broadcast. Who flushes on another CPU meanwhile is not
+ * at home, and tells all; this CPU does nothing else until its broadcast is
+ * complete. STALE and RSTALE stay: who loads it before that must still look.
+ *
+ * Return: as res_flush()
+ */
+static inline u64 res_flush_tables(u64 w, unsigned int cpu, bool here,
+				   enum res_reach *reach)
+{
+	u64 next = res_flush(w, cpu, here, reach);
+
+	switch (*reach) {
+	case RES_NOWHERE:
+		if (!(w & RES_HOME))
+			return next;
+		if (!(w & RES_WANDERED) && res_is_home(w, cpu)) {
+			*reach = RES_ASID_HERE;
+			return next;
+		}
+		break;
+	case RES_HERE:
+		if (!(w & RES_WANDERED))
+			return next;
+		break;
+	default:
+		/* What it has in the tables is told to all; what was left out is not. */
+		if (!(w & RES_MANY) && w & RES_OLD)
+			*reach = RES_ASID_EVERYWHERE;
+		return next;
+	}
+	*reach = RES_ASID_EVERYWHERE;
+	return res_set_home(next & ~RES_WANDERED, cpu);
+}
+
+/**
  * res_worth_renaming() - would a fresh ASID save the TLBI that is due?
  * @w: the word
  * @cpu: the CPU that is about to load the address space
@@ -160,12 +210,14 @@ static inline bool res_worth_renaming(u64 w, unsigned int cpu)
 /**
  * res_fresh() - the address space has an ASID that no TLB knows
  * @w: the word
+ * @ntlbpa: all CPUs have FEAT_nTLBPA
  *
- * Return: the new word; the same while a CPU has it loaded, under the old number.
+ * Return: the new word; the same while a CPU has it loaded, under the old number,
+ * and without FEAT_nTLBPA once a CPU has walked its tables.
  */
-static inline u64 res_fresh(u64 w)
+static inline u64 res_fresh(u64 w, bool ntlbpa)
 {
-	if (res_count(w) || w & RES_MANY)
+	if (res_count(w) || w & RES_MANY || (!ntlbpa && w & RES_HOME))
 		return w;
 	return w & ~(RES_OLD | RES_WANDERED | RES_HOME);
 }
@@ -207,8 +259,17 @@ DECLARE_STATIC_KEY_FALSE(lull_residency_sticky);
 DECLARE_STATIC_KEY_FALSE(lull_residency_rename);
 
 extern unsigned int lull_residency_limit;
+extern int lull_residency_ntlbpa;
 extern u32 lull_residency_epoch;
 extern bool lull_may_rename;
+
+/* Do no CPUs keep descriptors by their physical address? */
+static inline bool res_ntlbpa(void)
+{
+	int said = READ_ONCE(lull_residency_ntlbpa);
+
+	return said < 0 ? alternative_has_cap_unlikely(ARM64_HAS_NTLBPA) : said;
+}
 
 static inline atomic64_t *res_word(struct mm_struct *mm)
 {

@@ -20,6 +20,13 @@
  * table descriptors too, to walk through pages that may be anybody's by then.
  * Hence ASID 0 with the reserved tables.
  *
+ * Software PAN loads the user's tables when they are accessed, from what the task
+ * that is current has saved. So what is left is taken from there before the DSB:
+ * the task stays current until __switch_to() ends, and an NMI, or a tracing
+ * program, may access user memory on its behalf until then. It finds nothing
+ * there, as it would if the page were swapped out. Whoever goes on, or comes back,
+ * has it set anew: switch_mm(), enter_lazy_tlb() and efi_set_pgd() do so each time.
+ *
  * CPUs that are idle, or run a kernel thread, would keep the address space
  * loaded for as long (lazy TLB): they park it, and load it again on the way
  * back, when the scheduler believes that it is still there. Nobody else's user
@@ -70,6 +77,7 @@ static void leave(struct lull_cpu *cpu, struct mm_struct *next)
 		dsb(ish);
 		__lull_left();
 	}
+	update_saved_ttbr0(current, &init_mm);
 	cpu->leaving_counted = cpu->counted;
 	WRITE_ONCE(cpu->leaving, cpu->loaded);
 	cpu->counted = false;

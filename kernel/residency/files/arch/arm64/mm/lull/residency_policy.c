@@ -77,6 +77,11 @@ u32 lull_residency_epoch __read_mostly;
 
 unsigned int lull_residency_limit __read_mostly = 4;
 
+/* -1: what the ID registers say. 1: whoever boots it vouches for all CPUs. */
+int lull_residency_ntlbpa __read_mostly = -1;
+module_param_named(residency_ntlbpa, lull_residency_ntlbpa, int, 0444);
+MODULE_PARM_DESC(residency_ntlbpa, "do all CPUs have FEAT_nTLBPA: 1, 0, or -1 to ask them");
+
 static int set_limit(const char *value, const struct kernel_param *kp)
 {
 	return param_set_uint_minmax(value, kp, 1, RES_MAX_LIMIT);

@@ -13,6 +13,8 @@
 TRACE_DEFINE_ENUM(RES_NOWHERE);
 TRACE_DEFINE_ENUM(RES_HERE);
 TRACE_DEFINE_ENUM(RES_EVERYWHERE);
+TRACE_DEFINE_ENUM(RES_ASID_HERE);
+TRACE_DEFINE_ENUM(RES_ASID_EVERYWHERE);
 TRACE_DEFINE_ENUM(RES_LOAD_CLEAN);
 TRACE_DEFINE_ENUM(RES_LOAD_LOCAL);
 TRACE_DEFINE_ENUM(RES_LOAD_BROADCAST);
@@ -33,7 +35,9 @@ TRACE_EVENT(lull_flush,
 		      __print_symbolic(__entry->reach,
 				       { RES_NOWHERE, "nowhere" },
 				       { RES_HERE, "here" },
-				       { RES_EVERYWHERE, "everywhere" }))
+				       { RES_EVERYWHERE, "everywhere" },
+				       { RES_ASID_HERE, "asid here" },
+				       { RES_ASID_EVERYWHERE, "asid everywhere" }))
 );
 
 /* A CPU loads it; the word as it was, and what it had to do before. */
