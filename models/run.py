@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run spin over residency.pml and switch.pml: every configuration must hold, every variant must do what the table says.
+"""Run spin over the models: every configuration must hold, every variant must do what the table says.
 
 Needs spin and a C compiler. Exit codes: 0 all as expected (or spin is missing: skipped, and said so), 1 not, 2 usage.
 """
@@ -53,13 +53,15 @@ CONFIGURATIONS: dict[str, str] = {
     "switch-idmap": "IDMAP",
     "switch-twice": "TURNS=2",
     "switch-two": "NMM=2",
+    "pause": "",
+    "pause3": "NCPU=3",
 }
 """Name: what is defined (README.md)."""
 
 TOO_LARGE = ("rename2",)
 """Configurations that are too large to be exhausted: variants fail in them, that they hold is not shown."""
 
-QUICK = ("base", "limit1", "leave")
+QUICK = ("base", "limit1", "leave", "pause")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -81,7 +83,8 @@ class Case:
 
     def model(self) -> Path:
         """The model that it is a configuration of."""
-        return FOLDER / ("switch.pml" if self.configuration.startswith("switch") else "residency.pml")
+        first = re.match("switch|pause", self.configuration)
+        return FOLDER / f"{first.group() if first else 'residency'}.pml"
 
     def words(self) -> list[str]:
         """The -D words for spin."""
@@ -184,6 +187,13 @@ def cases() -> list[Case]:
         variant("ONE_KEY", "switch"),
         variant("BACK_BY_LOADED", "switch-idmap", HOLDS),
         variant("IDMAP_BY_LOADED", "switch-idmap"),
+        variant("PAUSE_NO_LEAVE", "pause"),
+        variant("PAUSE_LEAVE_BLIND", "pause"),
+        variant("PAUSE_STAY", "pause"),
+        variant("PAUSE_BEGIN_LOOKS", "pause"),
+        variant("PAUSE_WAIT_EQUAL", "pause"),
+        variant("PAUSE_GO_EARLY", "pause"),
+        variant("PAUSE_GO_FIRST", "pause", HOLDS),
     ]
 
 
