@@ -104,6 +104,7 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
+	LULL_REF_LATE,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -121,6 +122,7 @@ bool __lull_lab_sync_page(void);
 void __lull_lab_loaded(struct mm_struct *mm);
 void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
 void lull_lab_reset_tails(struct page *pages);
+void lull_lab_dawdle(struct page *page);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -341,6 +343,8 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 }
 
 static inline void lull_lab_reset_tails(struct page *pages) {}
+
+static inline void lull_lab_dawdle(struct page *page) {}
 
 #endif /* CONFIG_LULL_LAB */
 

@@ -82,6 +82,7 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
+	[LULL_REF_LATE]			= "ref-late",
 	NULL
 };
 
