@@ -56,13 +56,15 @@ CONFIGURATIONS: dict[str, str] = {
     "freed": "NCPU=2 ROLL",
     "freed3": "NCPU=3 NOBJ=1 ROLL",
     "freed-ntlbpa": "NCPU=2 NTLBPA",
+    "pause": "",
+    "pause3": "NCPU=3",
 }
 """Name: what is defined (README.md)."""
 
 TOO_LARGE = ("rename2",)
 """Configurations that are too large to be exhausted: variants fail in them, that they hold is not shown."""
 
-QUICK = ("base", "limit1", "leave", "freed")
+QUICK = ("base", "limit1", "leave", "freed", "pause")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -85,7 +87,7 @@ class Case:
     def model(self) -> Path:
         """The model that it is a configuration of."""
         family = self.configuration.partition("-")[0].rstrip("3")
-        return FOLDER / (f"{family}.pml" if family in ("switch", "freed") else "residency.pml")
+        return FOLDER / (f"{family}.pml" if family in ("switch", "freed", "pause") else "residency.pml")
 
     def words(self) -> list[str]:
         """The -D words for spin."""
@@ -202,6 +204,13 @@ def cases() -> list[Case]:
         variant("RENAMES", "freed"),
         variant("FRESH_CLEARS", "freed"),
         variant("NEVER_HOME", "freed", HOLDS),
+        variant("PAUSE_NO_LEAVE", "pause"),
+        variant("PAUSE_LEAVE_BLIND", "pause"),
+        variant("PAUSE_STAY", "pause"),
+        variant("PAUSE_BEGIN_LOOKS", "pause"),
+        variant("PAUSE_WAIT_EQUAL", "pause"),
+        variant("PAUSE_GO_EARLY", "pause"),
+        variant("PAUSE_GO_FIRST", "pause", HOLDS),
     ]
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull*", kernel)
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict not in ("ok", "skipped")] == []
+
+
+@pytest.mark.whole
+def test_memory_tags_and_hvo(lab: Lab, tmp_path: Path) -> None:
+    """KASAN by memory tags, which stand in page->flags: HugeTLB pages whose tail pages are read-only are copied."""
+    if "vmemmap" not in lab.base.features:
+        pytest.skip("this base has no HVO by pausing")
+    guest = lab.guest("kasan_hw", Machine(vcpus=2, memory_mib=4096, mte=True), count=False)
+    outcome = launch_retrying(
+        guest, "program hvo_copy\n", tmp_path / "boot", job_seconds=lambda n: 240, tell=print, say=print
+    )
+    console = (tmp_path / "boot/console.log").read_text(errors="replace")
+    assert outcome.done == 0 and "kasan:" not in console.lower(), console
+    found = re.search(r"hvo_copy: (\d+) copied, (\d+) migrated, (\d+) HugeTLB pages were optimized", console)
+    assert found and all(int(number) > 0 for number in found.groups()), console
 
 
 def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:

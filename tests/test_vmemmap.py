@@ -52,7 +52,7 @@ def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
     """Waiting does not count, nor what a tick added to a repeat; barriers of the unsafe way are its own affair."""
     found = judged(good())
     assert {c.verdict for c in found.values()} == {"held"}
-    assert len(found) == 2 * (4 + 3) + 3
+    assert len(found) == 2 * (4 + 4) + 3
     detail = found["instructions to demote on lab"].detail
     assert detail == "0.200 of the unsafe way's, at most 0.25 is allowed (published 2.31)"
     assert found["pauses on lab"].detail == "allocate-1g 2, free-1g 2, demote 2, free-2m 2"

@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="kvm" if kvm_usable() else "tcg",
         help="emulated, or on an arm64 host's own CPUs (default: kvm where it is usable)",
     )
+    parser.add_argument("--mte", action="store_true", help="memory has tags: for CPUs with MTE")
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
     parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Boot, and return the exit code of the program (a shell's is 0 unless it says ``exit N``)."""
     spec = plan.parse_spec(arguments.kernel, lab.base)
-    machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
+    machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel, mte=arguments.mte)
     settings = [f"setting {name} {value}" for name, value in spec.settings]
     program: list[str] = arguments.program
     job = "\n".join([*settings, f"program {process.shown(program)}" if program else "shell"]) + "\n"

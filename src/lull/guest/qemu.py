@@ -141,6 +141,7 @@ class Machine:
         accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
         nodes: NUMA nodes, which share CPUs and memory.
         slower: how many times its clock goes slower than the host's (lull.guest.clock).
+        mte: whether memory has tags, for CPUs with MTE.
     """
 
     vcpus: int = 4
@@ -149,6 +150,7 @@ class Machine:
     accel: str = "tcg"
     nodes: int = 1
     slower: int = 1
+    mte: bool = False
 
     def __str__(self) -> str:
         """For people."""
@@ -202,7 +204,7 @@ def command(
         "-monitor",
         "none",
         "-machine",
-        "virt,gic-version=3",
+        "virt,gic-version=3" + (",mte=on" if machine.mte else ""),
         "-accel",
         "kvm" if kvm else "tcg,thread=multi",
         "-cpu",

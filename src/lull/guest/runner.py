@@ -19,7 +19,8 @@ from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
 from lull.guest import clock, console
 from lull.guest.qemu import STDIO, Machine, Qemu, command, escape
 
-APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4"
+APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4 lull.vmemmap_wait_us=1000000"
+"""The last: under emulation the host decides when a vCPU answers an interrupt, so HVO may wait longer than usual."""
 BOOT_SECONDS = 60.0
 """Until the guest's init speaks, at up to 4 vCPUs; a boot takes a few seconds."""
 BOOT_SECONDS_PER_VCPU = 4.0

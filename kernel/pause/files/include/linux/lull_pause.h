@@ -2,7 +2,7 @@
 /*
  * Make all other CPUs wait, for a moment, wherever they are.
  *
- *	err = lull_pause_begin(&pause);
+ *	err = lull_pause_begin(&pause, budget);
  *	if (err)
  *		return err;	nothing has happened
  *	...			what no other CPU may see half done
@@ -21,8 +21,8 @@
  * @asked: when the others were asked to wait, in ns of sched_clock()
  * @held: when the last of them had come
  * @ended: when they were let go
- * @waited: for how long others waited, those that had come in tries that failed
- *	as well, in ns
+ * @waited: for how long others waited at most, those that had come in tries that
+ *	failed as well, in ns
  * @longest: the longest time of these in one go
  * @tries: how often they were asked
  */
@@ -41,7 +41,7 @@ struct lull_pause {
 
 extern struct cpumask lull_pause_all;
 
-int lull_pause_begin(struct lull_pause *pause);
+int lull_pause_begin(struct lull_pause *pause, u64 budget);
 void lull_pause_end(struct lull_pause *pause);
 u64 lull_pause_age(const struct lull_pause *pause);
 void lull_pause_join(void);

@@ -134,6 +134,7 @@ enum lull_mutant {
 	/* Residency, where tables are freed, and software PAN */
 	LULL_FREED_ELIDED,
 	LULL_PAN_LEFT,
+	LULL_REF_LATE,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -155,6 +156,7 @@ void lull_lab_reset_tails(struct page *pages);
 void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
 			    pte_t *ptep, pte_t pte, unsigned int nr);
 void __lull_lab_in_switch(void);
+void lull_lab_dawdle(struct page *page);
 u32 lull_lab_asid_bits(u32 bits);
 
 /**
@@ -427,6 +429,7 @@ static inline void lull_lab_contpte_short(struct mm_struct *mm,
 					  pte_t pte, unsigned int nr)
 {
 }
+static inline void lull_lab_dawdle(struct page *page) {}
 
 #endif /* CONFIG_LULL_LAB */
 

@@ -104,6 +104,7 @@ static const char * const mutants[] = {
 	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
 	[LULL_FREED_ELIDED]		= "freed-elided",
 	[LULL_PAN_LEFT]			= "pan-left",
+	[LULL_REF_LATE]			= "ref-late",
 	NULL
 };
 

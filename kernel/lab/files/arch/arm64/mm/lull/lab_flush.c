@@ -7,6 +7,7 @@
  * the mutant is another one's, and the flush is as it was. Devices are told as
  * always: the bugs are about CPUs.
  */
+#include <linux/delay.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
@@ -262,6 +263,25 @@ void lull_lab_split_early(pmd_t *pmdp, pmd_t *old)
 	smp_wmb();
 	pmd_populate_kernel(&init_mm, pmdp, table);
 	*old = READ_ONCE(*pmdp);
+}
+
+/**
+ * lull_lab_dawdle() - let time pass between two looks at a page
+ * @page: nothing happens unless it is the tail page of a HugeTLB page that stands
+ *	where an alias of the head page will be
+ *
+ * Long enough for the HugeTLB page to be optimized, and given to somebody.
+ */
+void lull_lab_dawdle(struct page *page)
+{
+	unsigned long head = READ_ONCE(page->compound_head);
+	int i;
+
+	if (!IS_ALIGNED((unsigned long)page, PAGE_SIZE) || !(head & 1) ||
+	    !PageHuge(page))
+		return;
+	for (i = 0; i < 5000 && !page_ref_count(page); i++)
+		udelay(10);
 }
 
 /**

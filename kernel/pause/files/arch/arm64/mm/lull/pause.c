@@ -11,7 +11,8 @@
  * and waits here; C spins for that lock with interrupts disabled, and never
  * comes. So a pause begins only when all have come; if they do not, within a
  * limit, those who have are let go again, and nothing has happened. Then it is
- * tried again, with a limit twice as long.
+ * tried again, with a limit twice as long, as long as all tries together stay
+ * within what the caller allows.
  *
  * One word says where a pause stands, so that there is no state in between:
  *
@@ -21,21 +22,33 @@
  *	+---------------+---------------+
  *
  * The ticket is odd while CPUs are asked to wait, and even else. A CPU comes by
- * taking one off what is missing, while the ticket is odd; it goes when the
- * ticket is another one. An interrupt that comes late finds an even ticket, or a
+ * taking one off what is missing, while the ticket is odd; it goes when its
+ * ticket has been let go. An interrupt that comes late finds an even ticket, or a
  * later one: then it is as good as the one that was sent for that.
  *
- * Who waits reads that word and nothing else: no page's struct page (the reason
- * for all this), no lock, no trace buffer, no stack but its own.
+ * When nobody is missing, the pauser replaces the zero by BEGUN, and only then
+ * may it change anything. Up to there a CPU that waits can leave by itself, by
+ * adding one to what is missing, and it does so when the try's limit is over:
+ * the pauser may be a virtual CPU that is not run, or one that a debugger has
+ * stopped. Both are compare-and-swaps of one word, so either the CPU has left and
+ * the pause does not begin, or the pause has begun and the CPU stays. From then
+ * on a CPU that waits cannot go before the pauser lets it: what its interrupt
+ * handlers look at may be broken. All that the pauser does until then is a
+ * bounded number of instructions, which wait for no other CPU.
+ *
+ * A CPU that waits reads another word, in another cache line than the one that
+ * CPUs write when they come: which ticket has been let go. It also reads the
+ * counter, its deadline, and whether a CPU panics. It looks at no struct page
+ * (the reason for all this), takes no lock, writes no trace.
  *
  * CPU hotplug: a CPU that is coming or going is not among those that are asked,
  * and runs the kernel all the same. So a pause waits until it has come or gone.
  * To hold cpus_read_lock() would do that too, but who offlines memory, and gives
  * HugeTLB pages back on the way, has it already, and it does not nest.
  *
- * stop_machine(), a second pause, kgdb: whoever waits for this CPU gets it when
- * the limit is over, at the latest. A panic: CPUs that wait stop themselves when
- * they see it; and the one that panics does not come, also when an NMI asks it.
+ * stop_machine(), a second pause, kgdb: a CPU that waits for this one gets it when
+ * the try is over. A panic: CPUs that wait stop themselves when they see it; and
+ * the one that panics does not come, also when an NMI asks it.
  */
 #define pr_fmt(fmt) "lull: " fmt
 
@@ -49,6 +62,7 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/lull_pause.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/panic.h>
 #include <linux/percpu.h>
@@ -58,6 +72,11 @@
 #include <linux/smp.h>
 #include <linux/time64.h>
 
+#include <clocksource/arm_arch_timer.h>
+#include <kunit/static_stub.h>
+#include <kunit/visibility.h>
+
+#include <asm/arch_timer.h>
 #include <asm/daifflags.h>
 #include <asm/irq_regs.h>
 #include <asm/smp.h>
@@ -67,10 +86,20 @@
 #define TICKET		BIT_ULL(32)
 #define TICKET_OF(word)	((u32)((word) >> 32))
 #define MISSING(word)	((u32)(word))
+#define BEGUN		U32_MAX	/* instead of what is missing */
 
-#define TRIES		6	/* 10 ms to 320 ms: more than half a second */
+/*
+ * The first try lasts at most a 16th of what the caller allows, and each one twice
+ * as long as the one before: four of them fit.
+ */
+#define FIRST_TRY	4
 
-static atomic64_t word = ATOMIC64_INIT(0);
+/* Written by CPUs that come; the pauser looks at it. */
+static atomic64_t word ____cacheline_aligned_in_smp = ATOMIC64_INIT(0);
+
+/* The ticket that was let go last: CPUs that wait look at it. */
+static u32 let_go_last ____cacheline_aligned_in_smp;
+static u64 leave_at;				/* by the counter; set before a try */
 static int pauser = -1;				/* the CPU that does not wait */
 static DEFINE_PER_CPU(u32, came_for);		/* the ticket */
 
@@ -81,12 +110,6 @@ static DEFINE_PER_CPU(u32, came_for);		/* the ticket */
 static DEFINE_SEMAPHORE(still, 1);
 static struct cpumask others;			/* those that are asked */
 struct cpumask lull_pause_all;			/* the same, if that is all */
-
-/*
- * CPUs that come wait with interrupts disabled for as long as a try lasts, also
- * if it fails: of the last one that is 32 times this.
- */
-unsigned int lull_pause_wait_ms = 10;
 
 /* Are there CPUs that Linux was told to leave alone? */
 static bool clipped __ro_after_init;
@@ -106,32 +129,60 @@ static bool odd(u32 ticket)
 /*
  * Wait to be let go. An acquire: what was changed meanwhile is what is read from
  * here on; and the ISB is for translations of the instructions behind it. The
- * event stream wakes us often enough to see a panic.
+ * event stream wakes this CPU often enough to see a panic, or that it is late.
  *
- * Return: are we? Else somebody panics.
+ * Return: has it been let go? Else a CPU panics, or the deadline is over.
  */
-static noinline noinstr bool lull_pause_spin_wait(u32 ticket)
+static noinline noinstr bool lull_pause_spin_wait(u32 ticket, u64 deadline)
 {
-	u64 now = smp_cond_load_acquire(&word.counter,
-					TICKET_OF(VAL) != ticket ||
+	u32 now = smp_cond_load_acquire(&let_go_last,
+					(s32)(VAL - ticket) >= 0 ||
+					__arch_counter_get_cntvct() > deadline ||
 					raw_atomic_read(&panic_cpu) !=
 						PANIC_CPU_INVALID);
 
 	isb();
-	return TICKET_OF(now) != ticket;
+	return (s32)(now - ticket) >= 0;
 }
 
-/* Wait for the others. Acquire: what they have stored is there to be copied. */
-static noinline noinstr bool lull_pause_spin_gather(u64 deadline)
+/*
+ * Wait for the others, and begin. The compare-and-swap is an acquire: what they
+ * have stored is there to be copied; and a release: nothing has been changed before.
+ */
+static noinline noinstr bool lull_pause_spin_gather(void)
 {
-	unsigned int turns = 0;
+	s64 now;
 
-	while (MISSING(raw_atomic64_read_acquire(&word))) {
-		/* Seldom: it is more code than this, and other code. */
-		if (++turns % 1024 == 0 && sched_clock_noinstr() > deadline)
-			return false;
+	do {
+		now = raw_atomic64_read(&word);
+		if (!MISSING(now) &&
+		    raw_atomic64_try_cmpxchg(&word, &now, now | BEGUN))
+			return true;
 		cpu_relax();
-	}
+	} while (__arch_counter_get_cntvct() <= leave_at);
+	return false;
+}
+
+/*
+ * Stop waiting, unless the pause has begun: then what this CPU would return to may
+ * be broken. With another ticket in the word it is over, even if the pauser has
+ * stopped just there. The barrier is for what was changed, as in the wait.
+ *
+ * Return: has it left? Else it is let go soon.
+ */
+static noinline noinstr bool lull_pause_spin_leave(u32 ticket)
+{
+	s64 now = raw_atomic64_read(&word);
+
+	do {
+		if (TICKET_OF(now) != ticket) {
+			smp_mb();	/* Pairs with the release in let_go() */
+			isb();
+			return true;
+		}
+		if (MISSING(now) == BEGUN)
+			return false;
+	} while (!raw_atomic64_try_cmpxchg(&word, &now, now + 1));
 	return true;
 }
 
@@ -147,6 +198,7 @@ static u32 come(void)
 		return 0;
 	do {
 		if (!odd(TICKET_OF(now)) || !MISSING(now) ||
+		    MISSING(now) == BEGUN ||
 		    READ_ONCE(pauser) == raw_smp_processor_id())
 			return 0;
 		/* Before it counts: nothing but spinning after that. */
@@ -163,24 +215,45 @@ static u32 come(void)
 void lull_pause_join(void)
 {
 	u32 ticket = come();
+	u64 deadline = READ_ONCE(leave_at);
 
-	/* crash_kexec() may think better of it. Then we wait on. */
-	while (ticket && !lull_pause_spin_wait(ticket))
+	/* crash_kexec() may think better of it. Then this CPU waits on. */
+	while (ticket && !lull_pause_spin_wait(ticket, deadline)) {
 		if (panic_on_other_cpu())
 			nmi_panic_self_stop(get_irq_regs());
+		if (lull_pause_spin_leave(ticket))
+			break;
+		deadline = U64_MAX;
+	}
 }
 
-/* Release: whoever goes sees what was changed. Who has not come need not. */
+/*
+ * The first store is for CPUs that come late, or want to leave: there is nothing to
+ * wait for. The second is for those that wait. Both are a release: a CPU that goes
+ * sees what was changed.
+ */
 static void let_go(struct lull_pause *pause)
 {
 	u32 ticket = TICKET_OF(raw_atomic64_read(&word));
 	u64 waited;
 
 	atomic64_set_release(&word, (ticket + 1) * TICKET);
+	/* Pairs with the acquire in lull_pause_spin_wait(). */
+	smp_store_release(&let_go_last, ticket);
 	pause->ended = sched_clock();
 	waited = pause->ended - pause->asked;
 	pause->waited += waited;
 	pause->longest = max(pause->longest, waited);
+}
+
+/**
+ * lull_pause_asked() - the others have been asked, and nothing has begun
+ *
+ * Tests make this CPU stand still here.
+ */
+VISIBLE_IF_KUNIT void lull_pause_asked(void)
+{
+	KUNIT_STATIC_STUB_REDIRECT(lull_pause_asked);
 }
 
 /* Interrupts are disabled, and stay so if all have come. */
@@ -192,6 +265,8 @@ static bool gather(struct lull_pause *pause, u64 limit)
 	cpumask_andnot(&others, cpu_online_mask,
 		       cpumask_of(smp_processor_id()));
 	pauser = smp_processor_id();
+	leave_at = __arch_counter_get_cntvct() +
+		   div_u64(limit * arch_timer_get_rate(), NSEC_PER_SEC);
 	pause->asked = sched_clock();
 	atomic64_set_release(&word, ticket * TICKET + cpumask_weight(&others));
 
@@ -203,7 +278,8 @@ static bool gather(struct lull_pause *pause, u64 limit)
 	if (!cpumask_empty(&others))
 		arm64_backtrace_ipi((struct cpumask *)whom);
 
-	if (limit && lull_pause_spin_gather(pause->asked + limit)) {
+	lull_pause_asked();
+	if (limit && lull_pause_spin_gather()) {
 		pause->held = sched_clock();
 		return true;
 	}
@@ -211,8 +287,8 @@ static bool gather(struct lull_pause *pause, u64 limit)
 	return false;
 }
 
-/* After the last try: who is to blame? */
-static void complain(void)
+/* After the last try: which CPUs did not come? */
+static void complain(unsigned int tries)
 {
 	u32 ticket = TICKET_OF(raw_atomic64_read(&word)) - 1;
 	int cpu;
@@ -220,25 +296,29 @@ static void complain(void)
 	for_each_cpu(cpu, &others)
 		if (per_cpu(came_for, cpu) == ticket)
 			cpumask_clear_cpu(cpu, &others);
-	pr_warn("CPUs %*pbl did not come to wait, tried %d times\n",
-		cpumask_pr_args(&others), TRIES);
+	pr_warn_ratelimited("CPUs %*pbl did not come to wait, tried %u times\n",
+			    cpumask_pr_args(&others), tries);
 }
 
 /**
  * lull_pause_begin() - make all other CPUs wait
  * @pause: to be given to lull_pause_end()
+ * @budget: for how long CPUs may wait for each other until it begins, in ns: the
+ *	sum of all tries
  *
  * When it returns 0, no other CPU executes anything but a loop that waits, and
- * nothing interrupts this one: all exceptions that can be masked are. Take no
- * lock now, who has it may be waiting; print nothing; use no clock but
- * sched_clock(): others, like ktime_get(), wait for writers.
+ * this one has set all of DAIF, which keeps interrupts, pseudo-NMIs, SErrors and
+ * debug exceptions away. Events of SDEI, the hypervisor and the firmware are not
+ * Linux's to mask. Take no lock now, a CPU that has it may be waiting; print
+ * nothing; use no clock but sched_clock(): others, like ktime_get(), wait for
+ * writers.
  *
  * Context: process context; may sleep.
  * Return: 0, or -EBUSY with a warning that says why: then there is no pause.
  */
-int lull_pause_begin(struct lull_pause *pause)
+int lull_pause_begin(struct lull_pause *pause, u64 budget)
 {
-	u64 limit = (u64)READ_ONCE(lull_pause_wait_ms) * NSEC_PER_MSEC;
+	u64 limit = budget >> FIRST_TRY;
 
 	pause->waited = 0;
 	pause->longest = 0;
@@ -248,14 +328,15 @@ int lull_pause_begin(struct lull_pause *pause)
 		return -EBUSY;
 	}
 
-	for (;; pause->tries++, limit *= 2) {
+	for (;; pause->tries++) {
 		local_irq_save(pause->flags);
 		if (gather(pause, limit))
 			break;
 		local_irq_restore(pause->flags);
 
-		if (pause->tries == TRIES) {
-			complain();
+		limit *= 2;
+		if (pause->waited + limit >= budget) {
+			complain(pause->tries);
 			up(&still);
 			return -EBUSY;
 		}
@@ -278,14 +359,14 @@ void lull_pause_end(struct lull_pause *pause)
 }
 
 /**
- * lull_pause_age() - for how long others have waited
+ * lull_pause_age() - for how long the pause has lasted
  * @pause: as lull_pause_begin() left it
  *
- * Return: time since they were asked, in ns.
+ * Return: time since the last of the others came, in ns.
  */
 u64 lull_pause_age(const struct lull_pause *pause)
 {
-	return sched_clock() - pause->asked;
+	return sched_clock() - pause->held;
 }
 
 /*

@@ -5,6 +5,7 @@
  * A thread on each other CPU counts as fast as it can. Whether it waits shows in
  * its count; whether it goes on shows, too.
  */
+#include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -24,6 +25,9 @@
 #include <asm/daifflags.h>
 
 #include "pause.h"
+
+/* Under emulation the host decides when a CPU comes. */
+#define PATIENCE	NSEC_PER_SEC
 
 static DEFINE_PER_CPU(unsigned long, turns);
 static bool stop;
@@ -81,7 +85,10 @@ static void wait_us(u64 us)
 		cpu_relax();
 }
 
-/* Nobody else counts while it lasts, and all go on after it. */
+/*
+ * Nobody else counts while it lasts, and all go on after it. It lasts longer than
+ * CPUs wait for it to begin: they must not leave a pause that has begun.
+ */
 static void test_others_wait(struct kunit *test)
 {
 	struct counters *counters = kunit_kzalloc(test, sizeof(*counters), GFP_KERNEL);
@@ -92,11 +99,13 @@ static void test_others_wait(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, counters);
 	start_counting(test, counters);
 	for (i = 0; i < 20; i++) {
-		err = lull_pause_begin(&pause);
+		u64 hold = i ? 2000 : 200000;
+
+		err = lull_pause_begin(&pause, i ? PATIENCE : PATIENCE / 5);
 		if (err)
 			break;
 		before = all_turns();
-		wait_us(2000);
+		wait_us(hold);
 		after = all_turns();
 		lull_pause_end(&pause);
 		msleep(20);
@@ -105,7 +114,7 @@ static void test_others_wait(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, after, before);
 		KUNIT_EXPECT_GT(test, later, after);
 		KUNIT_EXPECT_GE(test, pause.held, pause.asked);
-		KUNIT_EXPECT_GE(test, pause.ended, pause.held + 2000 * NSEC_PER_USEC);
+		KUNIT_EXPECT_GE(test, pause.ended, pause.held + hold * NSEC_PER_USEC);
 	}
 	stop_counting(counters);
 	KUNIT_EXPECT_EQ(test, err, 0);
@@ -118,7 +127,7 @@ static void test_masked(struct kunit *test)
 	unsigned long before = read_sysreg(daif), during;
 	bool irqs;
 
-	KUNIT_ASSERT_EQ(test, lull_pause_begin(&pause), 0);
+	KUNIT_ASSERT_EQ(test, lull_pause_begin(&pause, PATIENCE), 0);
 	during = read_sysreg(daif);
 	irqs = !irqs_disabled();
 	lull_pause_end(&pause);
@@ -149,7 +158,7 @@ static int not_listening(void *unused)
  */
 static void test_no_answer(struct kunit *test)
 {
-	unsigned int wait_ms = lull_pause_wait_ms;
+	const u64 budget = 5 * NSEC_PER_MSEC;
 	struct task_struct *thread;
 	struct lull_pause pause;
 	int other, err;
@@ -166,22 +175,25 @@ static void test_no_answer(struct kunit *test)
 	thread = kthread_create_on_cpu(not_listening, NULL, other, "deaf/%u");
 	wake_up_process(thread);
 	wait_for_completion(&deaf);
-	lull_pause_wait_ms = 1;
-	err = lull_pause_begin(&pause);
+	err = lull_pause_begin(&pause, system_uses_irq_prio_masking() ? PATIENCE : budget);
 	if (!err)
 		lull_pause_end(&pause);
 	WRITE_ONCE(stop, true);
 	kthread_stop(thread);
-	lull_pause_wait_ms = wait_ms;
 
 	KUNIT_EXPECT_EQ(test, err, system_uses_irq_prio_masking() ? 0 : -EBUSY);
-	/* Those that came have waited all the same: 1 ms, 2, 4, 8, 16 and 32. */
+	/*
+	 * Those that came have waited all the same, and not longer than allowed: 1/16
+	 * of it, 1/8, 1/4 and 1/2. A host that does not run this CPU for a while
+	 * makes the last try longer, and there is none after that.
+	 */
 	if (err) {
-		KUNIT_EXPECT_GE(test, pause.longest, 32 * NSEC_PER_MSEC);
-		KUNIT_EXPECT_GE(test, pause.waited, 63 * NSEC_PER_MSEC);
+		KUNIT_EXPECT_GE(test, pause.waited, budget / 16);
+		KUNIT_EXPECT_LT(test, pause.waited - pause.longest, budget);
+		KUNIT_EXPECT_LE(test, pause.tries, 4);
 	}
 
-	err = lull_pause_begin(&pause);
+	err = lull_pause_begin(&pause, PATIENCE);
 	if (!err)
 		lull_pause_end(&pause);
 	migrate_enable();
@@ -210,7 +222,6 @@ static struct cpumask gone;
  */
 static void test_panicking(struct kunit *test)
 {
-	unsigned int wait_ms = lull_pause_wait_ms;
 	struct task_struct *thread;
 	struct lull_pause pause;
 	int other, cpu, err = 0, busy = 0;
@@ -234,13 +245,11 @@ static void test_panicking(struct kunit *test)
 		thread = kthread_create_on_cpu(panicking, NULL, other, "panic/%u");
 		wake_up_process(thread);
 		wait_for_completion(&deaf);
-		lull_pause_wait_ms = 1;
-		busy = lull_pause_begin(&pause);
+		busy = lull_pause_begin(&pause, 50 * NSEC_PER_MSEC);
 		if (!busy)
 			lull_pause_end(&pause);
 		WRITE_ONCE(stop, true);
 		kthread_stop(thread);
-		lull_pause_wait_ms = wait_ms;
 	}
 	for_each_cpu(cpu, &gone) {
 		int back = add_cpu(cpu);
@@ -250,6 +259,63 @@ static void test_panicking(struct kunit *test)
 	migrate_enable();
 	KUNIT_EXPECT_EQ(test, err, 0);
 	KUNIT_EXPECT_EQ(test, busy, -EBUSY);
+}
+
+static unsigned long turns_then, turns_later;
+
+/* As a virtual CPU that its host does not run, or one that a debugger has stopped. */
+static void stand_still(void)
+{
+	wait_us(100000);
+	turns_then = all_turns();
+	wait_us(100000);
+	turns_later = all_turns();
+}
+
+static int go_and_come(void *unused)
+{
+	int cpu = cpumask_last(cpu_online_mask);
+	int err = remove_cpu(cpu) ?: add_cpu(cpu);
+
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ / 100);
+	return err;
+}
+
+/*
+ * The pausing CPU stands still when it has asked the others: they leave by
+ * themselves, while another CPU is on its way offline.
+ */
+static void test_pauser_stands_still(struct kunit *test)
+{
+	struct counters *counters = kunit_kzalloc(test, sizeof(*counters), GFP_KERNEL);
+	struct task_struct *thread = NULL;
+	struct lull_pause pause;
+	int err, cpu_err = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, counters);
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "one CPU waits for nobody");
+	start_counting(test, counters);
+	kunit_activate_static_stub(test, lull_pause_asked, stand_still);
+	if (IS_ENABLED(CONFIG_HOTPLUG_CPU))
+		thread = kthread_run(go_and_come, NULL, "go");
+	err = lull_pause_begin(&pause, 16 * NSEC_PER_MSEC);
+	if (!err)
+		lull_pause_end(&pause);
+	kunit_deactivate_static_stub(test, lull_pause_asked);
+	if (!IS_ERR_OR_NULL(thread))
+		cpu_err = kthread_stop(thread);
+	stop_counting(counters);
+
+	KUNIT_EXPECT_EQ(test, err, -EBUSY);
+	KUNIT_EXPECT_EQ(test, pause.tries, 1);
+	KUNIT_EXPECT_GT(test, turns_later, turns_then);
+	KUNIT_EXPECT_TRUE(test, cpu_err == 0 || cpu_err == -EINTR);
+	err = lull_pause_begin(&pause, PATIENCE);
+	if (!err)
+		lull_pause_end(&pause);
+	KUNIT_EXPECT_EQ(test, err, 0);
 }
 
 /* Without a pause, the interrupt means nothing. */
@@ -268,7 +334,7 @@ static int pause_often(void *failed)
 	struct lull_pause pause;
 
 	while (!READ_ONCE(stop)) {
-		if (lull_pause_begin(&pause)) {
+		if (lull_pause_begin(&pause, PATIENCE)) {
 			(*(int *)failed)++;
 			continue;
 		}
@@ -317,6 +383,7 @@ static struct kunit_case pause_cases[] = {
 	KUNIT_CASE(test_others_wait),
 	KUNIT_CASE(test_masked),
 	KUNIT_CASE(test_no_answer),
+	KUNIT_CASE(test_pauser_stands_still),
 	KUNIT_CASE_SLOW(test_panicking),
 	KUNIT_CASE(test_stray),
 	KUNIT_CASE_SLOW(test_together),

@@ -50,11 +50,12 @@
 #include <linux/string.h>
 #include <linux/vmstat.h>
 
+#include <kunit/static_stub.h>
+
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
 #include "../../../../mm/hugetlb_vmemmap.h"
-#include "pause.h"
 #include "vmemmap.h"
 
 #define CREATE_TRACE_POINTS
@@ -63,29 +64,34 @@
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "lull."
 
-/* Tables that share one TLBI and DSB; then the clock is looked at. */
-#define GROUP	16
+/* Entries that share a DSB, and between two looks at the clock. */
+#define GROUP	256
 
 /*
- * An entry is a table, or the first struct pages of a HugeTLB page: two stores and
- * their share of a TLBI, or 256 bytes to copy, 50 ns at most. So 1024 of them (all
- * of 2 GiB in 2 MiB pages) are some 50 us, which is what a long interrupt handler
- * takes, and what the second limit allows four times where it takes longer.
+ * An entry is a table, the first struct pages of a HugeTLB page, or a TLBI: two
+ * stores, 256 bytes to copy, or a message to all CPUs. With 50 ns for each, 1024 of
+ * them are some 50 us, which is what a long interrupt handler takes; where it takes
+ * longer, the second limit ends a pause. Neither splits a HugeTLB page: of one, a
+ * pause writes all.
  */
-unsigned int lull_vmemmap_entries = 1024;
+VISIBLE_IF_KUNIT unsigned int lull_vmemmap_entries = 1024;
 module_param_named(vmemmap_pause_entries, lull_vmemmap_entries, uint, 0644);
-MODULE_PARM_DESC(vmemmap_pause_entries, "the most that one pause writes");
+MODULE_PARM_DESC(vmemmap_pause_entries, "a pause that has written so many ends");
 
 static unsigned int pause_us = 200;
 module_param_named(vmemmap_pause_us, pause_us, uint, 0644);
 MODULE_PARM_DESC(vmemmap_pause_us, "a pause that has lasted so long ends");
 
-/* Of six tries the last takes 32 times as long, and who has come has interrupts off. */
-#define LONGEST_WAIT_MS	20
+/*
+ * For one operation, a list of HugeTLB pages or a single one: CPUs that have come
+ * have interrupts disabled. More than the default is for emulators, and for virtual
+ * machines with more CPUs than their host.
+ */
+VISIBLE_IF_KUNIT unsigned int lull_vmemmap_wait_us = 5000;
 
 static int set_wait(const char *value, const struct kernel_param *kp)
 {
-	return param_set_uint_minmax(value, kp, 1, LONGEST_WAIT_MS);
+	return param_set_uint_minmax(value, kp, 100, USEC_PER_SEC);
 }
 
 static const struct kernel_param_ops wait_ops = {
@@ -93,8 +99,16 @@ static const struct kernel_param_ops wait_ops = {
 	.get = param_get_uint,
 };
 
-module_param_cb(vmemmap_wait_ms, &wait_ops, &lull_pause_wait_ms, 0644);
-MODULE_PARM_DESC(vmemmap_wait_ms, "for how long to wait for CPUs, first");
+module_param_cb(vmemmap_wait_us, &wait_ops, &lull_vmemmap_wait_us, 0644);
+MODULE_PARM_DESC(vmemmap_wait_us, "for how long CPUs wait for each other, in all");
+
+/*
+ * After a pause that did not come about, none is tried for as long: HugeTLB goes on
+ * page by page when a list of them could not be restored. In jiffies.
+ */
+#define REST	(HZ / 10)
+
+VISIBLE_IF_KUNIT unsigned long lull_vmemmap_rest;
 
 static unsigned long long pause_max_ns;
 module_param_named(vmemmap_pause_max_ns, pause_max_ns, ullong, 0644);
@@ -156,24 +170,59 @@ static struct lull_table *find_table(struct lull_remap *batch,
 	return NULL;
 }
 
+/*
+ * As Linux's own way: it fails rather than call the OOM killer, as HugeTLB pages may
+ * be given back to make memory free. Return: how many there are in @pages. Less
+ * than @nr: there is no memory.
+ */
+VISIBLE_IF_KUNIT unsigned int lull_vmemmap_alloc(int nid, unsigned int nr,
+						 struct page **pages)
+{
+	const gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL;
+	unsigned int got;
+
+	KUNIT_STATIC_STUB_REDIRECT(lull_vmemmap_alloc, nid, nr, pages);
+
+	memset(pages, 0, nr * sizeof(*pages));
+	got = alloc_pages_bulk_array_node(gfp, nid, nr, pages);
+	for (; got < nr; got++) {
+		pages[got] = alloc_pages_node(nid, gfp, 0);
+		if (!pages[got])
+			break;
+	}
+	return got;
+}
+
+/* Such pages for struct pages: they are counted. */
+static unsigned int alloc_vmemmap_pages(int nid, unsigned int nr,
+					struct page **pages)
+{
+	unsigned int got = lull_vmemmap_alloc(nid, nr, pages);
+
+	memmap_pages_add(got);
+	count_vm_events(VMEMMAP_ALLOCATED, got);
+	return got;
+}
+
 /* Enter the table that maps an address: so far as it is. */
 static int enter_table(struct lull_remap *batch, unsigned long addr)
 {
 	struct lull_table *table = &batch->tables[batch->nr_tables];
+	struct page *page;
 	unsigned int i;
 
 	if (batch->nr_tables == LULL_REMAP_TABLES)
 		return -ENOSPC;
 
-	table->ptes = pte_alloc_one_kernel(&init_mm);
-	if (!table->ptes)
+	if (!lull_vmemmap_alloc(NUMA_NO_NODE, 1, &page))
 		return -ENOMEM;
+	table->ptes = page_to_virt(page);
 	table->addr = addr & PMD_MASK;
 	table->pmdp = pmd_off_k(addr);
 	table->old = READ_ONCE(*table->pmdp);
 	table->first = PTRS_PER_PTE;
 	table->end = 0;
-	table->entries = 1;
+	table->writes = 1;
 	table->joined = false;
 	table->jobs = -1;
 	if (!pmd_leaf(table->old))
@@ -296,28 +345,6 @@ void lull_remap_undo(struct lull_remap *batch, unsigned long start,
 	count_vm_events(VMEMMAP_FREED, freed);
 }
 
-/*
- * As Linux's own way, rather not than by killing somebody. Return: how many there
- * are in @pages. Less than @nr: there is no memory.
- */
-static unsigned int alloc_vmemmap_pages(int nid, unsigned int nr,
-					struct page **pages)
-{
-	const gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL;
-	unsigned int got;
-
-	memset(pages, 0, nr * sizeof(*pages));
-	got = alloc_pages_bulk_array_node(gfp, nid, nr, pages);
-	for (; got < nr; got++) {
-		pages[got] = alloc_pages_node(nid, gfp, 0);
-		if (!pages[got])
-			break;
-	}
-	memmap_pages_add(got);
-	count_vm_events(VMEMMAP_ALLOCATED, got);
-	return got;
-}
-
 static void fill_page(struct page *page, const struct page *tail)
 {
 	struct page *copy = page_to_virt(page);
@@ -366,6 +393,27 @@ int lull_remap_fill(struct lull_remap *batch, const struct page *tail,
 		}
 	}
 	return 0;
+}
+
+/*
+ * What was entered may have been forgotten again, when there was no memory for all
+ * of a HugeTLB page. A table that is as it was needs no TLBI, and no pause.
+ */
+static void trim(struct lull_table *table)
+{
+	unsigned int first = table->first, end = table->end;
+
+	while (first < end &&
+	       pte_same(table->ptes[first], entry_before(table, first)))
+		first++;
+	while (first < end &&
+	       pte_same(table->ptes[end - 1], entry_before(table, end - 1)))
+		end--;
+	/* A block goes as a whole, or not at all. */
+	if (pmd_leaf(table->old) && first < end)
+		return;
+	table->first = first;
+	table->end = end;
 }
 
 /* Non-leaf, so that pointers to the old tables go too. Neighbours go together. */
@@ -432,23 +480,40 @@ static notrace __kprobes void replace(struct lull_remap *batch, int first,
 	}
 }
 
+/* About how many TLBIs invalidate() takes for so many pages of so many tables. */
+static unsigned int tlbis(unsigned long pages, unsigned int tables)
+{
+	if (system_supports_tlb_range())
+		return min(pages, 4UL * tables);
+	return pages < MAX_DVM_OPS ? pages : 1;
+}
+
 /*
- * As many tables as share a TLBI and a DSB: so many entries, but never a part of a
- * HugeTLB page.
+ * As many tables as share a DSB: so many entries, but never a part of a HugeTLB
+ * page, and never less than one.
  */
 static int group(const struct lull_remap *batch, int first, unsigned int room,
 		 unsigned int *entries)
 {
 	const struct lull_table *table = &batch->tables[first];
-	int nr = 0;
+	int nr = 0, end = batch->nr_tables - first, i = 0;
+	unsigned int writes = 0;
+	unsigned long pages = 0;
 
-	*entries = 0;
-	do {
+	room = min_t(unsigned int, room, GROUP);
+	while (i < end) {
 		do {
-			*entries += table[nr].entries;
-		} while (table[nr++].joined);
-	} while (first + nr < batch->nr_tables && nr < GROUP &&
-		 *entries + table[nr].entries <= room);
+			if (!changed(&table[i]))
+				continue;
+			writes += table[i].writes;
+			pages += table[i].end - table[i].first;
+		} while (table[i++].joined);
+
+		if (nr && writes + tlbis(pages, i) > room)
+			break;
+		nr = i;
+		*entries = writes + tlbis(pages, i);
+	}
 	return nr;
 }
 
@@ -460,6 +525,22 @@ static void account(const struct lull_pause *pause)
 	pause_max_ns = max(pause_max_ns, pause->longest);
 }
 
+/* What failed tries take, the batch's later pauses have less. */
+static int begin(struct lull_remap *batch, struct lull_pause *pause)
+{
+	int err;
+
+	if (time_before(jiffies, lull_vmemmap_rest))
+		return -EBUSY;
+	err = lull_pause_begin(pause, batch->budget);
+	batch->budget -= min(batch->budget, pause->waited);
+	if (err) {
+		lull_vmemmap_rest = jiffies + REST;
+		account(pause);
+	}
+	return err;
+}
+
 /* Return: how many tables have been replaced: all, unless a pause failed. */
 static int replace_all(struct lull_remap *batch)
 {
@@ -467,10 +548,13 @@ static int replace_all(struct lull_remap *batch)
 	struct lull_pause pause;
 	int done = 0, first;
 
-	while (done < batch->nr_tables) {
-		if (lull_pause_begin(&pause)) {
+	for (;;) {
+		while (done < batch->nr_tables && !changed(&batch->tables[done]))
+			done++;
+		if (done == batch->nr_tables)
+			break;
+		if (begin(batch, &pause)) {
 			count_vm_event(VMEMMAP_PAUSE_FAIL);
-			account(&pause);
 			batch->failed = true;
 			break;
 		}
@@ -534,16 +618,8 @@ static void commit(struct lull_remap *batch)
 {
 	int done, i;
 
-	/*
-	 * page_ref_add_unless() looks at a struct page before it writes to it, in
-	 * one RCU read-side section. Who did that before the page became one of
-	 * a HugeTLB page has done with it after this.
-	 */
-	if (batch->nr_jobs && !batch->waited) {
-		synchronize_rcu();
-		batch->waited = true;
-	}
-
+	for (i = 0; i < batch->nr_tables; i++)
+		trim(&batch->tables[i]);
 	done = replace_all(batch);
 	for (i = 0; i < batch->nr_jobs; i++) {
 		struct lull_job *job = &batch->jobs[i];
@@ -616,6 +692,9 @@ struct lull_remap *lull_remap_begin(const struct lull_work *work,
 
 	if (!static_key_fast_inc_not_disabled(&hugetlb_optimize_vmemmap_key.key))
 		static_branch_inc(&hugetlb_optimize_vmemmap_key);
+	/* See page_ref_add_unless(). The caller has frozen all counts. */
+	if (work->grace)
+		synchronize_rcu();
 	mutex_lock(&lull_vmemmap_lock);
 	mmap_read_lock(&init_mm);	/* who dumps tables locks it for writing */
 	batch->work = work;
@@ -623,8 +702,8 @@ struct lull_remap *lull_remap_begin(const struct lull_work *work,
 	batch->out = NULL;
 	batch->done = 0;
 	batch->keys = 0;
+	batch->budget = (u64)READ_ONCE(lull_vmemmap_wait_us) * NSEC_PER_USEC;
 	batch->failed = false;
-	batch->waited = false;
 	return batch;
 }
 
@@ -662,7 +741,7 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	unsigned long end = start + hugetlb_vmemmap_size(batch->h);
 	struct lull_table *table;
 	struct page *head;
-	int err;
+	int err, i;
 
 	err = lull_remap_cover(batch, job, start, end);
 	if (err)
@@ -670,14 +749,24 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	if (!alloc_vmemmap_pages(folio_nid(job->folio), 1, &head))
 		return -ENOMEM;
 
+	/*
+	 * KASAN's tag stands in page->flags, and copy_highpage() resets it where it
+	 * is another one: in the tail pages too, which cannot be written then.
+	 */
+	for (i = 0; i < HUGETLB_VMEMMAP_RESERVE_PAGES; i++)
+		page_kasan_tag_reset(&job->folio->page + i);
+
 	/* Now, so that the copy says so too. */
 	folio_set_hugetlb_vmemmap_optimized(job->folio);
 	copy_page(page_to_virt(head), job->folio);
 
 	/*
-	 * Up to the pause, only the struct pages that a folio is made of can
-	 * still change: nobody writes to those of other tail pages. They are
-	 * copied once more when nobody can write to them either.
+	 * Up to the pause, the struct pages that a folio is made of can still
+	 * change: HugeTLB's lists, memory failure. They are copied once more when
+	 * nobody can write to them. What is written meanwhile to those of other
+	 * tail pages is lost, as in Linux's own HVO: nobody has a reason to, but
+	 * memory failure, which may set PG_hwpoison of a page that became a
+	 * HugeTLB page's after it asked.
 	 */
 	table = &batch->tables[job->table];
 	job->from = page_to_virt(pte_page(entry_before(table,
@@ -685,7 +774,7 @@ static int prepare_optimize(struct lull_remap *batch, struct lull_job *job)
 	job->to = page_to_virt(head);
 	job->next = table->jobs;
 	table->jobs = job - batch->jobs;
-	table->entries++;
+	table->writes++;
 
 	lull_remap_map(batch, start, start + PAGE_SIZE, head, PAGE_KERNEL);
 	lull_remap_map(batch, start + PAGE_SIZE, end, head, PAGE_KERNEL_RO);
@@ -716,7 +805,11 @@ static bool should_optimize(const struct hstate *h, struct folio *folio)
 	return lull_vmemmap_on() && vmemmap_should_optimize_folio(h, folio);
 }
 
-static const struct lull_work optimize = { prepare_optimize, finish_optimize };
+static const struct lull_work optimize = {
+	.grace = true,
+	.prepare = prepare_optimize,
+	.finish = finish_optimize,
+};
 
 static int prepare_restore(struct lull_remap *batch, struct lull_job *job)
 {
@@ -744,7 +837,14 @@ static void finish_restore(struct lull_remap *batch, struct folio *folio,
 	count_vm_event(VMEMMAP_RESTORED);
 }
 
-static const struct lull_work restore = { prepare_restore, finish_restore };
+/*
+ * No grace period: of what is writable afterwards, page_ref_add_unless() finds a
+ * count of 0, or that of a page that has been allocated since.
+ */
+static const struct lull_work restore = {
+	.prepare = prepare_restore,
+	.finish = finish_restore,
+};
 
 /**
  * lull_vmemmap_optimize_folio() - take most struct pages from a HugeTLB page

@@ -27,7 +27,7 @@ struct page;
  * @ptes: the new table, complete, and nowhere to be seen yet
  * @first: the entries that differ are [@first, @end)
  * @end: none, if @first is not below it
- * @entries: how many entries it takes to replace it: itself, and heads to copy
+ * @writes: what is written to replace it: itself, and heads that are copied
  * @joined: the next one belongs to the same HugeTLB page
  * @jobs: the last job whose head is mapped here; -1 if none
  */
@@ -38,7 +38,7 @@ struct lull_table {
 	pte_t *ptes;
 	unsigned int first;
 	unsigned int end;
-	unsigned int entries;
+	unsigned int writes;
 	bool joined;
 	int jobs;
 };
@@ -61,11 +61,13 @@ struct lull_job {
 
 /**
  * struct lull_work - what is done to the HugeTLB pages of a batch
+ * @grace: what was read of a struct page before must not be acted upon after it
  * @prepare: enter what is to be mapped for a job. Returns 0; or -ENOMEM, -ENOSPC
  *	(the batch is full) or -EOPNOTSUPP, when nothing of it has been entered
  * @finish: it is mapped so (done), or as it was
  */
 struct lull_work {
+	bool grace;
 	int (*prepare)(struct lull_remap *batch, struct lull_job *job);
 	void (*finish)(struct lull_remap *batch, struct folio *folio, bool done);
 };
@@ -78,8 +80,8 @@ struct lull_work {
  * @out: where those go that are done
  * @done: how many are
  * @keys: by how many there are more optimized pages then
+ * @budget: for how long CPUs may still wait for each other, in ns
  * @failed: a pause did not come about
- * @waited: an RCU grace period has passed since it began
  * @nr_tables: tables entered
  * @nr_jobs: HugeTLB pages entered
  * @tables: the tables; those of one HugeTLB page stand together
@@ -92,18 +94,20 @@ struct lull_remap {
 	struct list_head *out;
 	unsigned long done;
 	long keys;
+	u64 budget;
 	bool failed;
-	bool waited;
 	int nr_tables;
 	int nr_jobs;
 	struct lull_table tables[LULL_REMAP_TABLES];
 	struct lull_job jobs[LULL_REMAP_JOBS];
 };
 
-extern unsigned int lull_vmemmap_entries;	/* the most in one pause */
-
 #if IS_ENABLED(CONFIG_KUNIT)
+extern unsigned int lull_vmemmap_entries, lull_vmemmap_wait_us;
+extern unsigned long lull_vmemmap_rest;
 extern struct lull_switch lull_vmemmap_switch;
+
+unsigned int lull_vmemmap_alloc(int nid, unsigned int nr, struct page **pages);
 #endif
 
 struct lull_remap *lull_remap_begin(const struct lull_work *work,

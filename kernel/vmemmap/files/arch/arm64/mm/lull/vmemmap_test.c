@@ -6,6 +6,7 @@
  * restored, and each of its struct pages and of the entries that map them is
  * looked at before, in between, and after.
  */
+#include <kunit/static_stub.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -15,8 +16,8 @@
 #include <linux/slab.h>
 #include <linux/vmstat.h>
 
+#include "../../../../mm/hugetlb_vmemmap.h"
 #include "../../../../mm/internal.h"
-#include "pause.h"
 #include "vmemmap.h"
 #include "vmemmap_test.h"
 
@@ -202,9 +203,9 @@ static void test_no_pause(struct kunit *test)
 {
 	struct huge *huge = test->priv;
 	struct folio *folio, *plain;
-	unsigned long pages, fails;
-	unsigned int wait_ms;
-	int err;
+	unsigned long pages, fails, retries;
+	unsigned int wait_us;
+	int err, again;
 
 	if (num_online_cpus() == 1)
 		kunit_skip(test, "one CPU waits for nobody");
@@ -214,14 +215,24 @@ static void test_no_pause(struct kunit *test)
 
 	fails = event(VMEMMAP_PAUSE_FAIL);
 	pages = event(VMEMMAP_ALLOCATED) - event(VMEMMAP_FREED);
-	wait_ms = lull_pause_wait_ms;
-	lull_pause_wait_ms = 0;		/* nobody comes in no time */
+	wait_us = lull_vmemmap_wait_us;
+	lull_vmemmap_wait_us = 0;	/* nobody comes in no time */
 	lull_vmemmap_optimize_folio(huge->h, plain);
+	lull_vmemmap_rest = jiffies;
 	err = lull_vmemmap_restore_folio(huge->h, folio);
-	lull_pause_wait_ms = wait_ms;
+	lull_vmemmap_wait_us = wait_us;
+
+	/* Now all would come, but no CPU is asked again so soon. */
+	retries = event(VMEMMAP_PAUSE_NS);
+	lull_vmemmap_rest = jiffies + 100 * HZ;
+	again = lull_vmemmap_restore_folio(huge->h, folio);
+	retries = event(VMEMMAP_PAUSE_NS) - retries;
+	lull_vmemmap_rest = jiffies;
 
 	KUNIT_EXPECT_EQ(test, err, -EBUSY);
-	KUNIT_EXPECT_EQ(test, event(VMEMMAP_PAUSE_FAIL) - fails, 2);
+	KUNIT_EXPECT_EQ(test, again, -EBUSY);
+	KUNIT_EXPECT_EQ(test, retries, 0);
+	KUNIT_EXPECT_EQ(test, event(VMEMMAP_PAUSE_FAIL) - fails, 3);
 	KUNIT_EXPECT_EQ(test, event(VMEMMAP_ALLOCATED) - event(VMEMMAP_FREED), pages);
 	expect_mapped(test, huge->h, folio, true);
 	expect_mapped(test, huge->h, plain, false);
@@ -231,6 +242,149 @@ static void test_no_pause(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folio(huge->h, folio), 0);
 	free_huge(folio);
 	free_huge(plain);
+}
+
+static int left;	/* so many allocations succeed */
+
+static unsigned int alloc_few(int nid, unsigned int nr, struct page **pages)
+{
+	unsigned int got;
+
+	for (got = 0; got < nr && left > 0; got++, left--) {
+		pages[got] = alloc_pages_node(nid, GFP_KERNEL, 0);
+		if (!pages[got])
+			break;
+	}
+	return got;
+}
+
+/*
+ * No memory, for the first page that is needed, the second, and so on: all is as it
+ * was, no page is lost, and no CPU waits for it.
+ */
+static void test_no_memory(struct kunit *test)
+{
+	struct huge *huge = test->priv;
+	struct folio *folio = make_huge(test, huge->h);
+	unsigned long pages, pauses, needed = vmemmap_pages(huge->h);
+	int nr;
+
+	kunit_activate_static_stub(test, lull_vmemmap_alloc, alloc_few);
+	pages = event(VMEMMAP_ALLOCATED) - event(VMEMMAP_FREED);
+	pauses = event(VMEMMAP_PAUSE);
+	for (nr = 0; nr < 2; nr++) {	/* a table, and the head */
+		left = nr;
+		lull_vmemmap_optimize_folio(huge->h, folio);
+		expect_mapped(test, huge->h, folio, false);
+	}
+	left = nr;
+	lull_vmemmap_optimize_folio(huge->h, folio);
+	expect_mapped(test, huge->h, folio, true);
+	for (nr = 0; nr < needed; nr++) {	/* a table, and all but the head */
+		left = nr;
+		KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folio(huge->h, folio), -ENOMEM);
+		expect_mapped(test, huge->h, folio, true);
+	}
+	KUNIT_EXPECT_EQ(test, event(VMEMMAP_PAUSE) - pauses, 1);
+	left = nr;
+	KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folio(huge->h, folio), 0);
+	kunit_deactivate_static_stub(test, lull_vmemmap_alloc);
+
+	KUNIT_EXPECT_EQ(test, left, 0);
+	KUNIT_EXPECT_EQ(test, event(VMEMMAP_ALLOCATED) - event(VMEMMAP_FREED), pages);
+	expect_mapped(test, huge->h, folio, false);
+	expect_huge(test, huge->h, folio);
+	free_huge(folio);
+}
+
+static unsigned long taken;
+
+/* As those do who find a page by its number. */
+static int take_tails(void *data)
+{
+	struct folio *folio = data;
+	unsigned long i, nr = folio_nr_pages(folio);
+
+	while (!kthread_should_stop()) {
+		for (i = HUGETLB_VMEMMAP_RESERVE_PAGES; i < nr;
+		     i += HUGETLB_VMEMMAP_RESERVE_PAGES)
+			if (page_ref_add_unless(&folio->page + i, 1, 0))
+				taken++;
+		cond_resched();
+	}
+	return 0;
+}
+
+/*
+ * A tail page becomes an alias of the head page, which has references, while others
+ * try to get one to it. Each interrupt of a pause comes in the middle of that.
+ */
+static void test_reference(struct kunit *test)
+{
+	struct huge *huge = test->priv;
+	struct folio *folio = make_huge(test, huge->h);
+	struct task_struct *threads[4];
+	int i, err = 0, cpus = 0, cpu;
+
+	taken = 0;
+	folio_ref_unfreeze(folio, 1);
+	for_each_online_cpu(cpu) {
+		if (cpus == ARRAY_SIZE(threads))
+			break;
+		threads[cpus] = kthread_create_on_cpu(take_tails, folio, cpu, "tail/%u");
+		if (!IS_ERR(threads[cpus]))
+			wake_up_process(threads[cpus++]);
+	}
+	for (i = 0; i < 60 && !err; i++) {
+		lull_vmemmap_optimize_folio(huge->h, folio);
+		err = lull_vmemmap_restore_folio(huge->h, folio);
+	}
+	while (cpus--)
+		kthread_stop(threads[cpus]);
+	KUNIT_EXPECT_EQ(test, err, 0);
+	KUNIT_EXPECT_EQ(test, taken, 0);
+	KUNIT_EXPECT_TRUE(test, folio_ref_freeze(folio, 1));
+	expect_huge(test, huge->h, folio);
+	free_huge(folio);
+}
+
+static int optimize_one(void *data)
+{
+	struct folio *folio = data;
+
+	lull_vmemmap_optimize_folio(folio_hstate(folio), folio);
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ / 100);
+	return 0;
+}
+
+/* A reader of struct pages keeps a grace period waiting, and nobody but who began it. */
+static void test_grace_period(struct kunit *test)
+{
+	struct huge *huge = test->priv;
+	struct folio *folio = make_huge(test, huge->h);
+	struct task_struct *thread;
+	unsigned long end;
+	bool held = false;
+	bool optimized;
+
+	thread = kthread_create(optimize_one, folio, "optimize");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
+	rcu_read_lock();
+	wake_up_process(thread);
+	for (end = jiffies + HZ / 5; time_before(jiffies, end);) {
+		if (mutex_is_locked(&lull_vmemmap_lock))
+			held = true;
+		cpu_relax();
+	}
+	optimized = folio_test_hugetlb_vmemmap_optimized(folio);
+	rcu_read_unlock();
+	kthread_stop(thread);
+
+	KUNIT_EXPECT_FALSE(test, held);
+	KUNIT_EXPECT_FALSE(test, optimized);
+	KUNIT_EXPECT_EQ(test, lull_vmemmap_restore_folio(huge->h, folio), 0);
+	free_huge(folio);
 }
 
 /* One entry a pause: a list takes more of them, and comes to the same. */
@@ -310,6 +464,9 @@ static struct kunit_case vmemmap_cases[] = {
 	KUNIT_CASE(test_nothing_to_do),
 	KUNIT_CASE(test_off),
 	KUNIT_CASE(test_no_pause),
+	KUNIT_CASE(test_no_memory),
+	KUNIT_CASE_SLOW(test_reference),
+	KUNIT_CASE(test_grace_period),
 	KUNIT_CASE(test_limit),
 #ifdef CONFIG_MEMORY_HOTPLUG
 	KUNIT_CASE(test_hotplug_waits),

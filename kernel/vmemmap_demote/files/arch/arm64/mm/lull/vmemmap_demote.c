@@ -48,9 +48,16 @@ static int prepare_demote(struct lull_remap *batch, struct lull_job *job)
 
 /*
  * prep_compound_page() for a page that has been a tail page, and owns its first
- * struct pages only. Until the last store, whoever looks at any of them finds the
- * large page's tail, or this one's: never a page by itself. Their reference counts
- * are zero all the time, so nobody gets hold of them.
+ * struct pages only. Until the last store, a reader of any of them finds the
+ * large page's tail, or this one's: never a page by itself.
+ *
+ * The barrier orders that last store, after which the first struct page, and each
+ * alias of it, are no tails by compound_head any more, behind PG_head and the tails'
+ * pointers, by which page_fixed_fake_head() knows an alias. Readers that load the
+ * two in the other order may take an alias for a page by itself, as they may on
+ * every architecture, and can do nothing with it: the count is 0 until HugeTLB gives
+ * the page out, by a release (folio_ref_unfreeze()), and page_ref_add_unless(), which
+ * reads it with acquire, sees all of this when it sees another count.
  */
 static void prepare_head(struct page *page, unsigned int order)
 {
@@ -61,6 +68,7 @@ static void prepare_head(struct page *page, unsigned int order)
 		prep_compound_tail(page, i);
 	prep_compound_head(page, order);
 	page->mapping = NULL;
+	smp_wmb();	/* see above */
 	clear_compound_head(page);
 }
 
@@ -90,7 +98,11 @@ static void finish_demote(struct lull_remap *batch, struct folio *folio,
 	count_vm_event(VMEMMAP_DEMOTED);
 }
 
-static const struct lull_work demote = { prepare_demote, finish_demote };
+static const struct lull_work demote = {
+	.grace = true,
+	.prepare = prepare_demote,
+	.finish = finish_demote,
+};
 
 /**
  * lull_vmemmap_demote_folios() - split optimized HugeTLB pages

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The kernel copies HugeTLB pages that have given their struct pages back: copy-on-write after fork(), and migration, of
+ * 2 MiB pages, of such pages that were part of a 1 GiB page, and of 32 MiB pages. Contents are compared.
+ *
+ * Most struct pages of such a page are read-only, and a kernel that writes to one of them while it copies stops with an
+ * oops. KASAN by memory tags did: it resets a tag in page->flags of each page that is copied to.
+ */
+#include "lull.h"
+
+#define POOL(kib)	"/sys/kernel/mm/hugepages/hugepages-" #kib "kB/"
+#define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
+#define MIB	(1UL << 20)
+
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
+
+static long rounds = 2;
+
+static const struct option_spec options[] = {
+	{ "rounds", &rounds, NULL, "how often each kind of page is copied" },
+	{ }
+};
+
+static void fill(uint64_t *memory, size_t size, uint64_t seed)
+{
+	for (size_t at = 0; at < size / sizeof(*memory); at += PAGE / sizeof(*memory))
+		memory[at] = seed + at;
+}
+
+static void compare(const uint64_t *memory, size_t size, uint64_t seed, const char *what)
+{
+	for (size_t at = 0; at < size / sizeof(*memory); at += PAGE / sizeof(*memory))
+		verify(memory[at] == seed + at, "%s: page %zu is not what was written there", what,
+		       at / (PAGE / sizeof(*memory)));
+}
+
+/* The child writes to the middle first: a page is copied from both its ends towards that. */
+static void copy_on_write(uint64_t *memory, size_t size)
+{
+	pid_t child = fork_child();
+
+	if (!child) {
+		memory[size / 2 / sizeof(*memory)] = 1 + size / 2 / sizeof(*memory);
+		compare(memory, size, 1, "copied");
+		_exit(0);
+	}
+	wait_child(child);
+	compare(memory, size, 1, "the copy's origin");
+}
+
+/* What is taken off for good, the kernel may refuse: no other page is free. */
+static bool migrate(uint64_t *memory, size_t size)
+{
+	bool moved = !madvise(memory, PAGE, MADV_SOFT_OFFLINE);
+
+	compare(memory, size, 1, "migrated");
+	return moved;
+}
+
+static long copied, migrated;
+
+static void copy_pages(size_t size, int log)
+{
+	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | log << 26);
+
+	fill(memory, size, 1);
+	for (long i = 0; i < rounds; i++, copied++)
+		copy_on_write(memory, size);
+	migrated += migrate(memory, size);
+	must(munmap(memory, size));
+}
+
+static void fill_pool(const char *file, const char *number)
+{
+	if (!put_file(file, number))
+		skip("%s cannot be %s", file, number);
+}
+
+int main(int argc, char **argv)
+{
+	long optimized;
+
+	parse_options(argc, argv, "HugeTLB pages without their own struct pages are copied", options);
+	if (!put_file(OPTIMIZE, "1"))
+		skip("this kernel has no HVO");
+	optimized = vmstat("vmemmap_optimized");
+
+	fill_pool(POOL(2048) "nr_hugepages", "8");
+	copy_pages(2 * MIB, 21);
+	fill_pool(POOL(2048) "nr_hugepages", "0");
+
+	fill_pool(POOL(32768) "nr_hugepages", "4");
+	copy_pages(32 * MIB, 25);
+	fill_pool(POOL(32768) "nr_hugepages", "0");
+
+	fill_pool(POOL(1048576) "nr_hugepages", "1");
+	fill_pool(POOL(1048576) "demote_size", "2M");
+	fill_pool(POOL(1048576) "demote", "1");
+	copy_pages(2 * MIB, 21);
+	fill_pool(POOL(2048) "nr_hugepages", "0");
+
+	printf("hvo_copy: %ld copied, %ld migrated, %ld HugeTLB pages were optimized\n", copied, migrated,
+	       vmstat("vmemmap_optimized") - optimized);
+	verify(vmstat("vmemmap_optimized") > optimized, "no HugeTLB page was optimized");
+	return 0;
+}

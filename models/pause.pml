@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One CPU makes the others wait (kernel/pause): arch/arm64/mm/lull/pause.c of Lull, the word, who begins and who leaves. README.md
+ * says what must hold.
+ *
+ * The pauser may stop for ever, as by a debugger or a hypervisor: when it has asked, and when it has given up and said so in the first
+ * of two words; not between BEGUN and the end. An interrupt may be late, and come in a later try, or when there is no pause.
+ */
+
+#ifndef NCPU
+#define NCPU	2		/* that wait, beside the pauser */
+#endif
+#ifndef TRIES
+#define TRIES	3
+#endif
+#define BEGUN	15
+
+/* One word in the kernel: each step that has both is one access. */
+byte ticket;
+byte missing;
+
+byte last;			/* the ticket that was let go last */
+bit broken;			/* entries that all use are */
+bit waits[NCPU];		/* the rest of the time it runs, and uses them */
+bit sgi[NCPU];
+
+proctype cpu(byte me)
+{
+	byte mine;
+	bit began;
+
+end:
+	do
+	:: atomic { sgi[me] -> sgi[me] = 0 };
+		waits[me] = 1;
+		began = 0;
+		if	/* come */
+		:: atomic { ticket % 2 && missing && missing != BEGUN -> mine = ticket; missing-- }
+		:: atomic { else -> goto out }
+		fi;
+wait:
+		if
+#ifdef V_PAUSE_WAIT_EQUAL
+		:: last == mine
+#else
+		:: last >= mine
+#endif
+#ifndef V_PAUSE_NO_LEAVE
+		:: !began ->	/* the deadline may be over at any time */
+#ifdef V_PAUSE_LEAVE_BLIND
+			if
+			:: atomic { ticket == mine -> missing++ }
+#else
+			if
+			:: atomic { ticket == mine && missing != BEGUN -> missing++ }
+#endif
+#ifndef V_PAUSE_STAY
+			:: ticket != mine
+#endif
+			:: atomic { else -> began = 1; goto wait }
+			fi
+#endif
+		fi;
+out:
+		atomic { waits[me] = 0; assert(!broken) }
+	od
+}
+
+active proctype pauser()
+{
+	byte i, n;
+	bit was;
+
+	atomic {
+		for (i : 0 .. NCPU - 1) { run cpu(i) }
+		i = 0;
+	}
+	do
+	:: n < TRIES ->
+		n++;
+		d_step { ticket++; missing = NCPU };
+		for (i : 0 .. NCPU - 1) { sgi[i] = 1 }
+		do
+#ifdef V_PAUSE_BEGIN_LOOKS
+		:: !missing -> missing = BEGUN; goto begun
+#else
+		:: atomic { !missing -> missing = BEGUN; goto begun }
+#endif
+		:: goto over	/* the deadline */
+		:: goto stopped
+		od;
+begun:
+		was = 1;
+#ifdef V_PAUSE_GO_EARLY
+		last = ticket;
+#endif
+		atomic {
+			broken = 1;
+			for (i : 0 .. NCPU - 1) { assert(waits[i]) }
+		}
+		broken = 0;
+over:
+		skip;
+#ifdef V_PAUSE_GO_FIRST
+		last = ticket;
+		d_step { ticket++; missing = 0 };
+#else
+		d_step { ticket++; missing = 0 };
+		if
+		:: !was -> goto stopped
+		:: last = ticket - 1
+		fi;
+#endif
+		was = 0
+	:: else -> goto stopped
+	od;
+stopped:
+end:
+	false
+}
