@@ -120,6 +120,11 @@ MUTATIONS = [
              "!(w->held & w->context->current & ~w->issued))\n\t\t\tcontinue;\n\t\tshadow_report"),
     Mutation("rmaps-unseen", "rely.c", "!used_by_others(s, w))", "true)"),
     Mutation("rmaps-of-nobody", "rely.c", "!used_by_others(s, w))", "!w->held)"),
+    Mutation("hugetlb-like-others", "linux.c", "if (by && by->moves_hugetlb)", "if (false)"),
+    Mutation("any-lock", "linux.c", "return lock >= l->vmemmap && page_is_followed", "return true || page_is_followed"),
+    Mutation("no-lock-in-mm", "linux.c", "if (by && lock >= by->mm && ", "if (false && "),
+    Mutation("range-moved-short", "linux.c", "x[1] + x[4], true, pc);", "x[1], true, pc);"),
+    Mutation("pgd-by-the-first-pointer", "linux.c", "shadow_is_root(l->shadow, *root);", "*root;"),
     # Pauses
     Mutation("pause-unchecked", "shadow.c", "if (others)\n", "if (false)\n"),
     Mutation("pause-of-one", "shadow.c", "if (others)\n", "if (others & 1)\n"),
