@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "linux.h"
 #include "rely.h"
 #include "shadow.h"
 #include "unload.h"
@@ -69,6 +70,8 @@ static struct {
 	unsigned int n_names;
 	uint64_t next_page, last_block;
 	struct regime lower, upper;
+	struct linux_guest linux_guest;
+	bool is_linux;
 } m;
 
 static unsigned int line;
@@ -638,6 +641,37 @@ static void do_window(char **w, int n)
 	(!strcmp(w[0], "open") ? shadow_open : shadow_close)(&m.s, cpu_of(w[1]), value_of(w[2]));
 }
 
+/* enter CPU FUNCTION [ARGUMENT...]: of Linux; its memstart_addr is at the name memstart_addr */
+static void do_enter(char **w, int n)
+{
+	static const char * const names[] = {
+		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
+		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
+		[HOOK_UNLOCK] = "_raw_spin_unlock",
+	};
+	unsigned int cpu = cpu_of(w[1]);
+	uint64_t x[5] = { 0 };
+	char error[128];
+
+	if (!m.is_linux) {
+		const struct options none = { .nhooks = 0 };
+
+		if (!linux_init(&m.linux_guest, &m.s, &none, error, sizeof(error)))
+			bad("%s", error);
+		m.linux_guest.address[HOOK_MEMSTART] = name_value("memstart_addr");
+		m.is_linux = true;
+	}
+	for (int i = 3; i < n; i++)
+		x[i - 3] = value_of(w[i]);
+	for (size_t hook = 0; hook < sizeof(names) / sizeof(names[0]); hook++) {
+		if (names[hook] && !strcmp(names[hook], w[2])) {
+			linux_enter(&m.linux_guest, cpu, hook, x, line);
+			return;
+		}
+	}
+	bad("no such function: %s", w[2]);
+}
+
 static void do_reset(char **w, int n)
 {
 	(void)w;
@@ -686,6 +720,7 @@ static const struct command {
 	{ "collected", do_collected, 3, 3, false },
 	{ "unlock", do_unlock, 1, 1, false },
 	{ "rmaps", do_rmaps, 1, 1, false },
+	{ "enter", do_enter, 2, 7, false },
 	{ "whole", do_pause, 1, 1, false },
 	{ "broken", do_pause, 1, 1, false },
 	{ "waits", do_pause, 1, 1, false },
