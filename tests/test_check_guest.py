@@ -77,6 +77,41 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
     silent(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "storm"),
+    [
+        ("stock", "file_storm"),
+        ("lab", "file_storm"),
+        pytest.param("lull", "file_crowd", marks=pytest.mark.whole),
+        pytest.param("lab", "file_hotplug", marks=pytest.mark.whole),
+        pytest.param("stock", "file_device", marks=pytest.mark.whole),
+    ],
+)
+def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
+    """Pages of files that are written through mappings while they are cleaned, written back, reclaimed and moved."""
+    silent(real, "--kernel", kernel, "--workload", storm)
+
+
+@pytest.mark.parametrize(
+    ("settings", "storm"),
+    [
+        ("reclaim=off", "storm_migrate"),
+        ("only=reclaim", "storm_reclaim"),
+        pytest.param("only=reclaim", "file_storm", marks=pytest.mark.whole),
+        pytest.param("reclaim=off", "file_storm", marks=pytest.mark.whole),
+        pytest.param("only=gather", "storm_pieces", marks=pytest.mark.whole),
+        pytest.param("only=gather", "storm_file_pieces", marks=pytest.mark.whole),
+        pytest.param("only=residency", "residency_storm", marks=pytest.mark.whole),
+        pytest.param("only=teardown", "storm_contpte", marks=pytest.mark.whole),
+        pytest.param("only=vmemmap", "hvo_one", marks=pytest.mark.whole),
+        pytest.param("residency=off", "batch_storm", marks=pytest.mark.whole),
+    ],
+)
+def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
+    """One feature may hide a bug of another: migration's flush is reclaim's, unless reclaim is off."""
+    silent(real, "--kernel", f"{check.LAB}+{settings}", "--workload", storm)
+
+
 @pytest.mark.parametrize("cpu", [pytest.param("max", marks=pytest.mark.whole), "cortex-a76+kpti"])
 def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
     """Tables of the vmemmap replaced while all wait; with TLB ranges, and without. The checker has seen pauses."""
