@@ -104,6 +104,9 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
+	/* Walk caches, and the identity map */
+	LULL_EXIT_LOADED,
+	LULL_IDMAP_NO_FLUSH,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -116,6 +119,7 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, unsigned long stride,
 			    bool last_level, int tlb_level);
 bool __lull_lab_flush_mm(struct mm_struct *mm);
+bool __lull_lab_flush_exit(struct mm_struct *mm);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 void __lull_lab_loaded(struct mm_struct *mm);
@@ -258,6 +262,11 @@ static __always_inline bool lull_lab_flush_mm(struct mm_struct *mm)
 	return unlikely(lull_mutant) && __lull_lab_flush_mm(mm);
 }
 
+static __always_inline bool lull_lab_flush_exit(struct mm_struct *mm)
+{
+	return unlikely(lull_mutant) && __lull_lab_flush_exit(mm);
+}
+
 static __always_inline bool lull_lab_flush_kernel(unsigned long start)
 {
 	return unlikely(lull_mutant) && __lull_lab_flush_kernel(start);
@@ -319,6 +328,11 @@ static inline bool lull_lab_flush_range(struct mm_struct *mm,
 }
 
 static inline bool lull_lab_flush_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_lab_flush_exit(struct mm_struct *mm)
 {
 	return false;
 }
