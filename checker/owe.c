@@ -75,6 +75,8 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	w->n_tlbis = 0;
 	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
 	hash_add(&o->by_page, &w->by_page, w->page >> 12);
+	if (w->walkers)
+		hash_add(&o->by_slot, &w->by_slot, w->slot >> 12);
 	list_add(&w->context->owes, &w->in_context);
 	w->context->n_owes++;
 	list_init(&w->in_task);
@@ -125,13 +127,15 @@ void owe_drop(struct owes *o, struct owe *w)
 	if (!w->met) {
 		owe_due(o, w);
 		w->met = true;
-		w->held = 0;
+		w->held = w->walkers = 0;
 		c->n_due--;
 		c->n_freed -= w->freed;
 		c->n_owes--;
 		list_del(&w->in_context);
 		hash_del(&o->by_va, &w->by_va);
 		hash_del(&o->by_page, &w->by_page);
+		if (w->by_slot.link)
+			hash_del(&o->by_slot, &w->by_slot);
 		o->n--;
 	}
 	if (!w->refs)
@@ -176,6 +180,7 @@ void owes_free(struct owes *o, struct spaces *s)
 	free_all(o, &s->kernels);
 	free(o->by_va.bucket);
 	free(o->by_page.bucket);
+	free(o->by_slot.bucket);
 	free(o->tasks.bucket);
 }
 
@@ -216,4 +221,18 @@ struct owe *owe_of_page_next(const struct owe *w)
 	struct hash_node *n = hash_next(&w->by_page);
 
 	return LOOKUP(by_page, n);
+}
+
+struct owe *owe_of_slot(const struct owes *o, uint64_t page)
+{
+	struct hash_node *n = hash_first(&o->by_slot, page >> 12);
+
+	return LOOKUP(by_slot, n);
+}
+
+struct owe *owe_of_slot_next(const struct owe *w)
+{
+	struct hash_node *n = hash_next(&w->by_slot);
+
+	return LOOKUP(by_slot, n);
 }

@@ -51,12 +51,14 @@ struct tlbi_seen {
 struct owe {
 	struct hash_node by_va;		/* owes.by_va */
 	struct hash_node by_page;	/* owes.by_page */
+	struct hash_node by_slot;	/* owes.by_slot, when there are walkers */
 	struct list in_context, in_task;
 	struct context *context;
 	struct cached what;		/* the old entry */
 	enum desc_change change;
 	uint64_t old, new;		/* descriptors */
 	uint64_t page;			/* what the old one leads to */
+	uint64_t slot;			/* where the descriptor is */
 	uint64_t since;			/* old was valid since */
 	uint64_t when;			/* the store */
 	uint64_t task;			/* who made it; 0: nobody knows */
@@ -65,7 +67,8 @@ struct owe {
 	uint8_t cpu;
 	bool due, freed, met;
 	uint32_t refs;			/* pending TLBIs that name it */
-	cpumask held;			/* CPUs that can still hold the old entry */
+	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
+	cpumask walkers;		/* CPUs that can hold a copy by its physical address (walks.h) */
 	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
 	struct {
 		struct tlbi_seen tlbi;
@@ -74,7 +77,7 @@ struct owe {
 };
 
 struct owes {
-	struct hash by_va, by_page;
+	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
 	uint64_t open;			/* not due yet */
 	uint64_t n, made, most;
@@ -85,7 +88,7 @@ struct owes {
 void owes_init(struct owes *o, uint64_t limit);
 void owes_free(struct owes *o, struct spaces *s);
 
-/* Takes the fields up to cpu and held of *model; NULL at the limit. */
+/* Takes the fields up to cpu, held and walkers of *model; NULL at the limit. */
 struct owe *owe_make(struct owes *o, const struct owe *model);
 
 /* Met, withdrawn, or reported. */
@@ -107,5 +110,9 @@ struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, i
 struct owe *owe_at_next(const struct owe *w);
 struct owe *owe_of_page(const struct owes *o, uint64_t page);
 struct owe *owe_of_page_next(const struct owe *w);
+
+/* Those with walkers, of descriptors in a 4 KiB page of memory. */
+struct owe *owe_of_slot(const struct owes *o, uint64_t page);
+struct owe *owe_of_slot_next(const struct owe *w);
 
 #endif

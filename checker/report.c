@@ -218,6 +218,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "pauses", seen->pauses, false },
 		{ "tlb_lost", seen->tlb_lost, false },
 		{ "memory", seen->memory, false },
+		{ "physical", seen->physical, false },
 	};
 	struct json j = { .out = r->out };
 	bool blind = false;

@@ -58,6 +58,7 @@ struct reports {
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, tlb_lost, memory;
+	uint64_t physical;		/* CPUs without FEAT_nTLBPA */
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);
