@@ -19,6 +19,7 @@ MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
 COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
 CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
+WALKS = "ID_AA64MMFR1_EL1.nTLBPA (non-coherent physical translation caches)"
 
 # rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
 # rule's letters stay.
@@ -77,6 +78,22 @@ RULES: dict[str, tuple[str, str]] = {
     "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
     "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
     "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
+    "asid/global": (
+        "a CPU loaded an address space while it can still hold global entries of another one's tables",
+        ASIDS,
+    ),
+    "walk/freed": (
+        "a freed page of tables is one again while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
+    "walk/unlinked": (
+        "a table is linked elsewhere while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
+    "walk/renamed": (
+        "an address space has another ASID while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
 }
 WHY = {
     "local": "reaches only its own CPU",
