@@ -19,7 +19,7 @@ MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
 COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
 CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
-WALKS = "ID_AA64MMFR1_EL1.nTLBPA (non-coherent physical translation caches)"
+WALKS = 'D24 "AArch64 System Register Descriptions", ID_AA64MMFR1_EL1.nTLBPA'
 
 # rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
 # rule's letters stay.
