@@ -7,7 +7,8 @@
 
 #include "options.h"
 
-enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_RAM, KEY_SPECULATION, KEY_HOOK, KEYS };
+enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
+       KEY_HOOK, KEYS };
 
 /* Of which mode an option is. */
 enum { ANY_MODE = -1 };
@@ -47,6 +48,7 @@ static const struct option {
 	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
+	[KEY_NTLBPA] = { .key = "ntlbpa", .values = "0 1", .mode = MODE_CHECK },
 	[KEY_HOOK] = { .key = "hook", .wanted = "NAME@HEXADDRESS", .mode = MODE_CHECK,
 		       .most = OPTIONS_HOOKS },
 };
@@ -204,6 +206,9 @@ static bool parse_value(struct options *o, int key, const char *value)
 	case KEY_SPECULATION:
 		o->speculation = choice == 0;
 		return true;
+	case KEY_NTLBPA:
+		o->ntlbpa = choice;
+		return true;
 	default:
 		return parse_hook(o, value);
 	}
@@ -257,14 +262,14 @@ bool options_parse(struct options *o, int argc, char **argv,
 {
 	unsigned int given[KEYS] = { 0 };
 
-	*o = (struct options){ .speculation = true };
+	*o = (struct options){ .speculation = true, .ntlbpa = NTLBPA_CPU };
 	for (int i = 0; i < argc; i++) {
 		size_t len = strcspn(argv[i], "=");
 		int key = find_key(argv[i], len);
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum ram speculation hook)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

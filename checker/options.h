@@ -23,6 +23,13 @@ enum insns_mode {
 	INSNS_BLOCK,	/* where a block starts: too many when it faults */
 };
 
+/* Has the machine FEAT_nTLBPA (walks.h)? */
+enum ntlbpa {
+	NTLBPA_NO,
+	NTLBPA_YES,
+	NTLBPA_CPU,	/* what ID_AA64MMFR1_EL1 says; not said is no */
+};
+
 #define OPTIONS_HOOKS 32	/* at most */
 #define OPTIONS_SKIPS 16
 
@@ -50,6 +57,7 @@ struct options {
 	/* the rest is check mode's: */
 	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;
+	enum ntlbpa ntlbpa;
 	struct hook hooks[OPTIONS_HOOKS];
 	unsigned int nhooks;
 };

@@ -86,6 +86,8 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	w->n_tlbis = 0;
 	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
 	hash_add(&o->by_page, &w->by_page, w->page >> 12);
+	if (w->walkers)
+		hash_add(&o->by_slot, &w->by_slot, w->slot >> 12);
 	list_add(&w->context->owes, &w->in_context);
 	w->context->n_owes++;
 	list_init(&w->in_task);
@@ -163,7 +165,7 @@ void owe_drop(struct owes *o, struct owe *w)
 		owe_due(o, w);
 		also_drop(o, w);
 		w->met = true;
-		w->held = 0;
+		w->held = w->walkers = 0;
 		c->n_due--;
 		c->n_less -= counts_less(w);
 		c->n_freed -= w->freed;
@@ -172,6 +174,8 @@ void owe_drop(struct owes *o, struct owe *w)
 		list_del(&w->in_context);
 		hash_del(&o->by_va, &w->by_va);
 		hash_del(&o->by_page, &w->by_page);
+		if (w->by_slot.link)
+			hash_del(&o->by_slot, &w->by_slot);
 		o->n--;
 	}
 	if (!w->refs)
@@ -216,6 +220,7 @@ void owes_free(struct owes *o, struct spaces *s)
 	free_all(o, &s->kernels);
 	free(o->by_va.bucket);
 	free(o->by_page.bucket);
+	free(o->by_slot.bucket);
 	free(o->tasks.bucket);
 	free(o->also.bucket);
 }
@@ -272,4 +277,18 @@ struct owe *owe_of_page_next(const struct owe *w)
 	struct hash_node *n = hash_next(&w->by_page);
 
 	return LOOKUP(by_page, n);
+}
+
+struct owe *owe_of_slot(const struct owes *o, uint64_t page)
+{
+	struct hash_node *n = hash_first(&o->by_slot, page >> 12);
+
+	return LOOKUP(by_slot, n);
+}
+
+struct owe *owe_of_slot_next(const struct owe *w)
+{
+	struct hash_node *n = hash_next(&w->by_slot);
+
+	return LOOKUP(by_slot, n);
 }

@@ -62,12 +62,14 @@ struct relied {
 struct owe {
 	struct hash_node by_va;		/* owes.by_va */
 	struct hash_node by_page;	/* owes.by_page */
+	struct hash_node by_slot;	/* owes.by_slot, when there are walkers */
 	struct list in_context, in_task;
 	struct context *context;
 	struct cached what;		/* the old entry */
 	enum desc_change change;
 	uint64_t old, new;		/* descriptors */
 	uint64_t page;			/* what the old one leads to */
+	uint64_t slot;			/* where the descriptor is */
 	uint64_t since;			/* old was valid since */
 	uint64_t when;			/* the store */
 	uint64_t task;			/* who made it; 0: nobody knows */
@@ -82,7 +84,8 @@ struct owe {
 	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
 	struct list also;		/* other tasks that owe it */
 	uint32_t refs;			/* pending TLBIs that name it */
-	cpumask held;			/* CPUs that can still hold the old entry */
+	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
+	cpumask walkers;		/* CPUs that can hold a copy by its physical address (walks.h) */
 	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
 	struct {
 		struct tlbi_seen tlbi;
@@ -91,7 +94,7 @@ struct owe {
 };
 
 struct owes {
-	struct hash by_va, by_page;
+	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
 	struct hash also;		/* by task: what each owes that others have made */
 	uint64_t n_also;
@@ -105,7 +108,7 @@ struct owes {
 void owes_init(struct owes *o, uint64_t limit);
 void owes_free(struct owes *o, struct spaces *s);
 
-/* Takes the fields up to cpu and held of *model; NULL at the limit. */
+/* Takes the fields up to cpu, held and walkers of *model; NULL at the limit. */
 struct owe *owe_make(struct owes *o, const struct owe *model);
 
 /* Met, withdrawn, or reported. */
@@ -140,5 +143,9 @@ struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, i
 struct owe *owe_at_next(const struct owe *w);
 struct owe *owe_of_page(const struct owes *o, uint64_t page);
 struct owe *owe_of_page_next(const struct owe *w);
+
+/* Those with walkers, of descriptors in a 4 KiB page of memory. */
+struct owe *owe_of_slot(const struct owes *o, uint64_t page);
+struct owe *owe_of_slot_next(const struct owe *w);
 
 #endif

@@ -96,6 +96,8 @@ static void find_registers(struct vcpu *v, unsigned int cpu)
 
 		if (d[i].name && !strcmp(d[i].name, "pc"))
 			v->pc = d[i].handle;
+		if (d[i].name && !strcmp(d[i].name, "ID_AA64MMFR1_EL1"))
+			v->mmfr1 = d[i].handle;
 		if (d[i].name && !strcmp(d[i].name, "ID_AA64MMFR2_EL1"))
 			v->mmfr2 = d[i].handle;
 		if (d[i].name && sscanf(d[i].name, "x%u%n", &reg, &end) == 1 &&

@@ -21,7 +21,7 @@ struct vcpu {
 	pthread_t thread;
 	bool started;
 	struct qemu_plugin_register *x[XREGS], *pc;
-	struct qemu_plugin_register *mmfr2;	/* ID_AA64MMFR2_EL1; NULL: QEMU does not tell */
+	struct qemu_plugin_register *mmfr1, *mmfr2;	/* ID_AA64MMFRn_EL1; NULL: QEMU does not tell */
 	GByteArray *buf;
 };
 

@@ -523,11 +523,23 @@ static bool install(char *error, size_t size)
 	return true;
 }
 
+/* ID_AA64MMFR1_EL1.nTLBPA: no walk caches that are indexed by physical addresses. */
+static bool has_ntlbpa(unsigned int cpu)
+{
+	const struct vcpu *v = &vcpus[cpu];
+
+	if (options.ntlbpa != NTLBPA_CPU)
+		return options.ntlbpa == NTLBPA_YES;
+	return v->mmfr1 && read_register(cpu, v->mmfr1) >> 48 & 15;
+}
+
 /* Without FEAT_TTL those bits of an operand are not looked at. */
 static void on_vcpu(unsigned int cpu)
 {
 	const struct vcpu *v = &vcpus[cpu];
 
+	if (!has_ntlbpa(cpu))
+		shadow.physical |= CPU(cpu);
 	shadow.cpus[cpu].no_ttl = v->mmfr2 && !(read_register(cpu, v->mmfr2) >> 48 & 15);
 }
 

@@ -223,6 +223,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "unlocks", seen->unlocks, false },
 		{ "cleaned", seen->cleaned, false },
 		{ "memory", seen->memory, false },
+		{ "physical", seen->physical, false },
 	};
 	struct json j = { .out = r->out };
 	bool blind = false;

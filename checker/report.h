@@ -60,6 +60,7 @@ struct seen {
 	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, published, tlb_lost, memory;
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */
+	uint64_t physical;		/* CPUs without FEAT_nTLBPA */
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);

@@ -38,7 +38,10 @@ bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
 	if (!s->cpus || ncpus > MAX_CPUS)
 		return false;
 	memset(s->cpus, 0, ncpus * sizeof(*s->cpus));
-	return spaces_init(&s->spaces, ram, ncpus);
+	if (!spaces_init(&s->spaces, ram, ncpus))
+		return false;
+	walks_init(s);
+	return true;
 }
 
 void shadow_free_all(struct shadow *s)
@@ -58,6 +61,8 @@ void shadow_free_all(struct shadow *s)
 		}
 		free(c->pending);
 	}
+	walks_free(s);
+	globals_free(&s->globals);
 	owes_free(&s->owes, &s->spaces);
 	spaces_free(&s->spaces);
 	reports_free(&s->reports);
@@ -215,6 +220,7 @@ static void falls_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_
 		owe_drop(&s->owes, w);
 	} else {
 		owe_due(&s->owes, w);
+		walks_due(s, cpu, w, pc);
 	}
 }
 
@@ -314,6 +320,7 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 
 	if (c->context) {
 		context_unload(c->context, cpu, now);
+		globals_left(s, cpu, c->context, now);
 		if (!next || next->asid != c->context->asid)
 			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o)) {
 				/* Until now it may have walked on from what it held. */
@@ -336,6 +343,8 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 		unload_check(s, cpu, o, pc);
 		check_due(s, cpu, o, pc);
 	}
+	walks_loaded(s, cpu, next, pc);
+	globals_check(s, cpu, next, pc);
 	if (c->user)
 		written_user(s, cpu, next);
 	if (c->user)
@@ -362,16 +371,16 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 	}
 	if (next != c->context)
 		set_context(s, cpu, next, now, pc);
-	if (kernel == c->kernel)
-		return;
-	if (c->kernel)
-		context_unload(c->kernel, cpu, now);
-	c->kernel = kernel;
-	if (!kernel)
-		return;
-	context_load(kernel, cpu);
-	if (kernel->n_less)
-		check_due(s, cpu, kernel, pc);
+	if (kernel != c->kernel) {
+		if (c->kernel)
+			context_unload(c->kernel, cpu, now);
+		if (kernel)
+			context_load(kernel, cpu);
+		c->kernel = kernel;
+		if (kernel && kernel->n_less)
+			check_due(s, cpu, kernel, pc);
+	}
+	walks_check(s, cpu, pc);
 }
 
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
@@ -445,9 +454,9 @@ static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va
 	return e ? e->cpus : 0;
 }
 
-/* One more of what is owed: the old entry at va, in a context. */
+/* One more of what is owed: the old entry at va, in a context, from the descriptor at slot. */
 static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
-		      int level, uint64_t old, uint64_t new, uint64_t since)
+		      int level, uint64_t slot, uint64_t old, uint64_t new, uint64_t since)
 {
 	struct shadow *s = ch->s;
 	bool table = desc_kind(r, level, old) == DESC_TABLE;
@@ -457,7 +466,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 			.va = va,
 			.size = 1ull << level_shift(r, level),
 			.asid = c->asid,
-			.global = c->kernel && desc_global(old),
+			.global = (c->kernel || !table) && desc_global(old),
 			.table = table,
 			.level = level,
 		},
@@ -465,6 +474,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		.old = old,
 		.new = new,
 		.page = desc_output(r, level, old),
+		.slot = slot,
 		.since = since,
 		.when = ch->when,
 		.task = s->cpus[ch->cpu].task,
@@ -476,9 +486,12 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 
 	if (!model.held)
 		return;
+	if (s->physical)
+		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
 	/* Due already for all of them: they may not load it at all, and one reason is enough. */
 	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
-		if (w->due && w->what.table == table && !(model.held & ~w->held))
+		if (w->due && w->what.table == table && !(model.held & ~w->held) &&
+		    (!model.walkers || (w->slot == slot && !(model.walkers & ~w->walkers))))
 			return;
 	if (!owe_make(&s->owes, &model))
 		return;
@@ -549,7 +562,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
 				   t, ch->old, ch->new, held, NULL);
 	}
-	owe_entry(ch, c, va, &t->r, t->level, ch->old, ch->new, ch->since);
+	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
 }
 
 /* The same for what is below a table that is no longer reached. */
@@ -558,8 +571,8 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 	struct change *ch = arg;
 	struct table *t = ch->low;
 
-	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->desc[ch->low_index], 0,
-		  t->since[ch->low_index]);
+	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->pa + 8ull * ch->low_index,
+		  t->desc[ch->low_index], 0, t->since[ch->low_index]);
 }
 
 /*
@@ -610,10 +623,12 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 		enum desc_change kind = desc_change(&t->r, t->level, w->old, desc);
 
 		next = owe_at_next(w);
+		if (!w->held)
+			continue;
 		if (kind <= CHANGE_MORE) {
 			if (w->since < t->since[index])
 				t->since[index] = w->since;
-			owe_drop(&s->owes, w);
+			walks_withdraw(s, w, t->pa + 8ull * index);
 			continue;
 		}
 		if (kind == CHANGE_BBM)
@@ -711,6 +726,8 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 	if (is == DESC_INVALID)
 		return;
 	t->seen_valid = true;
+	if (leaf_is_global(&t->r, t->level, ch.new))
+		table_global(t);
 	if (!ch.was_valid || ch.kind >= CHANGE_LESS)
 		t->since[index] = ch.when;
 	if (is == DESC_TABLE && (was != DESC_TABLE || ch.kind > CHANGE_LESS))
@@ -731,6 +748,8 @@ void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int 
 
 		if (t)
 			descriptor_stored(s, cpu, t, index, pc);
+		if (s->walks.fresh)
+			walks_check(s, cpu, pc);
 	}
 }
 
@@ -755,6 +774,7 @@ struct issued {
 	struct tlbi_seen seen;
 	cpumask cpus;			/* whom it reaches */
 	uint64_t when;
+	bool walkers;			/* it names another ASID of the same root: only these */
 };
 
 /* It ends, or begins, close to the entry: somebody miscounted. */
@@ -787,16 +807,35 @@ static bool forgets(const struct issued *i, const struct owe *w)
 	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != w->context;
 }
 
+static void tlbi_for_walkers(struct issued *i, struct owe *w)
+{
+	struct cached what = w->what;
+	struct pending p = {
+		.owe = w, .walkers = true, .cpus = w->walkers & i->cpus, .when = i->when,
+		.scope = i->t->scope, .nxs = i->t->nxs,
+	};
+
+	what.asid = i->r->asid;
+	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, w))
+		return;
+	w->refs++;
+	pend(&i->s->cpus[i->cpu], &p);
+}
+
 static void tlbi_for_owe(struct issued *i, struct owe *w)
 {
 	struct shadow *s = i->s;
 	struct cpu *c = &s->cpus[i->cpu];
-	cpumask bits = w->held & i->cpus;
+	cpumask bits = (w->held | w->walkers) & i->cpus;
 	struct pending p = {
 		.owe = w, .cpus = bits, .when = i->when,
 		.scope = i->t->scope, .nxs = i->t->nxs,
 	};
 
+	if (i->walkers) {
+		tlbi_for_walkers(i, w);
+		return;
+	}
 	/* Not global, it may be there under any ASID (KPTI): to name one is too little. */
 	if (w->context->kernel && !w->what.global && !i->r->any_asid)
 		return;
@@ -825,7 +864,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 	}
 	if (!published(s, i, w)) {
 		owe_saw(w, &i->seen, MISS_ORDER);
-		if (w->task == c->task && w->cpu == i->cpu && !forgets(i, w))
+		if (w->held && w->task == c->task && w->cpu == i->cpu && !forgets(i, w))
 			report_owe(s, i->cpu, i->seen.pc, "order", "no-dsb", w);
 		return;
 	}
@@ -881,6 +920,19 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 	}
 }
 
+/* Those of its root under other ASIDs, as far as no ASID is in what a CPU holds. */
+static void tlbi_for_siblings(struct issued *i, const struct context *c, const struct regime *r)
+{
+	i->walkers = true;
+	list_for(node, &c->root->contexts) {
+		struct context *o = container_of(node, struct context, in_root);
+
+		if (o != c)
+			tlbi_for_context(i, o, r);
+	}
+	i->walkers = false;
+}
+
 static void take(void *arg, const struct used *e)
 {
 	const struct issued *i = arg;
@@ -908,10 +960,11 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	i.when = tick(s);
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
-	if (r.every_va) {
+	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
 		whole = (struct pending){
-			.any_asid = r.any_asid, .asid = r.asid, .cpus = i.cpus,
-			.when = i.when, .scope = t->scope, .nxs = t->nxs,
+			.by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
+			.cpus = i.cpus, .when = i.when, .scope = t->scope, .nxs = t->nxs,
+			.reach = r,
 		};
 		pend(c, &whole);
 	}
@@ -936,6 +989,8 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	for (struct context *o = context_first(&s->spaces, r.asid); o; o = context_next(o)) {
 		tlbi_for_context(&i, o, &c->lower);
 		used_flush(&s->used, o, &r, &c->lower, i.cpus, take, &i);
+		if (s->physical && o->root)
+			tlbi_for_siblings(&i, o, &c->lower);
 	}
 }
 
@@ -998,11 +1053,17 @@ static void complete(struct shadow *s, const struct pending *p)
 
 	if (w) {
 		w->refs--;
-		w->held &= ~p->cpus;
-		if (w->met ? !w->refs : !w->held)
+		if (!p->walkers)
+			w->held &= ~p->cpus;
+		w->walkers &= ~p->cpus;
+		if (w->met ? !w->refs : !(w->held | w->walkers))
 			owe_drop(&s->owes, w);
 		return;
 	}
+	walks_flushed(s, &p->reach, p->cpus, p->when);
+	globals_flushed(&s->globals, &p->reach, p->cpus, p->when);
+	if (p->by_va)
+		return;
 	if (p->any_asid) {
 		for_cpus(cpu, p->cpus)
 			if (s->spaces.flushed_all[cpu] < p->when)
@@ -1063,9 +1124,13 @@ static bool in_flight(const struct shadow *s, const struct walk *w)
 static bool flush_under_way(const struct shadow *s, const struct context *c, uint64_t va,
 			    const struct regime *r)
 {
-	for (int level = r->start; level <= 3; level++)
-		if (owe_at(&s->owes, c, va & ~0ull << level_shift(r, level), level))
-			return true;
+	for (int level = r->start; level <= 3; level++) {
+		uint64_t base = va & ~0ull << level_shift(r, level);
+
+		for (const struct owe *w = owe_at(&s->owes, c, base, level); w; w = owe_at_next(w))
+			if (w->held)
+				return true;
+	}
 	return false;
 }
 
@@ -1145,7 +1210,7 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct owe *w, uint64
 	unsigned int who;
 
 	/* The kernel frees what vfree() gives back before it flushes: not used any more. */
-	if (w->context->kernel && !w->what.table)
+	if (!w->held || (w->context->kernel && !w->what.table))
 		return;
 	if (w->what.table) {
 		/* A walk may go on below a table at any time, whatever TTBR0 points to. */
@@ -1165,6 +1230,7 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct owe *w, uint64
 
 static void context_dies(struct shadow *s, struct context *c)
 {
+	walks_context_dies(s, c);
 	while (!list_empty(&c->owes))
 		owe_drop(&s->owes, container_of(c->owes.next, struct owe, in_context));
 	used_drop_context(&s->used, c);
@@ -1192,6 +1258,7 @@ static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uin
 		f.holders = loaded;
 		report(&s->reports, &f);
 	}
+	walks_table_freed(s, cpu, t, pc);
 	list_for(node, &t->contexts)
 		context_dies(s, container_of(node, struct context, in_root));
 	table_forget(&s->spaces, t);
@@ -1214,6 +1281,7 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 		s->seen.table_frees += page_was_table(&s->spaces, page);
 		if (!s->owes.n)
 			continue;
+		walks_page_freed(s, page);
 		for (struct owe *w = owe_of_page(&s->owes, page); w; w = next) {
 			next = owe_of_page_next(w);
 			page_freed(s, cpu, w, pc);
@@ -1299,6 +1367,7 @@ void shadow_verdict(struct shadow *s)
 	window_end(&s->lost.window, s->reports.out);
 	s->seen.left = s->owes.n;
 	s->seen.tlb_lost = s->lost.entries;
+	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
 	if (s->owes.overflow)
 		json_error(s->reports.out,
 			   "more was owed at once than the checker keeps: some was not looked at");

@@ -15,23 +15,28 @@
 
 #include "contig.h"
 #include "decode.h"
+#include "global.h"
 #include "lost.h"
 #include "owe.h"
 #include "report.h"
 #include "space.h"
 #include "used.h"
 #include "walk.h"
+#include "walks.h"
 
 #define NO_PA UINT64_MAX
 
 struct pending {
-	struct owe *owe;	/* or NULL: the flush of whole contexts */
+	struct owe *owe;	/* or NULL: the flush of whole contexts, or of reach */
+	bool walkers;		/* of the owe, its walkers only */
+	bool by_va;		/* no whole contexts */
 	bool any_asid;
 	uint16_t asid;
 	cpumask cpus;
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
+	struct reach reach;	/* when owe is NULL */
 };
 
 struct cpu {
@@ -60,12 +65,15 @@ struct shadow {
 	struct owes owes;
 	struct used_all used;
 	struct contigs contigs;
+	struct walks walks;
+	struct globals globals;
 	struct lost lost;
 	struct reports reports;
 	struct seen seen;
 	struct cpu *cpus;
 	unsigned int ncpus;
 	bool speculation;
+	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
 	bool broken;			/* entries that all CPUs use, by the pauser */
 	unsigned int pauser;
 	uint64_t now;			/* events so far */

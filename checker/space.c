@@ -34,6 +34,7 @@ bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus)
 
 static void table_free(struct spaces *s, struct table *t)
 {
+	list_del(&t->armed);
 	s->bytes -= sizeof(*t) + 16ull * t->n;
 	s->n_tables--;
 	free(t->desc);
@@ -92,6 +93,7 @@ static struct table *table_new(struct spaces *s, uint64_t pa, const struct regim
 	if (!t->desc || !t->since)
 		abort();
 	list_init(&t->contexts);
+	list_init(&t->armed);
 	hash_add(&s->tables, &t->by_pa, pa);
 	for (uint64_t at = pa & ~0xfffull; at < pa + 8ull * n; at += 0x1000) {
 		uint8_t *page = &s->followed[(at - s->ram.base) >> 12];
@@ -100,7 +102,18 @@ static struct table *table_new(struct spaces *s, uint64_t pa, const struct regim
 	}
 	s->bytes += sizeof(*t) + 16ull * n;
 	s->n_tables++;
+	if (s->linked)
+		s->linked(s->arg, t);
 	return t;
+}
+
+void table_global(struct table *t)
+{
+	if (t->global)
+		return;
+	t->global = true;
+	for (struct link *l = t->parents; l; l = l->next)
+		table_global(l->parent);
 }
 
 static void table_read(struct spaces *s, struct table *t, uint64_t now)
@@ -116,6 +129,8 @@ static void table_read(struct spaces *s, struct table *t, uint64_t now)
 			continue;
 		t->seen_valid = true;
 		t->since[i] = now;
+		if (leaf_is_global(&t->r, t->level, t->desc[i]))
+			table_global(t);
 		table_link(s, t, i, now);
 	}
 }
@@ -162,6 +177,8 @@ void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t 
 	if (child) {
 		link->next = child->parents;
 		child->parents = link;
+		if (child->global)
+			table_global(t);
 		return;
 	}
 	child = table_new(s, pa, &t->r, t->level + 1, n);
@@ -322,6 +339,23 @@ cpumask context_holders(const struct spaces *s, const struct context *c, uint64_
 	return held;
 }
 
+cpumask context_walkers(const struct spaces *s, const struct context *c, uint64_t since)
+{
+	cpumask held = context_holders(s, c, since), left = held & ~c->loaded & ~c->current;
+	unsigned int cpu;
+
+	if (!c->root)
+		return held;
+	list_for(node, &c->root->contexts) {
+		const struct context *o = container_of(node, struct context, in_root);
+
+		for_cpus(cpu, left)
+			if (c->left[cpu] <= o->flushed[cpu])
+				held &= ~CPU(cpu);
+	}
+	return held;
+}
+
 struct table *table_at(const struct spaces *s, uint64_t pa, unsigned int *index)
 {
 	/* A page of 4, 16 or 64 KiB, or a root that is less: the usual first. */
@@ -384,6 +418,11 @@ static void below(struct spaces *s, struct table *t, uint64_t offset, below_fn f
 		if (child)
 			below(s, child, at, fn, arg);
 	}
+}
+
+void table_all(struct spaces *s, struct table *t, below_fn fn, void *arg)
+{
+	below(s, t, 0, fn, arg);
 }
 
 void table_below(struct spaces *s, const struct table *t, unsigned int index,

@@ -83,6 +83,8 @@ struct table {
 	uint64_t pa;
 	struct link *parents;
 	struct list contexts;		/* when it is a root */
+	struct list armed;		/* for walks.c */
+	bool global;			/* has, or had, global leaves of the lower half, or those below */
 	uint64_t *desc;			/* copy */
 	uint64_t *since;		/* when each became valid as it is */
 };
@@ -98,6 +100,9 @@ struct spaces {
 	uint8_t *followed;		/* per page of RAM: how many tables lie in it, and WAS_TABLE */
 	uint64_t bytes;			/* memory used */
 	uint64_t n_tables;
+	/* A table is followed from now on; its contents are not read yet. */
+	void (*linked)(void *arg, struct table *t);
+	void *arg;
 };
 
 bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus);
@@ -116,6 +121,12 @@ void context_unload(struct context *c, unsigned int cpu, uint64_t now);
 
 /* CPUs that can hold an entry which is valid since then. */
 cpumask context_holders(const struct spaces *s, const struct context *c, uint64_t since);
+
+/*
+ * Those of them on which no TLBI of another ASID is complete either that the
+ * root was loaded with: for copies that have no ASID (walks.h).
+ */
+cpumask context_walkers(const struct spaces *s, const struct context *c, uint64_t since);
 
 /* The contexts of an ASID: for (n = context_first(); n; n = hash_next(n)). */
 struct context *context_first(const struct spaces *s, uint16_t asid);
@@ -144,6 +155,12 @@ void table_places(struct spaces *s, const struct table *t, unsigned int index,
 typedef void (*below_fn)(void *arg, struct table *t, unsigned int index, uint64_t offset);
 void table_below(struct spaces *s, const struct table *t, unsigned int index,
 		 below_fn fn, void *arg);
+
+/* The same of all of a table. */
+void table_all(struct spaces *s, struct table *t, below_fn fn, void *arg);
+
+/* A leaf of the lower half in it is global: known from its roots on. */
+void table_global(struct table *t);
 
 /* The descriptor is a table's now, or no longer: follow, or leave, what is below. */
 void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t now);

@@ -293,6 +293,11 @@ bool desc_contiguous(uint64_t desc)
 	return desc & LEAF_CONT;
 }
 
+bool leaf_is_global(const struct regime *r, int level, uint64_t desc)
+{
+	return !r->upper && desc_kind(r, level, desc) == DESC_LEAF && desc_global(desc);
+}
+
 void walk(const struct regime *r, uint64_t root, uint64_t va, read_fn read, void *memory, struct walk *w)
 {
 	uint64_t table = root;

@@ -119,6 +119,9 @@ bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new);
 bool desc_global(uint64_t desc);	/* nG clear: for leaves */
 bool desc_contiguous(uint64_t desc);
 
+/* A valid leaf of the lower half that is hit with every ASID. */
+bool leaf_is_global(const struct regime *r, int level, uint64_t desc);
+
 /*
  * From root, as ttbr_base() gives it. No step is taken when the half is off or
  * the address is not in it; a descriptor that cannot be read is no step.

@@ -17,17 +17,22 @@ MACHINES = check_data.load_machines()
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("max", ("max", "max,pauth-impdef=on", None, 16)),
-        ("max+kpti", ("max+kpti", "max,pauth-impdef=on", True, 16)),
-        ("cortex-a76+asid8+nokpti", ("cortex-a76+nokpti+asid8", "cortex-a76", False, 8)),
-        ("cortex-a55", ("cortex-a55", "cortex-a55", None, 16)),
-        ("max,sve=off+asid8", ("max,sve=off+asid8", "max,sve=off", None, 8)),
+        ("max", ("max", "max,pauth-impdef=on", None, 16, None)),
+        ("max+kpti", ("max+kpti", "max,pauth-impdef=on", True, 16, None)),
+        ("cortex-a76+asid8+nokpti", ("cortex-a76+nokpti+asid8", "cortex-a76", False, 8, None)),
+        ("cortex-a55", ("cortex-a55", "cortex-a55", None, 16, None)),
+        ("max,sve=off+asid8", ("max,sve=off+asid8", "max,sve=off", None, 8, None)),
+        ("max+ntlbpa+kpti", ("max+kpti+ntlbpa", "max,pauth-impdef=on", True, 16, True)),
+        ("cortex-a55+nontlbpa", ("cortex-a55+nontlbpa", "cortex-a55", None, 16, False)),
+        ("max-ntlbpa", ("max-ntlbpa", "max,pauth-impdef=on", None, 16, True)),
+        ("max-ntlbpa+nontlbpa", ("max-ntlbpa+nontlbpa", "max,pauth-impdef=on", None, 16, False)),
+        ("max+ntlbpa+nontlbpa", ("max+nontlbpa", "max,pauth-impdef=on", None, 16, False)),
     ],
 )
 def test_names_of_machines(text: str, expected: tuple[object, ...]) -> None:
     """Ours, QEMU's, and settings behind either."""
     found = check_data.parse_hardware(text, MACHINES)
-    assert (found.name, found.cpu, found.kpti, found.asid_bits) == expected
+    assert (found.name, found.cpu, found.kpti, found.asid_bits, found.ntlbpa) == expected
     assert check_data.parse_hardware(found.name, MACHINES) == found
 
 
@@ -37,6 +42,7 @@ def test_the_matrix() -> None:
     assert len(whole) == len(set(whole)) == 4 * len(MACHINES)
     assert len(check_data.matrix(MACHINES, True, None)) == 2 * len(MACHINES)
     assert {h.asid_bits for h in check_data.matrix(MACHINES, None, 8)} == {8}
+    assert {h.ntlbpa for h in whole} == {None, True}  # no CPU of QEMU has it
     assert [check_data.parse_hardware(h.name, MACHINES) for h in whole] == whole
     assert {h.parameter() for h in whole} == {"kpti=0", "kpti=1"}
 

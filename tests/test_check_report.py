@@ -101,7 +101,7 @@ def test_blind(end: dict[str, object], missing: list[str]) -> None:
 def test_every_rule_says_what_and_where() -> None:
     """A statement without a full stop, and a section of the manual."""
     kinds = {name.partition("/")[0] for name in check_report.RULES}
-    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload"}
+    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload", "walk"}
     for says, section in check_report.RULES.values():
         assert not says.endswith(".") and section[0] in "CD"
 

@@ -12,6 +12,7 @@ What is deliberately coarse, here as in the checker (space.h):
   ASID is the same, it goes on walking from there, whatever TTBR0 has by now.
 * While something is owed for a descriptor, who walks there counts as having found the old one, in case it comes back.
 * Without speculation a CPU holds what it has used. TLBIs take that away at once, not with the DSB.
+* Of a page of tables that was given back it is known which CPUs may hold copies of something in it, and not of what.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class Table:
     level: int
     seen: bool = False  # had a valid descriptor once
     unloaded: set[int] = field(default_factory=set)  # CPUs that have said so of this root
+    armed: bool = False  # when it became a table a CPU held copies of what was in its page
 
 
 @dataclass(eq=False)
@@ -173,6 +175,9 @@ class Owed:
     pc: int
     held: set[int]
     due: bool
+    slot: int = 0
+    when: int = 0
+    walkers: set[int] = field(default_factory=set)  # hold copies by the descriptor's physical address
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
     relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
@@ -201,10 +206,31 @@ class Owed:
 
 
 @dataclass(eq=False)
+class Walked:
+    """Copies of what was in a page, from one ASID, when the page or its address space was given back."""
+
+    page: int
+    asid: int
+    kernel: bool
+    of: list[tuple[int, int, int, Owed]] = field(default_factory=list)  # when, slot, address
+    cpus: set[int] = field(default_factory=set)
+
+    def goes_by(self, t: Tlbi) -> bool:
+        if t.asid is not None and (self.kernel or t.asid != self.asid):
+            return False
+        if t.first is None:
+            return True
+        all_named = all(t.first <= w.va and w.va + w.size <= t.end for *_, w in self.of)
+        return not t.last and not t.level and t.upper == self.kernel and all_named
+
+
+@dataclass(eq=False)
 class Pending:
     tlbi: Tlbi
     owed: Owed | None = None
     cpus: set[int] = field(default_factory=set)
+    when: int = 0
+    walkers: bool = False  # of the owed, these only
     removes: set[tuple[int, Entry]] = field(default_factory=set)
 
 
@@ -218,6 +244,8 @@ class Cpu:
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
+    copies: dict[Entry, int] = field(default_factory=dict)  # by physical address, and when it could make each last
+    leaves: dict[tuple[int, int, int], int] = field(default_factory=dict)  # global: root, address, level; when it left
     pending: list[Pending] = field(default_factory=list)
 
     def asid(self) -> int:
@@ -236,9 +264,10 @@ def covers(t: Tlbi, w: Owed) -> int | None:
     """Does it remove the old entry for sure? None: yes; or why not."""
     if t.first is not None and not (w.va < t.end and t.first < w.va + w.size):
         return MISS_VA
-    everyone = w.context.kernel and (w.table or not w.old & NG)  # a TLB entry that no ASID is known of
-    if t.asid is not None and not everyone and w.context.asid != t.asid:
-        return MISS_ASID
+    # A TLB entry that no ASID is known of
+    everyone = w.context.kernel if w.table else not w.old & NG
+    if t.asid is not None and not (everyone and w.context.kernel) and w.context.asid != t.asid:
+        return MISS_ASID  # the checker looks for global leaves below under their own ASID only
     if t.asid is not None and everyone and (w.table or t.first is None):
         return MISS_ASID
     if t.last and w.table:
@@ -251,7 +280,7 @@ def covers(t: Tlbi, w: Owed) -> int | None:
 class Naive:
     """Events in, findings out."""
 
-    def __init__(self, cpus: int, speculation: bool, kernel_root: int) -> None:
+    def __init__(self, cpus: int, speculation: bool, kernel_root: int, ntlbpa: bool = True) -> None:
         self.words: dict[int, dict[int, int]] = defaultdict(dict)  # page: index: descriptor
         self.dead: set[int] = set()  # descriptors whose table was given back under them
         self.tables: dict[int, Table] = {}
@@ -262,6 +291,10 @@ class Naive:
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
+        self.ntlbpa = ntlbpa
+        self.walked: list[Walked] = []
+        self.time = 0
+        self.fresh = False  # a table is armed and was not looked at
         self.pauser: int | None = None  # who has broken entries that all use
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
@@ -278,9 +311,15 @@ class Naive:
         for c in self.contexts:
             if c.root and (c.root.pa, c.asid, c.kernel) == (root, asid, kernel):
                 return c
-        table = self.tables.setdefault(root, Table(root, 1))
+        table = self.tables[root] = self.tables.get(root) or self.new_table(root, 1)
         self.contexts.append(Context(table, asid, kernel))
         return self.contexts[-1]
+
+    def new_table(self, page: int, level: int) -> Table:
+        held = any(w.walkers and w.slot & ~0xFFF == page for w in self.owed)
+        armed = held or any(r.page == page for r in self.walked)
+        self.fresh |= armed
+        return Table(page, level, armed=armed)
 
     def below(self, page: int, va: int, level: int) -> Iterator[tuple[int, int, int]]:
         """Every table from this one down: page, first address, level."""
@@ -312,7 +351,9 @@ class Naive:
     def follow(self) -> None:
         """Which tables are there?"""
         reached = {page: level for c in self.contexts for page, _, level in self.tables_of(c)}
-        self.tables = {page: self.tables.get(page) or Table(page, level) for page, level in reached.items()}
+        old, self.tables = self.tables, {}
+        for page, level in reached.items():
+            self.tables[page] = old.get(page) or self.new_table(page, level)
         self.dead = {slot for slot in self.dead if slot & ~0xFFF in self.tables}
         self.life = {slot: life for slot, life in self.life.items() if slot & ~0xFFF in self.tables}
         self.lives += 1
@@ -333,12 +374,13 @@ class Naive:
                     self.fetch(number, c, False)
                 elif not c.kernel and cpu.context and cpu.context.asid == c.asid and Entry(c) in cpu.cache:
                     self.fetch(number, c, True)
+        self.time += 1
 
     def fetchable(self, c: Context) -> set[Entry]:
         entries = {Entry(c)} if c.seen else set()
         if c.root:
             entries |= {Entry(c, va, level, self.life[slot]) for slot, va, level, _ in self.valid_of(c)}
-            entries |= {Entry(c, w.va, w.level, w.life) for w in self.owed if w.context.root is c.root}
+            entries |= {Entry(c, w.va, w.level, w.life) for w in self.owed if w.held and w.context.root is c.root}
         return entries
 
     def valid_of(self, c: Context) -> Iterator[tuple[int, int, int, int]]:
@@ -349,6 +391,7 @@ class Naive:
         """Fetched after a TLBI, nothing is removed by it; but for what hangs on a root that goes by it."""
         entries = self.fetchable(c)
         self.cpu[number].cache |= entries
+        self.cpu[number].copies |= dict.fromkeys(entries, self.time)
         for cpu in self.cpu:
             for p in cpu.pending:
                 if p.owed:
@@ -366,6 +409,15 @@ class Naive:
             number
             for number, cpu in enumerate(self.cpu)
             if any((e.context, e.va, e.level) == (c, va, level) and e.life >= life for e in cpu.cache)
+        }
+
+    def walkers(self, c: Context, va: int, level: int, life: int) -> set[int]:
+        """As holders(), of copies by physical address."""
+        return {
+            number
+            for number, cpu in enumerate(self.cpu)
+            if not self.ntlbpa
+            and any((e.context, e.va, e.level) == (c, va, level) and e.life >= life for e in cpu.copies)
         }
 
     def loaded(self, c: Context) -> set[int]:
@@ -411,6 +463,115 @@ class Naive:
             if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
                 self.find_written(w, w.relied)
 
+    # --- Copies by physical address
+
+    def note(self, w: Owed) -> None:
+        """Whatever becomes of the page, they may be there."""
+        if not w.walkers:
+            return
+        key = (w.slot & ~0xFFF, w.context.asid, w.context.kernel)
+        found = next((r for r in self.walked if (r.page, r.asid, r.kernel) == key), None)
+        if not found:
+            found = Walked(*key)
+            self.walked.append(found)
+        found.of.append((w.when, w.slot, w.va, w))
+        found.cpus |= w.walkers
+
+    def forget(self, w: Owed, cpus: set[int]) -> None:
+        w.walkers = w.walkers - cpus
+        if not w.held and not w.walkers:
+            self.owed.remove(w)
+
+    def users(self, page: int) -> list[Context]:
+        return [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
+
+    def differs(self, w: Owed) -> bool:
+        """Does the table say something else by now than a copy does?"""
+        page = w.slot & ~0xFFF
+        now = self.words[page].get(w.slot % 4096 // 8, 0)
+        if self.tables[page].level != w.level:
+            return now != w.old
+        return change_of(w.level, w.old, now) > MORE
+
+    def find_walk(self, kind: str, w: Owed) -> None:
+        self.find("walk", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
+
+    def check_walks(self) -> None:
+        """Tables in pages of which a CPU holds copies: does it have them loaded?"""
+        self.fresh = False
+        for page, table in self.tables.items():
+            if not table.armed:
+                continue
+            users = self.users(page)
+            table.armed = False
+            for r in [r for r in self.walked if r.page == page]:
+                table.armed = True
+                who = r.cpus & set().union(*(self.loaded(c) for c in users))
+                if who:
+                    self.find_walk("freed", min(r.of, key=lambda of: of[:3])[3])
+                    r.cpus -= who
+                    if not r.cpus:
+                        self.walked.remove(r)
+            for w in [w for w in self.owed if w.walkers and w.slot & ~0xFFF == page]:
+                table.armed = True
+                others = set().union(*(self.loaded(c) for c in users if c.root is not w.context.root))
+                if w.walkers & others and self.differs(w):
+                    self.find_walk("unlinked", w)
+                    self.forget(w, w.walkers & others)
+
+    def renamed(self, w: Owed, c: Context, cpus: set[int]) -> bool:
+        """These CPUs have its tables loaded under another ASID."""
+        if c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
+            return False
+        self.find_walk("renamed", w)
+        self.forget(w, cpus)
+        return True
+
+    def siblings(self, c: Context) -> list[Context]:
+        return [o for o in self.contexts if c.root and o.root is c.root and o is not c]
+
+    # --- Global leaves of the lower half
+
+    def leave(self, cpu: int, c: Context) -> None:
+        if not c.root:
+            return
+        leaves = {(va, level) for _, va, level, d in self.valid_of(c) if kind_of(level, d) == "leaf" and not d & NG}
+        leaves |= {
+            (w.va, w.level) for w in self.owed if w.context is c and not w.table and not w.old & NG and cpu in w.held
+        }
+        for va, level in leaves:
+            used = self.used.get((c, va, level, False))
+            if self.speculation or (used and cpu in used.cpus):
+                self.cpu[cpu].leaves[c.root.pa, va, level] = self.time
+
+    def check_globals(self, cpu: int, c: Context) -> None:
+        assert c.root
+        me = self.cpu[cpu]
+        others = sorted((va, level) for root, va, level in me.leaves if root != c.root.pa)
+        if others and c.root.seen:
+            self.find("asid", "global", asid=c.asid, va=others[0][0], level=others[0][1])
+            me.leaves = {key: when for key, when in me.leaves.items() if key[0] == c.root.pa}
+
+    def complete(self, p: Pending) -> None:
+        """What is neither owed nor in the TLB goes."""
+        t = p.tlbi
+        for r in list(self.walked):
+            if r.goes_by(t) and max(of[0] for of in r.of) <= p.when:
+                r.cpus -= p.cpus
+                if not r.cpus:
+                    self.walked.remove(r)
+        for n in p.cpus:
+            me = self.cpu[n]
+            for (root, va, level), when in list(me.leaves.items()):
+                named = t.first is None or (va < t.end and t.first < va + (1 << SHIFT[level]))
+                if named and (t.asid is None or t.first is not None) and t.level in (0, level) and when <= p.when:
+                    del me.leaves[root, va, level]
+            if t.first is None:
+                for e, when in list(me.copies.items()):
+                    asids = {e.context.asid, *(o.asid for o in self.siblings(e.context))}
+                    if when < p.when and (t.asid is None or (not e.context.kernel and t.asid in asids)):
+                        del me.copies[e]
+
     # --- Events
 
     def do_task(self, cpu: int, task: int) -> None:
@@ -441,6 +602,10 @@ class Naive:
             self.find_owed("owed", w.kind(), w)
         else:
             w.due = True
+            for c in self.siblings(w.context) if not w.context.kernel else []:
+                who = w.walkers & self.loaded(c)
+                if who and self.renamed(w, c, who):
+                    break
 
     def do_isb(self, cpu: int) -> None:
         away = self.cpu[cpu].away
@@ -573,6 +738,8 @@ class Naive:
             return
         self.follow()
         assert c.root
+        if old:
+            self.leave(cpu, old)
         me.context = c
         if old and old.seen:
             self.leaves(cpu, old)
@@ -596,9 +763,14 @@ class Naive:
                     if w.freed and not w.table:
                         continue  # find_freed() has a better name for it
                     self.find_owed("owed", w.kind(), w)
+        for w in list(self.owed):
+            if w.due and cpu in w.walkers and w.context in self.siblings(c):
+                self.renamed(w, c, {cpu})
+        self.check_globals(cpu, c)
         if me.user:
             self.find_written_by(cpu)
             self.find_freed(cpu, c)
+        self.check_walks()
 
     def do_store(self, cpu: int, pa: int, new: int) -> None:
         page, index = pa & ~0xFFF, pa % 4096 // 8
@@ -616,7 +788,7 @@ class Naive:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
                     for c, va in places:
-                        self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
+                        self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change, slot)
         if kind_of(level, old) == kind_of(level, new) == "invalid":
             for c, va in places:
                 for w in self.owed:
@@ -639,6 +811,8 @@ class Naive:
             for slot, offset, at, desc in list(self.valid(output_of(level, new), 0, level + 1)):
                 for c, va in places:
                     self.made(cpu, c, va + offset, at, slot, desc, anew)
+        if self.fresh:
+            self.check_walks()
 
     def set_at(self, page: int, first: int, level: int) -> int | None:
         return odd_one(level, [self.words[page].get(first + n, 0) for n in range(16)])
@@ -678,25 +852,31 @@ class Naive:
             else:
                 kind = "global" if (old ^ new) & NG else "attributes"
             self.find("bbm", kind, va=va, asid=c.asid, level=level, table=a == "table")
-        self.owe(cpu, c, va, level, old, new, self.life[slot], change)
+        self.owe(cpu, c, va, level, old, new, self.life[slot], change, slot)
 
-    def owe(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, life: int, change: int) -> None:
+    def owe(
+        self, cpu: int, c: Context, va: int, level: int, old: int, new: int, life: int, change: int, slot: int
+    ) -> None:
         table = kind_of(level, old) == "table"
         held = self.holders(c, va, level, table, life)
         if not held:
             return
+        walkers = held & self.walkers(c, va, level, life)
         for w in self.owed:  # Due for all of them: one reason not to load it is enough.
-            if (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held:
+            same = (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held
+            if same and (not walkers or (w.slot == slot and walkers <= w.walkers)):
                 return
         me = self.cpu[cpu]
         due = c.kernel and change != LESS  # vfree() flushes whenever it likes
-        self.owed.append(Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, due))
+        w = Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, due)
+        w.slot, w.when, w.walkers = slot, self.time, walkers
+        self.owed.append(w)
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
         for w in list(self.owed):
             inside = va <= w.va < va + (1 << SHIFT[level])
-            if w.context is not c or not inside or w.level < level:
+            if w.context is not c or not inside or w.level < level or not w.held:
                 continue
             if w.level == level:
                 change = change_of(level, w.old, new)
@@ -704,7 +884,10 @@ class Naive:
                 change = BBM if kind_of(level, new) == "leaf" else NOTHING
             if change <= MORE and w.level == level:
                 self.life[slot] = min(self.life[slot], w.life)
-                self.owed.remove(w)
+                if w.walkers and w.slot != slot:
+                    w.held, w.due = set(), True  # true again, but not where it was
+                else:
+                    self.owed.remove(w)
                 continue
             if anew and change == BBM and w.held & self.loaded(c):
                 mine = w.task == self.cpu[cpu].task and not w.due
@@ -725,21 +908,22 @@ class Naive:
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
         me = self.cpu[cpu]
+        p = Pending(t, cpus=reached, when=self.time)
+        me.pending.append(p)
         if t.first is None:
-            p = Pending(t, cpus=reached)
             p.removes = {
                 (n, e)
                 for n in reached
                 for e in self.cpu[n].cache
                 if t.asid is None or (not e.context.kernel and e.context.asid == t.asid)
             }
-            me.pending.append(p)
         for w in list(self.owed):
             self.tlbi_for(cpu, t, reached, w)
+            self.tlbi_for_walkers(cpu, t, reached, w)
         if t.upper:
             return
         for (c, va, level, table), used in list(self.used.items()):
-            what = Owed(c, va, level, table, 0, 0, 0, 0, 0, 0, 0, set(), False)
+            what = Owed(c, va, level, table, NG, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
                 if not table and self.still_true(c, va, level, used.desc):
                     self.lost += len(used.own & reached)
@@ -760,6 +944,16 @@ class Naive:
             page, at = output_of(at, desc), at + 1
         return False
 
+    def tlbi_for_walkers(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
+        """It names another ASID that its root was loaded with."""
+        if t.asid is None or t.upper or t.asid == w.context.asid or w.context.kernel:
+            return
+        related = any(c.asid == t.asid for c in self.siblings(w.context))
+        if not related or covers(replace(t, asid=w.context.asid), w) is not None or not w.walkers & reached:
+            return
+        if w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
+            self.cpu[cpu].pending.append(Pending(t, w, w.walkers & reached, walkers=True))
+
     def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
         me = self.cpu[cpu]
         if w.context.kernel and not (t.upper or (t.first is None and t.asid is None)):
@@ -768,6 +962,8 @@ class Naive:
             return
         why = covers(t, w)
         mine = w.task == me.task
+        if why == MISS_ASID and not w.context.kernel and not w.table and not w.old & NG:
+            return
         if why == MISS_VA:
             return
         if why == MISS_ASID:
@@ -775,17 +971,17 @@ class Naive:
                 w.misses.append(MISS_ASID)
         elif why is not None:
             w.misses.append(why)
-        elif not w.held & reached:
+        elif not (w.held | w.walkers) & reached:
             w.misses.append(MISS_LOCAL)
         elif not w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
             w.misses.append(MISS_ORDER)
             forgets = t.local and t.first is None and me.context is not w.context
-            if mine and w.cpu == cpu and not forgets:
+            if w.held and mine and w.cpu == cpu and not forgets:
                 self.find_owed("order", "no-dsb", w, drop=False)
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
-            me.pending.append(Pending(t, w, w.held & reached))
+            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached))
 
     def do_dsb(self, cpu: int, form: str) -> None:
         """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
@@ -805,12 +1001,17 @@ class Naive:
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
             elif p.owed:
-                p.owed.held -= p.cpus
-                if not p.owed.held and p.owed in self.owed:
+                if not p.walkers:
+                    p.owed.held -= p.cpus
+                p.owed.walkers = p.owed.walkers - p.cpus
+                if not p.owed.held and not p.owed.walkers and p.owed in self.owed:
                     self.owed.remove(p.owed)
             else:
                 for n, e in p.removes:
                     self.cpu[n].cache.discard(e)
+                self.complete(p)
+                for me in self.cpu:
+                    me.copies = {e: when for e, when in me.copies.items() if e in me.cache}
         self.cpu[cpu].pending = kept
 
     def do_access(self, cpu: int, va: int, pa: int | None, fetch: bool) -> None:
@@ -819,7 +1020,7 @@ class Naive:
             return
         steps: list[tuple[int, int, int]] = []
         page, end = c.root.pa, None
-        under_way = any((w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level]) for w in self.owed)
+        under_way = any((w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level]) for w in self.owed if w.held)
         for level in (1, 2, 3):
             under_way |= page not in self.tables  # given back under the descriptor that leads there
             desc = self.words[page].get(va >> SHIFT[level] & 511, 0)
@@ -852,6 +1053,7 @@ class Naive:
             users = [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
             if any(self.loaded(c) for c in users):
                 self.find("free", "root" if roots else "table", level=table.level, table=1)
+            self.gone(page)
             self.dead |= {
                 p + 8 * index
                 for p, t in self.tables.items()
@@ -859,16 +1061,35 @@ class Naive:
                 if kind_of(t.level, desc) == "table" and output_of(t.level, desc) == page
             }
             for c in roots:
+                for w in self.owed:
+                    if w.context is c:
+                        self.note(w)
                 self.owed = [w for w in self.owed if w.context is not c]
                 self.used = {key: used for key, used in self.used.items() if key[0] is not c}
                 c.root = None
             del self.tables[page]
         for w in list(self.owed):
+            if w.walkers and w.slot & ~0xFFF == page:
+                self.note(w)
+                self.forget(w, w.walkers)
+        for w in list(self.owed):
             if w.page <= page < w.page + (4096 if w.table else w.size):
                 self.freed(w)
 
+    def gone(self, page: int) -> None:
+        """Given back with what is in it, and below."""
+        for c in self.contexts:
+            for at, first, top in list(self.tables_of(c)):
+                for slot, va, level, desc in list(self.valid(page, first, top)) if at == page else []:
+                    table = kind_of(level, desc) == "table"
+                    w = Owed(c, va, level, table, desc, 0, 0, GONE, 0, 0, self.line, set(), True)
+                    w.slot, w.when, w.walkers = slot, self.time, self.walkers(c, va, level, self.life[slot])
+                    self.note(w)
+
     def freed(self, w: Owed) -> None:
         """What an old entry leads to is given back."""
+        if not w.held:
+            return
         running = w.held & self.current(w.context)
         if w.context.kernel and not w.table:
             return

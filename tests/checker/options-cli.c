@@ -42,8 +42,8 @@ static void answer(int argc, char **argv)
 		putchar('\n');
 		return;
 	}
-	printf("%s %d %" PRIu64 " %s", o.mode == MODE_CHECK ? "check" : "count",
-	       o.insns, o.ram, o.speculation ? "on" : "off");
+	printf("%s %d %" PRIu64 " %s %d", o.mode == MODE_CHECK ? "check" : "count",
+	       o.insns, o.ram, o.speculation ? "on" : "off", o.ntlbpa);
 	putchar(' ');
 	put_hex(o.out, strlen(o.out));
 	for (unsigned int i = 0; i < o.nhooks; i++) {

@@ -27,7 +27,8 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 INSNS = [b"segment", b"each", b"block"]
 COSTS = [b"insn", b"tlbi", b"broadcast", b"latency", b"dsb"]
 COUNTS = (b"insns", b"skip", b"cost", b"quantum")
-MODE_OF = {**dict.fromkeys(COUNTS, b"count"), b"ram": b"check", b"speculation": b"check", b"hook": b"check"}
+CHECKS = (b"ram", b"speculation", b"ntlbpa", b"hook")
+MODE_OF = {**dict.fromkeys(COUNTS, b"count"), **dict.fromkeys(CHECKS, b"check")}
 
 
 def picoseconds(text: bytes) -> int | None:
@@ -78,6 +79,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
             b"insns": value in INSNS,
             b"ram": re.fullmatch(rb"[0-9]+", value) is not None and 0 < int(value) < 1 << 64 and int(value) % 4096 == 0,
             b"speculation": value in (b"on", b"off"),
+            b"ntlbpa": value in (b"0", b"1"),
             b"quantum": bool(picoseconds(value)),
         }
         if not fine.get(key):
@@ -91,7 +93,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
         return None
     insns = INSNS.index(values.get(b"insns", b"segment"))
     said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
-    said += [values.get(b"speculation", b"on").decode(), values[b"out"].hex()]
+    said += [values.get(b"speculation", b"on").decode(), values.get(b"ntlbpa", b"2").decode(), values[b"out"].hex()]
     said += [f"{name.hex()}@{address:x}" for name, address in hooks]
     said += [f"{start:x}-{end:x}" for start, end in skips]
     if costs:
@@ -106,12 +108,15 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
 RIGHT = st.sampled_from(
     [b"out=f", b"mode=check", b"mode=count", b"ram=4096", b"ram=536870912", b"speculation=off", b"speculation=on"]
     + [b"insns=" + i for i in INSNS]
+    + [b"ntlbpa=0", b"ntlbpa=1", b"ntlbpa=2"]
     + [b"hook=pgd_free@ffff800080012340", b"hook=x@0x0", b"hook=memstart_addr@0XFf"]
     + [b"cost=insn:1", b"cost=dsb:0.04", b"cost=broadcast:3390.125", b"cost=tlbi:1.2345", b"cost=tlbi:00000000000001"]
     + [b"quantum=5", b"quantum=0.001", b"quantum=0", b"quantum=10000000"]
     + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = b"mode out insns skip ram speculation hook cost quantum insn dsb = @ - : . count check each on off 0x ffff"
+WORDS = (
+    b"mode out insns skip ram speculation ntlbpa hook cost quantum insn dsb = @ - : . count check each on off 0x ffff"
+)
 WORDS += b" 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
@@ -123,10 +128,12 @@ COUNT = st.builds(
     lambda skips, costs: [b"out=o", *skips, *costs], st.lists(SKIP, max_size=20), st.lists(COST, max_size=6)
 )
 SPECULATION = st.sampled_from([[], [b"speculation=on"], [b"speculation=off"]])
+NTLBPA = st.sampled_from([[], [b"ntlbpa=0"], [b"ntlbpa=1"]])
 CHECK = st.builds(
-    lambda hooks, speculation: [b"mode=check", b"out=o", b"ram=8192", *hooks, *speculation],
+    lambda hooks, speculation, ntlbpa: [b"mode=check", b"out=o", b"ram=8192", *hooks, *speculation, *ntlbpa],
     st.lists(HOOK, max_size=20),
     SPECULATION,
+    NTLBPA,
 )
 
 
@@ -153,7 +160,10 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ),
         ("out=x quantum=0", "option quantum='0' is not a number of ns, decimal, more than 0 and below 10 ms"),
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
-        ("out=x memory=1", "unknown option 'memory' (known: mode out insns skip cost quantum ram speculation hook)"),
+        (
+            "out=x memory=1",
+            "unknown option 'memory' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
+        ),
     ],
 )
 def test_messages(cli: Talk, arguments: str, message: str) -> None:

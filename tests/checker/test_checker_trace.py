@@ -87,6 +87,8 @@ def test_every_kind_has_its_story() -> None:
         "order/no-dsb",
         "asid/reused",
         "asid/shared",
+        "asid/global",
+        *(f"walk/{kind}" for kind in ("freed", "unlinked", "renamed")),
         "pause/running",
         "pause/left",
         "written/no-tlbi",

@@ -65,7 +65,7 @@ static struct {
 	struct ram ram;
 	bool started;
 	unsigned int ncpus;
-	bool speculation;
+	bool speculation, ntlbpa;
 	struct name names[NAMES];
 	unsigned int n_names;
 	uint64_t next_page, last_block;
@@ -126,6 +126,7 @@ static void begin(void)
 	m.ram.host = calloc(1, m.ram.size);
 	if (!m.ram.host || !shadow_init(&m.s, &m.ram, m.ncpus, m.speculation, stdout))
 		bad("no memory for %u CPUs", m.ncpus);
+	m.s.physical = m.ntlbpa ? 0 : ~0ull;
 	m.next_page = m.ram.base;
 	m.last_block = m.ram.base + m.ram.size;
 	set_name("reserved", new_page());
@@ -139,6 +140,7 @@ static void ready(void)
 	memset(&m, 0, sizeof(m));
 	m.ncpus = 2;
 	m.speculation = true;
+	m.ntlbpa = true;
 	m.ram.base = RAM_BASE;
 	m.ram.size = RAM_SIZE;
 }
@@ -311,6 +313,16 @@ static void do_speculation(char **w, int n)
 	if (strcmp(w[1], "on") && strcmp(w[1], "off"))
 		bad("speculation on, or off");
 	m.speculation = !strcmp(w[1], "on");
+}
+
+static void do_ntlbpa(char **w, int n)
+{
+	(void)n;
+	if (m.started)
+		bad("too late");
+	if (strcmp(w[1], "0") && strcmp(w[1], "1"))
+		bad("ntlbpa 0, or 1");
+	m.ntlbpa = !strcmp(w[1], "1");
 }
 
 static void do_ram(char **w, int n)
@@ -689,6 +701,7 @@ static const struct command {
 } commands[] = {
 	{ "cpus", do_cpus, 1, 1, true },
 	{ "speculation", do_speculation, 1, 1, true },
+	{ "ntlbpa", do_ntlbpa, 1, 1, true },
 	{ "ram", do_ram, 1, 1, true },
 	{ "reset", do_reset, 0, 0, true },
 	{ "page", do_page, 1, WORDS, false },

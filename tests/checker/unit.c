@@ -212,11 +212,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum ram speculation hook)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum ram speculation hook)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum ram speculation hook)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));

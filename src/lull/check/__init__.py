@@ -358,6 +358,7 @@ def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], 
         words = (
             f"ram={machine.memory_mib << 20}",
             f"speculation={'on' if options.speculation else 'off'}",
+            *([] if trial.hardware.ntlbpa is None else [f"ntlbpa={int(trial.hardware.ntlbpa)}"]),
             *hooks[kernel.name],
         )
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None

@@ -30,12 +30,15 @@ class Hardware:
         cpu: QEMU's -cpu.
         kpti: a kernel parameter forces kernel page-table isolation on or off; None: the kernel decides.
         asid_bits: 16, or 8.
+        ntlbpa: does the checker take the CPUs for ones with FEAT_nTLBPA? None: as ID_AA64MMFR1_EL1 says. The kernel
+            sees that register whatever is said here.
     """
 
     name: str
     cpu: str
     kpti: bool | None = None
     asid_bits: int = WIDE
+    ntlbpa: bool | None = None
 
     def with_settings(self, kpti: bool | None, asid_bits: int | None) -> Hardware:
         """The same with the settings that are not None."""
@@ -44,9 +47,10 @@ class Hardware:
             kpti=self.kpti if kpti is None else kpti,
             asid_bits=self.asid_bits if asid_bits is None else asid_bits,
         )
-        words = [self.name.partition("+")[0]]
+        words, given = [self.name.partition("+")[0]], self.name.split("+")[1:]
         words += [] if chosen.kpti is None else ["kpti" if chosen.kpti else "nokpti"]
         words += ["asid8"] if chosen.asid_bits == NARROW else []
+        words += [word for word in given if "ntlbpa" in SETTINGS.get(word, {})][-1:]  # else it is the machine's own
         return replace(chosen, name="+".join(words))
 
     def parameter(self) -> str:
@@ -58,6 +62,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "kpti": {"kpti": True},
     "nokpti": {"kpti": False},
     "asid8": {"asid_bits": NARROW},
+    "ntlbpa": {"ntlbpa": True},
+    "nontlbpa": {"ntlbpa": False},
 }
 
 
@@ -142,16 +148,17 @@ def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
     found = {}
     for name, entry in read(path, "machines").items():
         try:
-            found[name] = Hardware(name, str(entry["cpu"]))
+            ntlbpa = bool(entry["ntlbpa"]) if "ntlbpa" in entry else None
+            found[name] = Hardware(name, str(entry["cpu"]), ntlbpa=ntlbpa)
         except KeyError as error:
             raise broken("machines", name, path, error) from error
     return found
 
 
 def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
-    """A machine as --cpu names it: NAME or a value of QEMU's -cpu, then +kpti, +nokpti, +asid8. Raises UsageError."""
+    """A machine as --cpu names it: NAME or a value of QEMU's -cpu, then of SETTINGS. Raises UsageError."""
     name, *settings = text.split("+")
-    found = machines.get(name) or Hardware(name, name)
+    found = replace(machines.get(name) or Hardware(name, name), name=text)
     for setting in settings:
         if setting not in SETTINGS:
             raise unknown("setting of a machine", setting, SETTINGS)

@@ -21,6 +21,7 @@ CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance
 WALKS = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
 CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
+WALKS = 'D24 "AArch64 System Register Descriptions", ID_AA64MMFR1_EL1.nTLBPA'
 
 # rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
 # rule's letters stay.
@@ -119,6 +120,22 @@ RULES: dict[str, tuple[str, str]] = {
         CACHED,
     ),
     "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
+    "asid/global": (
+        "a CPU loaded an address space while it can still hold global entries of another one's tables",
+        ASIDS,
+    ),
+    "walk/freed": (
+        "a freed page of tables is one again while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
+    "walk/unlinked": (
+        "a table is linked elsewhere while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
+    "walk/renamed": (
+        "an address space has another ASID while a CPU may hold old descriptors of it by their physical addresses",
+        WALKS,
+    ),
 }
 WHY = {
     "local": "reaches only its own CPU",

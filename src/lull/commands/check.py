@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=options.HARDWARE,
         default=[],
-        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; +kpti, +nokpti, +asid8 behind it "
+        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; +kpti, +nokpti, +asid8, +ntlbpa, "
+        "+nontlbpa behind it "
         f"(default: {DEFAULT_MACHINE}); repeatable",
     )
     add("--machines", action="store_true", help="every machine, with KPTI on and off, with 16- and 8-bit ASIDs")

@@ -135,6 +135,9 @@ enum lull_mutant {
 	LULL_FREED_ELIDED,
 	LULL_PAN_LEFT,
 	LULL_REF_LATE,
+	/* Walk caches, and the identity map */
+	LULL_EXIT_LOADED,
+	LULL_IDMAP_NO_FLUSH,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -147,6 +150,7 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, unsigned long stride,
 			    bool last_level, int tlb_level);
 bool __lull_lab_flush_mm(struct mm_struct *mm);
+bool __lull_lab_flush_exit(struct mm_struct *mm);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 bool __lull_lab_protected(unsigned long start, unsigned long end);
@@ -310,6 +314,11 @@ static __always_inline bool lull_lab_flush_mm(struct mm_struct *mm)
 	return unlikely(lull_mutant) && __lull_lab_flush_mm(mm);
 }
 
+static __always_inline bool lull_lab_flush_exit(struct mm_struct *mm)
+{
+	return unlikely(lull_mutant) && __lull_lab_flush_exit(mm);
+}
+
 static __always_inline bool lull_lab_flush_kernel(unsigned long start)
 {
 	return unlikely(lull_mutant) && __lull_lab_flush_kernel(start);
@@ -396,6 +405,11 @@ static inline bool lull_lab_flush_range(struct mm_struct *mm,
 }
 
 static inline bool lull_lab_flush_mm(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lull_lab_flush_exit(struct mm_struct *mm)
 {
 	return false;
 }

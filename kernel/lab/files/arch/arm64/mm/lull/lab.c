@@ -105,6 +105,8 @@ static const char * const mutants[] = {
 	[LULL_FREED_ELIDED]		= "freed-elided",
 	[LULL_PAN_LEFT]			= "pan-left",
 	[LULL_REF_LATE]			= "ref-late",
+	[LULL_EXIT_LOADED]		= "exit-loaded",
+	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
 	NULL
 };
 

@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 #include <asm/barrier.h>
@@ -195,6 +196,35 @@ bool __lull_lab_flush_mm(struct mm_struct *mm)
 		return false;
 	}
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, 0, -1UL);
+	return true;
+}
+
+static void exit_here(void *mm)
+{
+	unsigned long asid = __TLBI_VADDR(0, ASID((struct mm_struct *)mm));
+
+	if (current->active_mm != mm)
+		return;
+	__tlbi(aside1, asid);
+	__tlbi_user(aside1, asid);
+	dsb(nsh);
+	isb();
+}
+
+/**
+ * __lull_lab_flush_exit() - the flush before exit frees page tables, with a bug
+ * @mm: whose tables
+ *
+ * Each CPU that has @mm loaded now, also lazily, is flushed by an IPI; those that
+ * have left it keep what they hold. That is enough for a TLB, whose entries have
+ * the ASID, and not for a walk cache that is indexed by physical addresses.
+ */
+bool __lull_lab_flush_exit(struct mm_struct *mm)
+{
+	if (lull_mutant != LULL_EXIT_LOADED)
+		return false;
+	dsb(ishst);
+	on_each_cpu(exit_here, mm, 1);
 	return true;
 }
 

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * walks - see walks.h.
+ */
+#include <stdlib.h>
+
+#include "shadow.h"
+#include "walks.h"
+
+/* What CPUs may hold of one page of memory, from one ASID. */
+struct walked {
+	struct hash_node by_page, by_asid;
+	struct list all;
+	uint64_t page;
+	uint64_t first, end;	/* the places in it, from the first to behind the last */
+	uint16_t asid;
+	bool kernel;
+	uint64_t va, size;	/* what they translated */
+	cpumask cpus;
+	uint64_t when;		/* the last store to one of them */
+	struct owe sample;	/* the first of them, for reports */
+};
+
+static uint64_t asid_key(bool kernel, uint16_t asid)
+{
+	return kernel ? 1ull << 16 : asid;
+}
+
+static bool earlier(const struct owe *a, const struct owe *b)
+{
+	if (a->when != b->when)
+		return a->when < b->when;
+	return a->slot != b->slot ? a->slot < b->slot : a->what.va < b->what.va;
+}
+
+/* CPUs in w->walkers may hold the copy, whatever becomes of the page. */
+static void note(struct shadow *s, const struct owe *w)
+{
+	uint64_t page = w->slot & ~0xfffull, end = w->what.va + w->what.size;
+	const struct context *c = w->context;
+	struct walked *r = NULL;
+
+	if (!w->walkers)
+		return;
+	for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = hash_next(n)) {
+		r = container_of(n, struct walked, by_page);
+		if (r->asid == c->asid && r->kernel == c->kernel)
+			break;
+		r = NULL;
+	}
+	if (!r) {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			abort();
+		*r = (struct walked){
+			.page = page, .first = w->slot, .end = w->slot + 8, .asid = c->asid,
+			.kernel = c->kernel, .va = w->what.va, .size = w->what.size,
+			.sample = *w,
+		};
+		hash_add(&s->walks.by_page, &r->by_page, page);
+		hash_add(&s->walks.by_asid, &r->by_asid, asid_key(r->kernel, r->asid));
+		list_add(&s->walks.all, &r->all);
+		s->spaces.bytes += sizeof(*r);
+	}
+	r->cpus |= w->walkers;
+	if (r->when < w->when)
+		r->when = w->when;
+	if (r->first > w->slot)
+		r->first = w->slot;
+	if (r->end < w->slot + 8)
+		r->end = w->slot + 8;
+	if (r->va + r->size - 1 < end - 1)
+		r->size = end - r->va;
+	if (r->va > w->what.va) {
+		r->size += r->va - w->what.va;
+		r->va = w->what.va;
+	}
+	if (earlier(w, &r->sample))
+		r->sample = *w;
+}
+
+static void drop(struct shadow *s, struct walked *r)
+{
+	hash_del(&s->walks.by_page, &r->by_page);
+	hash_del(&s->walks.by_asid, &r->by_asid);
+	list_del(&r->all);
+	s->spaces.bytes -= sizeof(*r);
+	free(r);
+}
+
+/* A table has come into being: is there something to look at in its pages? */
+static void linked(void *arg, struct table *t)
+{
+	struct shadow *s = arg;
+
+	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
+		const struct owe *w = owe_of_slot(&s->owes, page);
+
+		while (w && !w->walkers)
+			w = owe_of_slot_next(w);
+		if (!w && !hash_first(&s->walks.by_page, page))
+			continue;
+		list_add(&s->walks.armed, &t->armed);
+		s->walks.fresh = true;
+		return;
+	}
+}
+
+void walks_init(struct shadow *s)
+{
+	list_init(&s->walks.all);
+	list_init(&s->walks.armed);
+	s->spaces.linked = linked;
+	s->spaces.arg = s;
+}
+
+void walks_free(struct shadow *s)
+{
+	list_for(node, &s->walks.all)
+		drop(s, container_of(node, struct walked, all));
+	free(s->walks.by_page.bucket);
+	free(s->walks.by_asid.bucket);
+}
+
+/* --- What is kept --- */
+
+void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot)
+{
+	if (!w->walkers || w->slot == slot) {
+		owe_drop(&s->owes, w);
+		return;
+	}
+	w->held = 0;
+	owe_due(&s->owes, w);
+}
+
+static void forget_walkers(struct shadow *s, struct owe *w, cpumask cpus)
+{
+	w->walkers &= ~cpus;
+	if (!w->held && !w->walkers)
+		owe_drop(&s->owes, w);
+}
+
+void walks_page_freed(struct shadow *s, uint64_t page)
+{
+	struct owe *next;
+
+	for (struct owe *w = owe_of_slot(&s->owes, page); w; w = next) {
+		next = owe_of_slot_next(w);
+		note(s, w);
+		forget_walkers(s, w, w->walkers);
+	}
+}
+
+void walks_context_dies(struct shadow *s, struct context *c)
+{
+	list_for(node, &c->owes)
+		note(s, container_of(node, struct owe, in_context));
+}
+
+/* Descriptors that were never made invalid: those of a table, and of all below. */
+struct gone {
+	struct shadow *s;
+	struct owe model;
+	const struct table *top;
+	unsigned int index;		/* of the descriptor of the top that leads there */
+	const struct table *t;
+	unsigned int at;
+	uint64_t offset;
+};
+
+static void lost_place(void *arg, struct context *c, uint64_t va)
+{
+	struct gone *l = arg;
+	const struct table *t = l->t;
+	struct owe *w = &l->model;
+
+	w->context = c;
+	w->what = (struct cached){
+		.va = va + l->offset,
+		.size = 1ull << level_shift(&t->r, t->level),
+		.asid = c->asid,
+		.level = t->level,
+		.table = desc_kind(&t->r, t->level, t->desc[l->at]) == DESC_TABLE,
+	};
+	w->old = t->desc[l->at];
+	w->page = desc_output(&t->r, t->level, w->old);
+	w->slot = t->pa + 8ull * l->at;
+	w->since = t->since[l->at];
+	w->walkers = context_walkers(&l->s->spaces, c, w->since) & l->s->physical;
+	note(l->s, w);
+}
+
+static void lost_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	struct gone *l = arg;
+
+	l->t = t;
+	l->at = index;
+	l->offset = offset;
+	table_places(&l->s->spaces, l->top, l->index, lost_place, l);
+}
+
+void walks_table_freed(struct shadow *s, unsigned int cpu, const struct table *t, uint64_t pc)
+{
+	struct gone l = {
+		.s = s, .top = t,
+		.model = {
+			.when = __atomic_add_fetch(&s->now, 1, __ATOMIC_RELAXED),
+			.task = s->cpus[cpu].task, .pc = pc, .cpu = cpu,
+		},
+	};
+
+	if (!s->physical)
+		return;
+	l.model.stack = s->stack ? s->stack(s->arg, cpu, pc) : 0;
+	for (l.index = 0; l.index < t->n; l.index++) {
+		if (desc_kind(&t->r, t->level, t->desc[l.index]) == DESC_INVALID)
+			continue;
+		l.t = t;
+		l.at = l.index;
+		l.offset = 0;
+		table_places(&s->spaces, t, l.index, lost_place, &l);
+		table_below(&s->spaces, t, l.index, lost_below, &l);
+	}
+}
+
+/* --- TLBIs --- */
+
+static bool relevant(const struct reach *r, const struct walked *w)
+{
+	if (r->nothing || (!r->any_asid && (w->kernel || r->asid != w->asid)))
+		return false;
+	if (r->every_va)
+		return true;
+	return !r->last && r->level == LEVEL_ANY && r->upper == w->kernel &&
+	       r->start <= w->va && r->end - 1 >= w->va + w->size - 1;
+}
+
+static void flushed(struct shadow *s, struct walked *w, const struct reach *r, cpumask cpus,
+		    uint64_t when)
+{
+	if (w->when > when || !relevant(r, w))
+		return;
+	w->cpus &= ~cpus;
+	if (!w->cpus)
+		drop(s, w);
+}
+
+void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64_t when)
+{
+	struct hash_node *next;
+
+	if (r->any_asid && (r->every_va || !r->upper)) {
+		list_for(node, &s->walks.all)
+			flushed(s, container_of(node, struct walked, all), r, cpus, when);
+		return;
+	}
+	for (struct hash_node *n = hash_first(&s->walks.by_asid, asid_key(r->any_asid, r->asid));
+	     n; n = next) {
+		next = hash_next(n);
+		flushed(s, container_of(n, struct walked, by_asid), r, cpus, when);
+	}
+}
+
+/* --- What is wrong --- */
+
+static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
+			const struct owe *w, bool kernel, const struct table *t,
+			uint64_t slot, cpumask who, uint64_t pc)
+{
+	struct finding f = {
+		.rule = "walk", .kind = kind, .cpu = cpu, .pc = pc,
+		.stack = s->stack ? s->stack(s->arg, cpu, pc) : 0,
+		.asid = w->what.asid, .kernel = kernel, .va = w->what.va,
+		.level = w->what.level, .table = w->what.table,
+		.old = w->old, .old_page = w->page,
+		.new = t->desc[(slot - t->pa) / 8],
+		.task = w->task, .holders = who,
+		.changed = true, .changed_cpu = w->cpu, .changed_pc = w->pc,
+		.changed_stack = w->stack,
+		/* A record has only copies of obligations, whose TLBIs it has too. */
+		.owe = w,
+	};
+
+	if (desc_kind(&t->r, t->level, f.new) != DESC_INVALID)
+		f.new_page = desc_output(&t->r, t->level, f.new);
+	report(&s->reports, &f);
+}
+
+static bool differs(const struct table *t, const struct owe *w)
+{
+	uint64_t now = t->desc[(w->slot - t->pa) / 8];
+
+	if (t->level != w->what.level)
+		return now != w->old;
+	return desc_change(&t->r, t->level, w->old, now) > CHANGE_MORE;
+}
+
+struct users {
+	const struct context *but;	/* not of its root */
+	const struct context *of;	/* is it one of them? */
+	cpumask loaded;
+	bool found;
+};
+
+static void add_user(void *arg, struct context *c, uint64_t va)
+{
+	struct users *u = arg;
+
+	(void)va;
+	u->found |= c == u->of;
+	if (!u->but || u->but->root != c->root)
+		u->loaded |= c->loaded;
+}
+
+/* The table is in a page that CPUs may hold copies of. False: they do not any more. */
+static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uint64_t pc)
+{
+	struct users all = { 0 };
+	bool left = false;
+
+	table_places(&s->spaces, t, 0, add_user, &all);
+	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
+		struct hash_node *more;
+		struct owe *next;
+
+		for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = more) {
+			struct walked *r = container_of(n, struct walked, by_page);
+			cpumask who = r->cpus & all.loaded;
+
+			more = hash_next(n);
+			if (r->end <= t->pa || r->first >= t->pa + 8ull * t->n)
+				continue;
+			left = true;
+			if (!who)
+				continue;
+			report_walk(s, cpu, "freed", &r->sample, r->kernel, t,
+				    r->first < t->pa ? t->pa : r->first, who, pc);
+			r->cpus &= ~who;
+			if (!r->cpus)
+				drop(s, r);
+		}
+		for (struct owe *w = owe_of_slot(&s->owes, page); w; w = next) {
+			struct users others = { .but = w->context };
+			cpumask who;
+
+			next = owe_of_slot_next(w);
+			if (!w->walkers || w->slot < t->pa || w->slot >= t->pa + 8ull * t->n)
+				continue;
+			left = true;
+			table_places(&s->spaces, t, 0, add_user, &others);
+			who = w->walkers & others.loaded;
+			if (!who || !differs(t, w))
+				continue;
+			report_walk(s, cpu, "unlinked", w, w->context->kernel, t, w->slot,
+				    who, pc);
+			forget_walkers(s, w, who);
+		}
+	}
+	return left;
+}
+
+void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	s->walks.fresh = false;
+	list_for(node, &s->walks.armed) {
+		struct table *t = container_of(node, struct table, armed);
+
+		if (!check_table(s, cpu, t, pc))
+			list_del(&t->armed);
+	}
+}
+
+/* Are the tables of a context, loaded by these CPUs, those of w under another ASID? */
+static bool check_renamed(struct shadow *s, unsigned int cpu, struct owe *w,
+			  const struct context *c, cpumask who, uint64_t pc)
+{
+	struct users u = { .of = c };
+	unsigned int index;
+	struct table *t = table_at(&s->spaces, w->slot, &index);
+
+	if (!t || !differs(t, w))
+		return false;
+	table_places(&s->spaces, t, index, add_user, &u);
+	if (!u.found)
+		return false;
+	report_walk(s, cpu, "renamed", w, false, t, w->slot, who, pc);
+	forget_walkers(s, w, who);
+	return true;
+}
+
+void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!s->physical)
+		return;
+	list_for(other, &c->root->contexts) {
+		struct context *o = container_of(other, struct context, in_root);
+
+		if (o == c || !o->n_due)
+			continue;
+		list_for(node, &o->owes) {
+			struct owe *w = container_of(node, struct owe, in_context);
+
+			if (w->due && w->walkers & CPU(cpu))
+				check_renamed(s, cpu, w, c, CPU(cpu), pc);
+		}
+	}
+}
+
+void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+{
+	const struct context *o = w->context;
+
+	if (!w->walkers || !o->root || o->kernel)
+		return;
+	list_for(other, &o->root->contexts) {
+		struct context *c = container_of(other, struct context, in_root);
+		cpumask who = w->walkers & c->loaded;
+
+		/* What is reported once may be gone. */
+		if (c != o && who && check_renamed(s, cpu, w, c, who, pc))
+			return;
+	}
+}
