@@ -69,9 +69,9 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     assert not skipped, f"the lab's own kernels must run every workload: {skipped}"
 
 
-def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit") -> list[ktap.Case]:
+def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str = Machine.cpu) -> list[ktap.Case]:
     """The cases of a KUnit kernel's suites, from its console. It has the RAM for HugeTLB pages of 1 GiB."""
-    guest = lab.guest(kernel, Machine(memory_mib=6144), append=append, count=False)
+    guest = lab.guest(kernel, Machine(cpu=cpu, memory_mib=6144), append=append, count=False)
     guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
     launch_retrying(guest, "true\n", folder / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     return ktap.parse((folder / "boot/console.log").read_text(errors="replace"))
@@ -92,6 +92,16 @@ def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull*", kernel)
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict not in ("ok", "skipped")] == []
+
+
+def test_residency_with_software_pan(lab: Lab, tmp_path: Path) -> None:
+    """On a CPU without PAN: what a task that was switched out has saved does not lead to its tables."""
+    cases = suites(lab, tmp_path, "kunit.filter_glob=lull_residency", cpu="cortex-a72")
+    assert "Privileged Access Never (PAN) using TTBR0_EL1 switching" in (tmp_path / "boot/console.log").read_text(
+        errors="replace"
+    )
+    assert [c for c in cases if c.verdict != "ok"] == []
+    assert "switched_out_is_left" in {c.name for c in cases}
 
 
 def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:
