@@ -70,9 +70,9 @@ def test_default_run_once(real: Tool, tmp_path: Path) -> None:
     assert not skipped, f"the lab's own kernels must run every workload: {skipped}"
 
 
-def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit") -> list[ktap.Case]:
+def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str = Machine.cpu) -> list[ktap.Case]:
     """The cases of a KUnit kernel's suites, from its console. It has the RAM for HugeTLB pages of 1 GiB."""
-    guest = lab.guest(kernel, Machine(memory_mib=6144), append=append, count=False)
+    guest = lab.guest(kernel, Machine(cpu=cpu, memory_mib=6144), append=append, count=False)
     guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
     launch_retrying(guest, "true\n", folder / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     return ktap.parse((folder / "boot/console.log").read_text(errors="replace"))
@@ -108,6 +108,16 @@ def test_memory_tags_and_hvo(lab: Lab, tmp_path: Path) -> None:
     assert outcome.done == 0 and "kasan:" not in console.lower(), console
     found = re.search(r"hvo_copy: (\d+) copied, (\d+) migrated, (\d+) HugeTLB pages were optimized", console)
     assert found and all(int(number) > 0 for number in found.groups()), console
+
+
+def test_residency_with_software_pan(lab: Lab, tmp_path: Path) -> None:
+    """On a CPU without PAN: what a task that was switched out has saved does not lead to its tables."""
+    cases = suites(lab, tmp_path, "kunit.filter_glob=lull_residency", cpu="cortex-a72")
+    assert "Privileged Access Never (PAN) using TTBR0_EL1 switching" in (tmp_path / "boot/console.log").read_text(
+        errors="replace"
+    )
+    assert [c for c in cases if c.verdict != "ok"] == []
+    assert "switched_out_is_left" in {c.name for c in cases}
 
 
 def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:
