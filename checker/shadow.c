@@ -220,6 +220,7 @@ static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 	struct cpu *c = &s->cpus[cpu];
 
 	c->user = true;
+	c->range.root = 0;
 	task_returns(s, cpu, c->task, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
@@ -350,6 +351,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		 * stack of user space on the way there.
 		 */
 		if (value >> 63) {
+			if (c->task != value)
+				c->range.root = 0;
 			c->task = value;
 			c->user = false;
 		} else {

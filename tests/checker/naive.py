@@ -187,6 +187,7 @@ class Cpu:
     task: int = 0
     user: bool = False
     waits: bool = False
+    range: tuple[int, int, int] | None = None  # that its task is at work on: root, start, end
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
@@ -368,11 +369,14 @@ class Naive:
     # --- Events
 
     def do_task(self, cpu: int, task: int) -> None:
+        if self.cpu[cpu].task != task:
+            self.cpu[cpu].range = None
         self.cpu[cpu].task = task
         self.cpu[cpu].user = False
 
     def do_user(self, cpu: int) -> None:
         self.cpu[cpu].user = True
+        self.cpu[cpu].range = None
         for w in list(self.owed):
             if w.due or w.task != self.cpu[cpu].task:
                 continue
@@ -393,6 +397,8 @@ class Naive:
 
     def do_range(self, cpu: int, root: int, start: int, end: int) -> None:
         """It goes on from what others have taken away there."""
+        if any(c.root and c.root.pa == root for c in self.contexts):
+            self.cpu[cpu].range = (root, start, end)
         for w in self.owed:
             there = w.context.root and w.context.root.pa == root and w.va < end and start < w.va + w.size
             if there and w.change != LESS:
@@ -479,9 +485,14 @@ class Naive:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change)
         if kind_of(level, old) == kind_of(level, new) == "invalid":
             for c, va in places:
-                for w in self.owed:
+                for w in list(self.owed):
                     if (w.context, w.va, w.level) == (c, va, level):
                         self.take_over(cpu, w)
+                        at = self.cpu[cpu].range
+                        at_work = at and c.root and c.root.pa == at[0] and at[1] <= va < at[2]
+                        theirs = w.task != self.cpu[cpu].task and w.collected and not w.due
+                        if at_work and theirs and w.held & self.current(c):
+                            self.find_owed("owed", "unsettled", w)
         self.words[page][index] = new
         self.dead.discard(pa)
         if kind_of(level, new) == "invalid":
