@@ -241,10 +241,13 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	struct cpu *c = &shadow.cpus[cpu];
 
 	if (value >> 63) {
+		if (c->task != value)
+			c->range.root = 0;
 		c->task = value;
 		c->user = false;
 		return;
 	}
+	c->range.root = 0;
 	filters[cpu].user_returns++;
 	c->user = true;
 	if (!get(&shadow.owes.open) && !get(&shadow.owes.n_also) && !get(&shadow.contigs.n) &&

@@ -111,10 +111,22 @@ void rely_returns(struct shadow *s, uint64_t task)
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
 		  int level, uint64_t pc)
 {
+	const struct cpu *me = &s->cpus[cpu];
+	bool at_work = c->root && c->root->pa == me->range.root && va >= me->range.start &&
+		       va < me->range.end;
 	unsigned int stack = 0;
+	struct owe *next;
 
-	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
+	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = next) {
+		next = owe_at_next(w);
 		take_over(s, cpu, w, pc, &stack);
+		/* These are flushed as soon as the task has the table's lock. */
+		if (!at_work || !w->collected || w->due || w->task == me->task ||
+		    !(w->held & w->context->current))
+			continue;
+		shadow_report_owe(s, cpu, pc, stack, "owed", "unsettled", w);
+		owe_drop(&s->owes, w);
+	}
 }
 
 /* Permissions that an entry has lost concern whoever finds it valid; it is not for others to flush. */
@@ -175,6 +187,9 @@ void shadow_range(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t st
 	if (!t)
 		return;
 	s->seen.ranges++;
+	s->cpus[cpu].range.root = root;
+	s->cpus[cpu].range.start = start;
+	s->cpus[cpu].range.end = end;
 	list_for(node, &t->contexts)
 		range_of(s, cpu, container_of(node, struct context, in_root), start, end, pc, &stack);
 }

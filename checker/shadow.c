@@ -255,6 +255,7 @@ static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 	if (c->context)
 		written_user(s, cpu, c->context);
 	contig_user(s, c->task);
+	c->range.root = 0;
 	task_returns(s, cpu, c->task, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
@@ -395,6 +396,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		 * stack of user space on the way there.
 		 */
 		if (value >> 63) {
+			if (c->task != value)
+				c->range.root = 0;
 			c->task = value;
 			c->user = false;
 		} else {

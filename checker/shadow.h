@@ -51,6 +51,9 @@ struct cpu {
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
 	bool waits;			/* in a pause, for who has broken entries */
+	struct {
+		uint64_t root, start, end;
+	} range;			/* that its task is at work on; root 0: none */
 	uint64_t section;		/* its first obligation since it dropped a table's lock; 0: none */
 	bool moving;			/* some of these have been mapped elsewhere since */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */

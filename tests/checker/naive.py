@@ -241,6 +241,7 @@ class Cpu:
     waits: bool = False
     # What it has left, the latest at the end: with a "written" register, an "isb" since, or "over", after a DSB as well
     away: dict[Context, str] = field(default_factory=dict)
+    range: tuple[int, int, int] | None = None  # that its task is at work on: root, start, end
     context: Context | None = None
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
@@ -575,6 +576,8 @@ class Naive:
     # --- Events
 
     def do_task(self, cpu: int, task: int) -> None:
+        if self.cpu[cpu].task != task:
+            self.cpu[cpu].range = None
         self.cpu[cpu].task = task
         self.cpu[cpu].user = False
 
@@ -582,6 +585,7 @@ class Naive:
         self.cpu[cpu].user = True
         self.find_written_by(cpu)
         self.find_odd(self.cpu[cpu].task)
+        self.cpu[cpu].range = None
         for w in list(self.owed):
             if not w.due and w.task == self.cpu[cpu].task:
                 self.falls_due(w)
@@ -686,6 +690,8 @@ class Naive:
 
     def do_range(self, cpu: int, root: int, start: int, end: int) -> None:
         """It goes on from what others have taken away there."""
+        if any(c.root and c.root.pa == root for c in self.contexts):
+            self.cpu[cpu].range = (root, start, end)
         for w in self.owed:
             there = w.context.root and w.context.root.pa == root and w.va < end and start < w.va + w.size
             if there and w.change != LESS:
@@ -791,9 +797,14 @@ class Naive:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change, slot)
         if kind_of(level, old) == kind_of(level, new) == "invalid":
             for c, va in places:
-                for w in self.owed:
+                for w in list(self.owed):
                     if (w.context, w.va, w.level) == (c, va, level):
                         self.take_over(cpu, w)
+                        at = self.cpu[cpu].range
+                        at_work = at and c.root and c.root.pa == at[0] and at[1] <= va < at[2]
+                        theirs = w.task != self.cpu[cpu].task and w.collected and not w.due
+                        if at_work and theirs and w.held & self.current(c):
+                            self.find_owed("owed", "unsettled", w)
         self.words[page][index] = new
         self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)

@@ -237,6 +237,7 @@ class Teller:
         other: list[list[Event]] = [
             [("range", 1 - cpu, root, *self.pick([(0, MEG2), (0x1000, 0x2000), (MEG2, 2 * MEG2), (0, 1 << 30)]))],
             [("store", 1 - cpu, slot, self.pick([0, 4]))],
+            [("range", 1 - cpu, root, 0, 1 << 30), ("store", 1 - cpu, slot, self.pick([0, 4]))],
             [("store", 1 - cpu, slot, self.pick([X | PAGE, Y | PAGE, Y | PAGE, X | READ_ONLY]))],
         ]
         flushes = [*other, self.flush(1 - cpu), self.flush(cpu), []]
