@@ -104,9 +104,8 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
-	/* Walk caches, and the identity map */
+	/* Walk caches */
 	LULL_EXIT_LOADED,
-	LULL_IDMAP_NO_FLUSH,
 };
 
 #ifdef CONFIG_LULL_LAB
