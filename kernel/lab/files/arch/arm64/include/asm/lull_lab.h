@@ -104,8 +104,9 @@ enum lull_mutant {
 	LULL_PAUSE_NOT_LAST,
 	LULL_PAUSE_SPLIT,
 	LULL_TAIL_WRITE,
-	/* Walk caches */
+	/* Walk caches, and the identity map */
 	LULL_EXIT_LOADED,
+	LULL_IDMAP_NO_FLUSH,
 };
 
 #ifdef CONFIG_LULL_LAB

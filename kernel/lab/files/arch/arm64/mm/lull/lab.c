@@ -83,6 +83,7 @@ static const char * const mutants[] = {
 	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
 	[LULL_TAIL_WRITE]		= "tail-write",
 	[LULL_EXIT_LOADED]		= "exit-loaded",
+	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
 	NULL
 };
 
