@@ -54,7 +54,7 @@ def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> N
     silent(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
 
 
-@pytest.mark.parametrize(("policy", "more"), [("counted", []), ("rename", ["--asid-bits", "8"])])
+@pytest.mark.parametrize(("policy", "more"), [("counted", []), ("rename", ["--asid-bits", "8", "--cpu", "max+ntlbpa"])])
 def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
     """Residency while CPUs go and come, and while its policy and limit change."""
     storms = ["--workload", "storm_hotplug", "--workload", "storm_policies"]

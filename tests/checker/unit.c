@@ -194,7 +194,7 @@ static void test_options_hooks(void)
 	CHECK(parse(&o, argv, OPTIONS_HOOKS + 3, e));
 	CHECK(o.nhooks == OPTIONS_HOOKS && o.hooks[OPTIONS_HOOKS - 1].addr == 0x1f);
 	CHECK(!parse(&o, argv, OPTIONS_HOOKS + 4, e));
-	CHECK_STR(e, "option hook='a@1f' is one too many: at most 16 are possible");
+	CHECK_STR(e, "option hook='a@1f' is one too many: at most 32 are possible");
 	for (int i = 0; i < OPTIONS_SKIPS + 1; i++)
 		argv[i] = "skip=1-2";
 	argv[OPTIONS_SKIPS + 1] = "out=x";

@@ -30,8 +30,8 @@ class Hardware:
         cpu: QEMU's -cpu.
         kpti: a kernel parameter forces kernel page-table isolation on or off; None: the kernel decides.
         asid_bits: 16, or 8.
-        ntlbpa: does the checker take the CPUs for ones with FEAT_nTLBPA? None: as ID_AA64MMFR1_EL1 says. The kernel
-            sees that register whatever is said here.
+        ntlbpa: does the checker take the CPUs for ones with FEAT_nTLBPA? None: as ID_AA64MMFR1_EL1 says. A kernel
+            parameter tells Lull's kernels the same; others see the register, whatever is said here.
     """
 
     name: str
@@ -55,7 +55,10 @@ class Hardware:
 
     def parameter(self) -> str:
         """What the kernel's command line says about it."""
-        return "" if self.kpti is None else f"kpti={int(self.kpti)}"
+        words = [] if self.kpti is None else [f"kpti={int(self.kpti)}"]
+        if self.ntlbpa is not None:
+            words.append(f"lull.residency_ntlbpa={int(self.ntlbpa)}")
+        return " ".join(words)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
