@@ -120,7 +120,6 @@ enum lull_mutant {
 	LULL_MREMAP_PENDING_NONE,
 	LULL_NESTED_NONE,
 	LULL_MREMAP_LATE,
-	LULL_RMAPS_EARLY,
 	/* What a CPU says about what it has loaded */
 	LULL_UNLOAD_NO_ISB,
 	LULL_UNLOAD_NO_DSB,

@@ -93,7 +93,6 @@ static const char * const mutants[] = {
 	[LULL_MREMAP_PENDING_NONE]	= "mremap-pending-none",
 	[LULL_NESTED_NONE]		= "nested-none",
 	[LULL_MREMAP_LATE]		= "mremap-late",
-	[LULL_RMAPS_EARLY]		= "rmaps-early",
 	[LULL_UNLOAD_NO_ISB]		= "unload-no-isb",
 	[LULL_UNLOAD_NO_DSB]		= "unload-no-dsb",
 	[LULL_UNLOAD_EARLY]		= "unload-early",
