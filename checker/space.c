@@ -402,7 +402,13 @@ static struct table *child_of(const struct spaces *s, const struct table *t, uns
 	if (desc_kind(&t->r, t->level, t->desc[index]) != DESC_TABLE)
 		return NULL;
 	child = table_of(s, desc_output(&t->r, t->level, t->desc[index]));
-	return child && child->level == t->level + 1 ? child : NULL;
+	/* A page that was given back may be another descriptor's table by now. */
+	if (!child || child->level != t->level + 1)
+		return NULL;
+	for (const struct link *l = child->parents; l; l = l->next)
+		if (l->parent == t && l->index == index)
+			return child;
+	return NULL;
 }
 
 static void below(struct spaces *s, struct table *t, uint64_t offset, below_fn fn, void *arg)
