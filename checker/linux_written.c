@@ -69,7 +69,7 @@ static bool folio_unmapped(const struct folio *f)
 }
 
 static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
-		    bool own, uint64_t pc)
+		    enum relies how, uint64_t pc)
 {
 	uint64_t pfn;
 
@@ -77,7 +77,7 @@ static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint
 	    !ram_has(&l->shadow->spaces.ram, pfn << 12, pages << 12))
 		l->refused++;
 	else
-		shadow_written(l->shadow, cpu, pfn, pages, own, pc);
+		shadow_written(l->shadow, cpu, pfn, pages, how, pc);
 }
 
 static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
@@ -85,7 +85,7 @@ static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t foli
 	struct folio f;
 
 	if (folio_read(l, cpu, folio, &f))
-		written(l, cpu, f.at, f.pages, false, pc);
+		written(l, cpu, f.at, f.pages, RELIES_ALL, pc);
 	else
 		l->refused++;
 }
@@ -108,7 +108,7 @@ static void rmaps_flushed(struct linux_guest *l, unsigned int cpu, uint64_t batc
 			pages >>= 2;	/* encode_nr_pages() */
 		}
 		if (page & DELAY_RMAP)
-			written(l, cpu, page & ~ENCODED, pages, true, pc);
+			written(l, cpu, page & ~ENCODED, pages, RELIES_OWN, pc);
 	}
 }
 
@@ -129,14 +129,14 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 	case HOOK_COPY_HIGHPAGE:
 		if (folio_read(l, cpu, x[1], &f) &&
 		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(&f))))
-			written(l, cpu, x[1], 1, false, pc);
+			written(l, cpu, x[1], 1, RELIES_ALL, pc);
 		break;
 	case HOOK_FLUSH_RMAP_BATCH:
 		rmaps_flushed(l, cpu, x[0], pc);
 		break;
 	case HOOK_FOLIO_UNLOCK:
 		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(&f))
-			written(l, cpu, f.at, 1, false, pc);
+			written(l, cpu, f.at, 1, RELIES_UNLOCK, pc);
 		break;
 	default:
 		break;

@@ -54,6 +54,7 @@ struct tlbi_seen {
 /* Where a kernel relied on it that nothing is stored through an old entry (written.h). */
 struct relied {
 	bool is;
+	bool unlock;			/* by who locks the page next: a TLBI may be on its way */
 	uint8_t cpu;
 	unsigned int stack;
 	uint64_t pc;

@@ -147,10 +147,15 @@ void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 
 /*
  * Linux relies on it from here on that these pages are written by nobody (written.h).
- * own: by nobody through what the CPU's own task has taken away.
  */
+enum relies {
+	RELIES_ALL,
+	RELIES_OWN,		/* by nobody through what the CPU's own task has taken away */
+	RELIES_UNLOCK,		/* a TLBI that is issued is known apart: "unlocked" */
+};
+
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
-		    bool own, uint64_t pc);
+		    enum relies how, uint64_t pc);
 
 /* It has stored to an address of the lower half: hardware may have made it dirty. */
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);

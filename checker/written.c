@@ -16,10 +16,13 @@ static bool was_writable(const struct owe *w)
 
 static void tell(struct shadow *s, struct owe *w, const struct relied *at)
 {
-	const char *kind = strcmp(owed_kind(w), "no-dsb") ? "no-tlbi" : "no-dsb";
+	bool issued = !strcmp(owed_kind(w), "no-dsb"), unlocked = issued && at->unlock;
+	const char *kind = !issued ? "no-tlbi" : unlocked ? "unlocked" : "no-dsb";
 
 	shadow_report_owe(s, at->cpu, at->pc, at->stack, "written", kind, w);
 	owe_relied(w, NULL);
+	/* Others may rely on more than the lock's next holder. */
+	w->told = !unlocked;
 }
 
 /* Somebody relies on it that nothing is stored through this old entry. */
@@ -31,7 +34,7 @@ static void look(struct shadow *s, struct owe *w, struct relied *at)
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);
-	if (!w->relied.is)
+	if (!w->relied.is || (w->relied.unlock && !at->unlock))
 		owe_relied(w, at);
 	for_cpus(cpu, w->held & w->context->loaded) {
 		if (!s->cpus[cpu].user)
@@ -42,9 +45,9 @@ static void look(struct shadow *s, struct owe *w, struct relied *at)
 }
 
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
-		    bool own, uint64_t pc)
+		    enum relies how, uint64_t pc)
 {
-	struct relied at = { .is = true, .cpu = cpu, .pc = pc };
+	struct relied at = { .is = true, .unlock = how == RELIES_UNLOCK, .cpu = cpu, .pc = pc };
 	uint64_t task = s->cpus[cpu].task;
 
 	s->seen.cleaned++;
@@ -58,7 +61,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 			if (shift > 12 && first == page)
 				continue;
 			for (struct owe *w = owe_of_page(&s->owes, first); w; w = owe_of_page_next(w))
-				if (w->what.size > page - first && (!own || w->task == task))
+				if (w->what.size > page - first && (how != RELIES_OWN || w->task == task))
 					look(s, w, &at);
 		}
 	}

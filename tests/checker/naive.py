@@ -181,6 +181,7 @@ class Owed:
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
     relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
+    unlock: bool = False  # by who locks the page next, and nobody else
     told: bool = False  # that was reported
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     taken: dict[int, int] = field(default_factory=dict)  # tasks that owe it too, and since which line
@@ -452,17 +453,17 @@ class Naive:
             if w.context is c and w.freed and cpu in w.held:
                 self.find_owed("free", "table" if w.table else "page", w)
 
-    def find_written(self, w: Owed, line: int) -> None:
+    def find_written(self, w: Owed, line: int, unlock: bool) -> None:
         """Somebody may store through the old entry, and since that line nobody should."""
-        kind = "no-dsb" if w.kind() == "no-dsb" else "no-tlbi"
+        kind = "no-tlbi" if w.kind() != "no-dsb" else "unlocked" if unlock else "no-dsb"
         self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
-        w.relied, w.told = 0, True
+        w.relied, w.told = 0, kind != "unlocked"
 
     def find_written_by(self, cpu: int) -> None:
         """User code runs with it."""
         for w in self.owed:
             if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
-                self.find_written(w, w.relied)
+                self.find_written(w, w.relied, w.unlock)
 
     # --- Copies by physical address
 
@@ -655,7 +656,7 @@ class Naive:
             self.find("unload", "uncounted", asid=c.asid, level=1, table=1)
             c.root.unloaded.discard(cpu)
 
-    def do_relied(self, cpu: int, page: int, own: bool = False) -> None:
+    def do_relied(self, cpu: int, page: int, own: bool = False, unlock: bool = False) -> None:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
         for w in self.owed:
             inside = w.page <= page < w.page + w.size and not w.table
@@ -663,12 +664,16 @@ class Naive:
                 continue
             if own and w.task != self.cpu[cpu].task:
                 continue
-            w.relied = w.relied or self.line
+            if not w.relied or (w.unlock and not unlock):
+                w.relied, w.unlock = self.line, unlock
             if any(self.cpu[n].user for n in w.held & self.loaded(w.context)):
-                self.find_written(w, self.line)
+                self.find_written(w, self.line, unlock)
 
     def do_relied_own(self, cpu: int, page: int) -> None:
         self.do_relied(cpu, page, own=True)
+
+    def do_relied_unlock(self, cpu: int, page: int) -> None:
+        self.do_relied(cpu, page, unlock=True)
 
     def do_wrote(self, cpu: int, va: int) -> None:
         """By hardware, which sets the dirty state where it may."""

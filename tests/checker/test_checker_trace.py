@@ -93,6 +93,7 @@ def test_every_kind_has_its_story() -> None:
         "pause/left",
         "written/no-tlbi",
         "written/no-dsb",
+        "written/unlocked",
         *(f"unload/{kind}" for kind in ("loaded", "no-isb", "no-dsb", "uncounted")),
     }
 

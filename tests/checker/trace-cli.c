@@ -583,7 +583,9 @@ static void do_relied(char **w, int n)
 
 	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
 		bad("no pages: 0x%" PRIx64, pa);
-	shadow_written(&m.s, cpu_of(w[1]), pa >> 12, 1ull << order, !strcmp(w[0], "relied-own"), line);
+	shadow_written(&m.s, cpu_of(w[1]), pa >> 12, 1ull << order,
+		       !strcmp(w[0], "relied-own") ? RELIES_OWN :
+		       !strcmp(w[0], "relied-unlock") ? RELIES_UNLOCK : RELIES_ALL, line);
 }
 
 /* What hardware does where DBM is set, and the news of a store. */
@@ -728,6 +730,7 @@ static const struct command {
 	{ "dead", do_dead, 2, 2, false },
 	{ "relied", do_relied, 2, 3, false },
 	{ "relied-own", do_relied, 2, 3, false },
+	{ "relied-unlock", do_relied, 2, 3, false },
 	{ "wrote", do_wrote, 2, 2, false },
 	{ "range", do_range, 4, 4, false },
 	{ "collected", do_collected, 3, 3, false },

@@ -101,6 +101,11 @@ RULES: dict[str, tuple[str, str]] = {
         "a page was cleaned, written out or copied, and a CPU can still store to it: no DSB has completed the TLBI",
         COMPLETION,
     ),
+    "written/unlocked": (
+        "a page of a file was unlocked, so that others may clean it, and a CPU can still store to it: no DSB has"
+        " completed the TLBI",
+        COMPLETION,
+    ),
     "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
     "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
     "unload/loaded": (

@@ -161,6 +161,7 @@ void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
 void __lull_lab_in_switch(void);
 void lull_lab_dawdle(struct page *page);
 u32 lull_lab_asid_bits(u32 bits);
+void lull_lab_batch_waits(void);
 
 /**
  * lull_mutant_is() - is the kernel broken in this way?
@@ -435,6 +436,7 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 	return bits;
 }
 
+static inline void lull_lab_batch_waits(void) {}
 static inline void lull_lab_reset_tails(struct page *pages) {}
 
 static inline void lull_lab_contpte_short(struct mm_struct *mm,

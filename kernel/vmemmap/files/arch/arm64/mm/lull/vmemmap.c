@@ -25,11 +25,10 @@
  * happened that could not be forgotten; after it, what the old tables map and
  * the new ones do not is free.
  *
- * TLBIs. Entries that were changed need one each, or a range; not for the last
- * level only, so that each removes the pointer to the old table as well. Entries
- * that stay as they were do not: what a TLB holds of them is true before and
- * after, and the table it was read from is not needed to use it. A block that is
- * split is invalidated as a whole: a TLB may hold it in pieces.
+ * TLBIs. A range covers all that the old table, or the block, maps; not for the
+ * last level only, so that the pointer to the old table goes as well. The TLB
+ * itself needs that for changed entries alone, but the old table is freed: see
+ * invalidate().
  */
 #define pr_fmt(fmt) "lull: " fmt
 
@@ -416,30 +415,28 @@ static void trim(struct lull_table *table)
 	table->end = end;
 }
 
-/* Non-leaf, so that pointers to the old tables go too. Neighbours go together. */
+/*
+ * Non-leaf, so that pointers to the old tables go too, and all that a table maps,
+ * not only what changes: the table is freed, and a CPU without FEAT_nTLBPA may
+ * keep copies of its other entries by their physical addresses until a TLBI that
+ * covers them. Neighbours go together.
+ */
 static void invalidate(const struct lull_table *tables, int nr)
 {
-	unsigned long start = 0, end = 0, pages = 0;
+	unsigned long start = 0, end = 0;
 	int i;
 
-	for (i = 0; i < nr; i++)
-		if (changed(&tables[i]))
-			pages += tables[i].end - tables[i].first;
-	if (!system_supports_tlb_range() && pages >= MAX_DVM_OPS) {
+	if (!system_supports_tlb_range()) {
 		flush_tlb_all();
 		return;
 	}
 
 	dsb(ishst);
 	for (i = 0; i <= nr; i++) {
-		unsigned long first = ULONG_MAX, last = ULONG_MAX;
+		unsigned long first = i < nr ? tables[i].addr : ULONG_MAX;
 
-		if (i < nr) {
-			if (!changed(&tables[i]))
-				continue;
-			first = tables[i].addr + tables[i].first * PAGE_SIZE;
-			last = tables[i].addr + tables[i].end * PAGE_SIZE;
-		}
+		if (i < nr && !changed(&tables[i]))
+			continue;
 		if (first != end) {
 			__flush_tlb_range_op(vaae1is, start,
 					     (end - start) >> PAGE_SHIFT,
@@ -447,7 +444,7 @@ static void invalidate(const struct lull_table *tables, int nr)
 					     false, lpa2_is_enabled());
 			start = first;
 		}
-		end = last;
+		end = first + PMD_SIZE;
 	}
 	__tlbi_sync_s1ish();
 	isb();
@@ -480,12 +477,10 @@ static notrace __kprobes void replace(struct lull_remap *batch, int first,
 	}
 }
 
-/* About how many TLBIs invalidate() takes for so many pages of so many tables. */
-static unsigned int tlbis(unsigned long pages, unsigned int tables)
+/* The most TLBIs that invalidate() takes for so many tables. */
+static unsigned int tlbis(unsigned int tables)
 {
-	if (system_supports_tlb_range())
-		return min(pages, 4UL * tables);
-	return pages < MAX_DVM_OPS ? pages : 1;
+	return system_supports_tlb_range() ? 4 * tables : 1;
 }
 
 /*
@@ -498,21 +493,18 @@ static int group(const struct lull_remap *batch, int first, unsigned int room,
 	const struct lull_table *table = &batch->tables[first];
 	int nr = 0, end = batch->nr_tables - first, i = 0;
 	unsigned int writes = 0;
-	unsigned long pages = 0;
 
 	room = min_t(unsigned int, room, GROUP);
 	while (i < end) {
 		do {
-			if (!changed(&table[i]))
-				continue;
-			writes += table[i].writes;
-			pages += table[i].end - table[i].first;
+			if (changed(&table[i]))
+				writes += table[i].writes;
 		} while (table[i++].joined);
 
-		if (nr && writes + tlbis(pages, i) > room)
+		if (nr && writes + tlbis(i) > room)
 			break;
 		nr = i;
-		*entries = writes + tlbis(pages, i);
+		*entries = writes + tlbis(i);
 	}
 	return nr;
 }
