@@ -149,15 +149,19 @@ static noinline noinstr bool lull_pause_spin_wait(u32 ticket, u64 deadline)
  * Wait for the others, and begin. The compare-and-swap is an acquire: what they
  * have stored is there to be copied; and a release: nothing has been changed before.
  */
-static noinline noinstr bool lull_pause_spin_gather(void)
+static noinline noinstr bool lull_pause_spin_gather(unsigned long *daif)
 {
 	s64 now;
 
 	do {
 		now = raw_atomic64_read(&word);
-		if (!MISSING(now) &&
-		    raw_atomic64_try_cmpxchg(&word, &now, now | BEGUN))
-			return true;
+		if (!MISSING(now)) {
+			/* Before BEGUN: from there on nobody leaves for an NMI. */
+			*daif = local_daif_save();
+			if (raw_atomic64_try_cmpxchg(&word, &now, now | BEGUN))
+				return true;
+			local_daif_restore(*daif);
+		}
 		cpu_relax();
 	} while (__arch_counter_get_cntvct() <= leave_at);
 	return false;
@@ -219,10 +223,11 @@ void lull_pause_join(void)
 
 	/* crash_kexec() may think better of it. Then this CPU waits on. */
 	while (ticket && !lull_pause_spin_wait(ticket, deadline)) {
-		if (panic_on_other_cpu())
-			nmi_panic_self_stop(get_irq_regs());
+		/* Then a panic stops this CPU as any other, by its IPI. */
 		if (lull_pause_spin_leave(ticket))
 			break;
+		if (panic_on_other_cpu())
+			nmi_panic_self_stop(get_irq_regs());
 		deadline = U64_MAX;
 	}
 }
@@ -279,7 +284,7 @@ static bool gather(struct lull_pause *pause, u64 limit)
 		arm64_backtrace_ipi((struct cpumask *)whom);
 
 	lull_pause_asked();
-	if (limit && lull_pause_spin_gather()) {
+	if (limit && lull_pause_spin_gather(&pause->daif)) {
 		pause->held = sched_clock();
 		return true;
 	}
@@ -342,7 +347,6 @@ int lull_pause_begin(struct lull_pause *pause, u64 budget)
 		}
 		usleep_range(100, 1000);
 	}
-	pause->daif = local_daif_save();
 	return 0;
 }
 

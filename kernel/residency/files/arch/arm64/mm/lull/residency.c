@@ -473,11 +473,14 @@ void lull_new_asid(struct mm_struct *mm, bool same_number)
 void lull_pin(struct mm_struct *mm)
 {
 	atomic64_t *word = res_word(mm);
-	s64 w = atomic64_read(word);
+	s64 w = atomic64_read(word), next;
 
-	while (!atomic64_try_cmpxchg(word, &w,
-				     (w | RES_MANY) & ~RES_LOOKING))
-		;
+	/* STALE, as in res_load(): a CPU that loads it meanwhile must forget. */
+	do {
+		next = (w | RES_MANY) & ~RES_LOOKING;
+		if (w & RES_OLD)
+			next |= RES_STALE;
+	} while (!atomic64_try_cmpxchg(word, &w, next));
 	if (!(w & RES_OLD))
 		return;
 	res_forget_everywhere(mm);

@@ -187,7 +187,7 @@ static inline u64 res_flush_tables(u64 w, unsigned int cpu, bool here,
 		break;
 	default:
 		/* What it has in the tables is told to all; what was left out is not. */
-		if (!(w & RES_MANY) && w & RES_OLD)
+		if (w & RES_OLD)
 			*reach = RES_ASID_EVERYWHERE;
 		return next;
 	}

@@ -421,7 +421,7 @@ static void trim(struct lull_table *table)
  * keep copies of its other entries by their physical addresses until a TLBI that
  * covers them. Neighbours go together.
  */
-static void invalidate(const struct lull_table *tables, int nr)
+static __always_inline void invalidate(const struct lull_table *tables, int nr)
 {
 	unsigned long start = 0, end = 0;
 	int i;
