@@ -9,13 +9,12 @@
 #define pr_fmt(fmt) "lull: " fmt
 
 #include <linux/cache.h>
+#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/init.h>
-#include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/panic.h>
 #include <linux/printk.h>
-#include <linux/sched.h>
 #include <linux/string.h>
 
 #include <asm/lull_lab.h>
@@ -194,8 +193,8 @@ static unsigned int batch_wait __ro_after_init;
 
 static int __init batch_wait_boot(char *value)
 {
-	if (!value || kstrtouint(value, 0, &batch_wait) || batch_wait > 1000) {
-		pr_err("lull_batch_wait=%s: 0 to 1000 ms, please\n", value ?: "");
+	if (!value || kstrtouint(value, 0, &batch_wait) || batch_wait > 100) {
+		pr_err("lull_batch_wait=%s: 0 to 100 ms, please\n", value ?: "");
 		batch_wait = 0;
 		return -EINVAL;
 	}
@@ -204,16 +203,15 @@ static int __init batch_wait_boot(char *value)
 early_param("lull_batch_wait", batch_wait_boot);
 
 /**
- * lull_lab_batch_waits() - sleep before a batch of deferred TLBIs is issued
+ * lull_lab_batch_waits() - wait before a batch of deferred TLBIs is issued
  *
  * For as many ms as the boot parameter lull_batch_wait= says; 0 by default. Other
  * tasks meet entries whose flush is deferred then, again and again and not by
- * luck. The kernel must be right for any time that a batch takes.
- *
- * Context: may sleep.
+ * luck. The kernel must be right for any time that a batch takes. Busy: to sleep
+ * would complete the TLBIs of this CPU, by the DSB in __switch_to().
  */
 void lull_lab_batch_waits(void)
 {
 	if (batch_wait && system_state == SYSTEM_RUNNING)
-		schedule_timeout_uninterruptible(msecs_to_jiffies(batch_wait));
+		mdelay(batch_wait);
 }

@@ -877,6 +877,18 @@ void lull_vmemmap_optimize_folios(const struct hstate *h,
 		lull_remap_end(batch);
 }
 
+/*
+ * HugeTLB keeps a page that could not be restored, and nobody tries it again. So
+ * what CPUs did not come for is tried until they have rested, some times over.
+ */
+static bool try_later(int err, int *tries)
+{
+	if (err != -EBUSY || (*tries)++ == LULL_RESTORE_TRIES)
+		return false;
+	schedule_timeout_uninterruptible(REST);
+	return true;
+}
+
 /**
  * lull_vmemmap_restore_folio() - give a HugeTLB page all its struct pages
  * @h: its size
@@ -887,14 +899,16 @@ void lull_vmemmap_optimize_folios(const struct hstate *h,
 int lull_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
 {
 	struct lull_remap *batch;
-	int err;
+	int err, tries = 0;
 
 	if (!folio_test_hugetlb_vmemmap_optimized(folio))
 		return 0;
-	batch = lull_remap_begin(&restore, h);
-	err = lull_remap_add(batch, folio);
-	if (!lull_remap_end(batch))
-		err = err ?: -EBUSY;
+	do {
+		batch = lull_remap_begin(&restore, h);
+		err = lull_remap_add(batch, folio);
+		if (!lull_remap_end(batch))
+			err = err ?: -EBUSY;
+	} while (try_later(err, &tries));
 	return err;
 }
 
@@ -914,25 +928,29 @@ long lull_vmemmap_restore_folios(const struct hstate *h,
 	struct lull_remap *batch = NULL;
 	struct folio *folio, *next;
 	unsigned long done = 0;
-	int err = 0;
+	int err, tries = 0;
 
-	list_for_each_entry_safe(folio, next, folios, lru) {
-		if (!folio_test_hugetlb_vmemmap_optimized(folio)) {
-			list_move(&folio->lru, restored);
-			continue;
+	do {
+		err = 0;
+		list_for_each_entry_safe(folio, next, folios, lru) {
+			if (!folio_test_hugetlb_vmemmap_optimized(folio)) {
+				list_move(&folio->lru, restored);
+				continue;
+			}
+			if (!batch) {
+				batch = lull_remap_begin(&restore, h);
+				batch->out = restored;
+			}
+			err = lull_remap_add(batch, folio);
+			if (err)
+				break;
 		}
-		if (!batch) {
-			batch = lull_remap_begin(&restore, h);
-			batch->out = restored;
-		}
-		err = lull_remap_add(batch, folio);
-		if (err)
-			break;
-	}
-	if (batch)
-		done = lull_remap_end(batch);
-	if (!err && !list_empty(folios))
-		err = -EBUSY;
+		if (batch)
+			done += lull_remap_end(batch);
+		batch = NULL;
+		if (!err && !list_empty(folios))
+			err = -EBUSY;
+	} while (try_later(err, &tries));
 	return err ?: done;
 }
 

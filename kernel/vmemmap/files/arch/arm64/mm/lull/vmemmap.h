@@ -18,6 +18,7 @@ struct page;
 
 #define LULL_REMAP_TABLES	64	/* 8 GiB of memory with 4 KiB pages */
 #define LULL_REMAP_JOBS		1024	/* HugeTLB pages */
+#define LULL_RESTORE_TRIES	10	/* more than the first, if CPUs do not come */
 
 /**
  * struct lull_table - a table of the vmemmap that another one replaces
