@@ -236,16 +236,21 @@ static void *hurry(void *argument)
 {
 	char *memory = argument, *elsewhere = fresh(SMALL);
 	long what = (memory - place.memory) / (long)SMALL, i;
+	size_t at;
 
 	for (i = 0; i < HURRIES; i++) {
 		touch(memory, i);
 		switch (what) {
+		/* Page by page: a flush for neighbours would cover what reclaim has taken. */
 		case HURRY_DISCARD:
-			must(madvise(memory, SMALL, MADV_DONTNEED));
+			for (at = 0; at < SMALL; at += PAGE)
+				must(madvise(memory + at, PAGE, MADV_DONTNEED));
 			break;
 		case HURRY_PROTECT:
-			must(mprotect(memory, SMALL, PROT_READ));
-			must(mprotect(memory, SMALL, PROT_READ | PROT_WRITE));
+			for (at = 0; at < SMALL; at += PAGE) {
+				must(mprotect(memory + at, PAGE, PROT_READ));
+				must(mprotect(memory + at, PAGE, PROT_READ | PROT_WRITE));
+			}
 			break;
 		case HURRY_MOVE:
 			must(mremap(memory, SMALL, SMALL, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere));
