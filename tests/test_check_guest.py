@@ -30,9 +30,23 @@ def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
 
+KERNELS = tuple(word for kernel in (*BASE.default_kernels, *LAB) for word in ("--kernel", kernel))
+FREES_TABLES = ("fork_exec", "sort_compute", "teardown_munmap", "swap_bench_shared", "mm_storm", "hvo_one")
+"""Workloads that free page-table pages in most ways."""
+
+
 def test_kernels_are_silent(real: Tool) -> None:
-    """Stock, lull and lab where there is one, as they boot, with every workload that is checked by default."""
-    silent(real, *(word for kernel in (*BASE.default_kernels, *LAB) for word in ("--kernel", kernel)))
+    """Stock, lull and lab where there is one, as they boot, with every workload that is checked by default.
+
+    With FEAT_nTLBPA, for gather's goal is judged as well: without the feature a freed table costs other CPUs all that
+    they hold of the address space, and the goal is missed (docs/results.md).
+    """
+    silent(real, *KERNELS, "--cpu", "max-ntlbpa")
+
+
+def test_kernels_are_silent_without_ntlbpa(real: Tool) -> None:
+    """CPUs may keep copies of a freed table's entries by their physical addresses."""
+    silent(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
 
 
 @pytest.mark.whole
@@ -80,9 +94,7 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "storm"),
     [
-        ("stock", "file_storm"),
-        ("lab", "file_storm"),
-        pytest.param("lull", "file_crowd", marks=pytest.mark.whole),
+        ("lull", "file_crowd"),
         pytest.param("lab", "file_hotplug", marks=pytest.mark.whole),
         pytest.param("stock", "file_device", marks=pytest.mark.whole),
     ],

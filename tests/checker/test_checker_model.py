@@ -273,7 +273,8 @@ class Teller:
             events.append(("user", 1 - cpu))
         for _ in range(self.draw(st.integers(0, 2))):
             events += self.pick([self.flush, lambda: self.flush(cpu), self.leaf, self.switch])()
-        events.append((self.pick(["relied", "relied", "relied-own", "relied-unlock"]), cpu, self.pick([X] * 6 + [Y, BIG, BIG + 0x3000])))
+        how = self.pick(["relied", "relied", "relied-own", "relied-unlock"])
+        events.append((how, cpu, self.pick([X] * 6 + [Y, BIG, BIG + 0x3000])))
         return [*events, *self.pick([list, self.flush, self.leave, self.switch])()]
 
     def block(self) -> list[Event]:
