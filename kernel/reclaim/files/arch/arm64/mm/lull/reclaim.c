@@ -35,6 +35,13 @@
  * is to read and execute the page, which is neither changed nor freed by the
  * caller before arch_tlbbatch_flush() has returned.
  *
+ * Nor is an entry of a file collected by reclaim. A folio that is clean is taken
+ * out of the page cache and unlocked before the batch ends. A write() then makes
+ * another folio at that offset, and a thread that reads through its old entry
+ * would see what was there before. No valid entry is written where that entry was,
+ * so nothing below would flush it. Migration collects files' entries: its folios
+ * stay locked until the batch has been flushed.
+ *
  * Code that relies on a flush before the batch ends
  * =================================================
  *
