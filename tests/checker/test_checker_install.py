@@ -88,7 +88,7 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
         ((), "option out=FILE is missing"),
         (
             ("out=counts", "colour=on"),
-            "unknown option 'colour' (known: mode out insns skip cost quantum ram speculation hook)",
+            "unknown option 'colour' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
         ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
         (("out=counts", "mode=check"), "option ram=BYTES is missing"),
