@@ -20,7 +20,7 @@ from lull.check import data as check_data
 BASE = bases.load()
 FOLDER = BASE.features["lab"].folder
 MUTANTS = check_data.load_mutants(BASE.mutants)
-MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 117, 118, 119)}
+MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 118, 119, 120)}
 
 
 def test_mutants_are_the_same_everywhere() -> None:
