@@ -444,6 +444,7 @@ static inline void lull_lab_contpte_short(struct mm_struct *mm,
 					  pte_t pte, unsigned int nr)
 {
 }
+
 static inline void lull_lab_dawdle(struct page *page) {}
 
 #endif /* CONFIG_LULL_LAB */

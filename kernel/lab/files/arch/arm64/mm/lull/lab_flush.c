@@ -311,7 +311,7 @@ void lull_lab_dawdle(struct page *page)
 	    !PageHuge(page))
 		return;
 	for (i = 0; i < 5000 && !page_ref_count(page); i++)
-		udelay(10);
+		ndelay(10 * NSEC_PER_USEC);
 }
 
 /**
