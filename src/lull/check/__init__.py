@@ -49,7 +49,6 @@ RELIES = (
 )
 """What it watches in every kernel: where the kernel relies on flushes (checker/rely.h), or on it that a page is not
 written (checker/written.h), where a task sleeps (checker/unload.h), and where struct pages are."""
-HOOKS = FREES + RELIES
 APPEND = "loglevel=5 printk.time=1 nokaslr"
 """Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"

@@ -18,7 +18,7 @@ BBM = 'D8.17.1 "Using break-before-make when updating translation table entries"
 MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
 COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
 CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
-WALKS = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
+WALKS_OVER = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
 CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
 WALKS = 'D24 "AArch64 System Register Descriptions", ID_AA64MMFR1_EL1.nTLBPA'
@@ -118,7 +118,7 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "unload/no-dsb": (
         "a CPU said that an address space is not loaded before a DSB had waited for its walks",
-        WALKS,
+        WALKS_OVER,
     ),
     "unload/uncounted": (
         "a CPU that had said that an address space is not loaded loaded it again without saying so",
