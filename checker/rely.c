@@ -215,19 +215,10 @@ void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_
 	}
 }
 
-/*
- * A CPU that does not have the address space loaded forgets it before it does.
- * With KPTI another ASID of it is loaded while the CPU is in the kernel.
- */
+/* A CPU that does not have this ASID loaded forgets it before it does. */
 cpumask rely_unissued(const struct owe *w)
 {
-	cpumask loaded = 0;
-
-	if (!w->collected || !w->context->root)
-		return 0;
-	list_for(node, &w->context->root->contexts)
-		loaded |= container_of(node, struct context, in_root)->loaded;
-	return w->held & loaded & ~w->issued;
+	return w->collected ? w->held & w->context->loaded & ~w->issued : 0;
 }
 
 /* --- Locks --- */

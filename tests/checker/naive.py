@@ -911,8 +911,7 @@ class Naive:
                     self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
             elif change == LESS and c.kernel and w.change != LESS:
                 w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
-            somewhere = {n for o in self.contexts if o.root is c.root for n in self.loaded(o)}
-            if anew and change >= LESS and w.collected and w.held & somewhere - w.issued:
+            if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
                 w.collected = False
                 self.find("bbm", "collected", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
         for w in self.owed:
