@@ -185,6 +185,7 @@ def test_the_program_looks_at_what_it_wrote(program: Path, tmp_path: Path) -> No
         ("batch-512", True, False, False, NO, Counts(7, 1, 1, 1, 2)),
         ("batch-512", False, False, False, NO, Counts(7, 1, 1, 1, 3)),
         ("batch-512", False, False, False, SYNC, Counts(7, 3, 3, 3, 5)),
+        ("batch-512", False, True, False, NO, Counts(7, 1, 0, 0, 2)),
     ],
 )
 def test_what_linux_executes(

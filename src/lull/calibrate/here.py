@@ -271,8 +271,8 @@ def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) 
     pages = PAGES[case]
     whole = pages >= LIMIT and not ranges
     tlbis = (1 if whole else IN_RANGES[pages] if ranges else pages) * (2 if here.kpti else 1)
-    # The flush of a whole ASID waits, and then the flush that it is part of waits once more.
-    syncs = 2 if whole else 1
+    # Stock's flush of a whole ASID waits, and then the flush that it is part of waits once more.
+    syncs = 2 if whole and not local else 1
     again = {Repeats.SYNC: syncs, Repeats.EACH: tlbis}.get(here.repeats or Repeats.NO, 0) if not local else 0
     dsbs = 1 + syncs + again
     return Counts(insns, tlbis, 0, 0, dsbs) if local else Counts(insns, tlbis + again, tlbis + again, 1 + again, dsbs)
