@@ -536,14 +536,24 @@ static void case_pageout(long round)
 	wait_child(pid);
 }
 
+/* Runs user code all the time. The others soon wait for a page that migrates, and are in the kernel. */
+static void *spin(void *argument)
+{
+	while (!place.stop)
+		;
+	return argument;
+}
+
 /* Pages migrate while they are changed. */
 static void case_migrate(long round)
 {
 	pid_t pid = fork_child();
+	pthread_t thread;
 	int status;
 
 	(void)round;
 	if (!pid) {
+		verify(!pthread_create(&thread, NULL, spin, NULL), "no thread");
 		act_all();
 		_exit(0);
 	}

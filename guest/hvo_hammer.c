@@ -10,6 +10,7 @@
  *	churn		small pages and huge ones of the page allocator, which then become HugeTLB pages, and back
  *	blocks		memory blocks go offline and come back
  *	hotplug, sweep	CPUs go and come, switches and tunables change, while the others run; only when asked for
+ *	take, peek	one HugeTLB page is taken and given back, and its page frames are looked at; only when asked for
  *
  * A reference that is taken by chance must never be written to a struct page that is read-only by now; and a struct page
  * must be what it was when a pool gives its pages back. At the end all of them have.
@@ -239,16 +240,16 @@ static long read_frames(const char *path, unsigned long pfn, uint64_t *words, lo
 }
 
 /* Those of user pages get the idle flag, and lose a reference that they had for a moment; then they are asked. */
-static void walk_idle(unsigned long pfn, uint64_t *words)
+static void walk_idle(unsigned long pfn, uint64_t *words, size_t frames)
 {
 	int fd = open(IDLE, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
-	memset(words, 0xff, CHUNK / 8);
-	if (pwrite(fd, words, CHUNK / 8, pfn / 8) < 0 && errno != ENXIO)
+	memset(words, 0xff, frames / 8);
+	if (pwrite(fd, words, frames / 8, pfn / 8) < 0 && errno != ENXIO)
 		die("%s: write", IDLE);
-	must(pread(fd, words, CHUNK / 8, pfn / 8));
+	must(pread(fd, words, frames / 8, pfn / 8));
 	close(fd);
 }
 
@@ -283,7 +284,7 @@ static void walk(uint64_t random)
 		for (huge = 0, i = 0; i < n; i++)
 			huge += !!(words[i] & KPF_HUGE);
 		step("idle pages");
-		walk_idle(first_pfn + pfn, words);
+		walk_idle(first_pfn + pfn, words, CHUNK);
 		count_many(WALKED, n);
 		count_many(HUGE_SEEN, huge);
 		if (one_in(&random, 256)) {
@@ -651,6 +652,46 @@ static void churn(uint64_t random)
 	}
 }
 
+/* ---- one page, taken from the page allocator and given back, and looked at all the time ---- */
+
+/* Its page frame, for peek_at_it(). The page allocator gives the same one out again, as long as nobody else asks. */
+static unsigned long *chased;	/* for all processes */
+
+static void take_one(uint64_t random)
+{
+	char *page;
+
+	(void)random;
+	pool_put(&sizes[1], "nr_overcommit_hugepages", 1);
+	while (!stopped()) {
+		step("a HugeTLB page is taken");
+		page = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		if (page == MAP_FAILED)
+			die("a HugeTLB page");
+		*(volatile char *)page = 1;
+		__atomic_store_n(chased, frame_of(page), __ATOMIC_RELAXED);
+		usleep(10000);
+		must(munmap(page, HUGE));
+		count(GROWN);
+	}
+}
+
+static void peek_at_it(uint64_t random)
+{
+	static uint64_t words[HUGE / PAGE / 64];
+	unsigned long pfn;
+
+	(void)random;
+	while (!stopped()) {
+		step("page frames of a HugeTLB page");
+		pfn = __atomic_load_n(chased, __ATOMIC_RELAXED);
+		if (pfn)
+			walk_idle(pfn, words, HUGE / PAGE);
+		else
+			usleep(1000);
+	}
+}
+
 /* ---- what changes under all of them ---- */
 
 /* The number of any memory block, of those there are; -1: there are none. */
@@ -758,6 +799,8 @@ static const struct actor actors[] = {
 	{ "blocks", blocks, 1, NULL },
 	{ "hotplug", plug, 1, &hotplug },
 	{ "sweep", sweep_switches, 1, &sweep },
+	{ "take", take_one, 1, NULL },
+	{ "peek", peek_at_it, 1, NULL },
 };
 
 static const struct storm hammer = {
@@ -832,6 +875,7 @@ int main(int argc, char **argv)
 	find_memory();
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
 	can_optimize = !access(OPTIMIZE, W_OK);
+	chased = (unsigned long *)map_memory(PAGE, MAP_SHARED);
 	if (can_optimize) {
 		old_optimize = get_number(OPTIMIZE);
 		put_number(OPTIMIZE, optimize);

@@ -310,7 +310,7 @@ void lull_lab_dawdle(struct page *page)
 	if (!IS_ALIGNED((unsigned long)page, PAGE_SIZE) || !(head & 1) ||
 	    !PageHuge(page))
 		return;
-	for (i = 0; i < 5000 && !page_ref_count(page); i++)
+	for (i = 0; i < 30000 && !page_ref_count(page); i++)
 		ndelay(10 * NSEC_PER_USEC);
 }
 
