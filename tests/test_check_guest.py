@@ -167,13 +167,17 @@ def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
     "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.whole) for name in MUTANTS]
 )
 def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
-    """Caught by the rule that is meant for it."""
-    out = tmp_path / "out"
-    done = real("check", *common(), "--mutant", name, "--out", str(out), timeout=1200)
-    scores = json.loads((out / "check.json").read_text())["mutants"] if (out / "check.json").exists() else []
-    for score in scores:
-        how = "caught" if score["as_meant"] == score["boots"] else "NOT CAUGHT AS MEANT"
-        SUMMARY.append(f"mutant {name}: {how} by {score['meant']}; seen: {', '.join(score['seen']) or 'nothing'}")
+    """Caught by the rule that is meant for it, in one of three boots: some need two CPUs to be in a race."""
+    for boot in range(1, 4):
+        out = tmp_path / str(boot)
+        done = real("check", *common(), "--mutant", name, "--out", str(out), timeout=1200)
+        scores = json.loads((out / "check.json").read_text())["mutants"] if (out / "check.json").exists() else []
+        for score in scores:
+            how = "caught" if score["as_meant"] == score["boots"] else "NOT CAUGHT AS MEANT"
+            seen = ", ".join(score["seen"]) or "nothing"
+            SUMMARY.append(f"mutant {name}: {how} in boot {boot} by {score['meant']}; seen: {seen}")
+        if done.returncode == 0:
+            break
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
