@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import Tool
+from support import REPOSITORY, Tool
 from test_report import aged, checked, evaluation, given_back, paused, put, run
 
 from lull.errors import UsageError
@@ -145,3 +145,12 @@ def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> No
     (folder / "goals.md").write_text("mine")
     refused = tool("report", str(folders["run"]), "--pages", str(folder))
     assert refused.returncode == 2 and "was not generated" in refused.stderr and "to do:" in refused.stderr
+
+
+def test_the_pages_of_the_repository_are_generated() -> None:
+    """docs/results/ is nothing else, and its links lead to its pages."""
+    found = sorted((REPOSITORY / "docs/results").iterdir())
+    assert found and all(pages.is_generated(page) for page in found)
+    names = {page.name for page in found}
+    links = {link for page in found for link in re.findall(r"\]\(([^)]*\.md)\)", page.read_text())}
+    assert links == names
