@@ -154,3 +154,8 @@ def test_the_pages_of_the_repository_are_generated() -> None:
     names = {page.name for page in found}
     links = {link for page in found for link in re.findall(r"\]\(([^)]*\.md)\)", page.read_text())}
     assert links == names
+
+
+def test_the_results_that_people_read_are_two_pages() -> None:
+    """Tables of a run are generated, and no part of docs/results.md."""
+    assert len((REPOSITORY / "docs/results.md").read_text().splitlines()) <= 130
