@@ -276,7 +276,7 @@ def evaluate(results: Results) -> Evaluation:
 
 
 def results_markdown(results: Results, address: str = "") -> str:
-    """The evaluation as a chapter for docs/results.md.
+    """The evaluation as a chapter for docs/measurements.md.
 
     Args:
         results: a run with the ``aging`` workload.
