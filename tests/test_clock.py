@@ -44,5 +44,5 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_a_qemu_that_writes_none(tmp_path: Path) -> None:
     """It is said, with what it said."""
-    with pytest.raises(LullError, match="does not write its device tree"):
+    with pytest.raises(LullError, match="did not write its device tree"):
         clock.slowed(words("false"), 4, tmp_path / "tree")

@@ -212,7 +212,7 @@ def test_only_the_same_lull_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     said[:] = [None, sweep_job.fingerprint()]
     sweep_engine.check_same(engine, address)
     said[:] = ["another"]
-    with pytest.raises(UsageError, match="of another Lull"):
+    with pytest.raises(UsageError, match="has other sources of Lull"):
         sweep_engine.check_same(engine, address)
     monkeypatch.setattr(sweep_engine, "PATIENCE", 0.1)
     with pytest.raises(LullError, match="no sweep at tcp://h:1"):
@@ -244,7 +244,7 @@ def test_addresses() -> None:
     """What --listen and --join take."""
     assert str(sweep_engine.parse_address("tls://host.example:8786")) == "tls://host.example:8786"
     for bad in ("host:80", "udp://h:80", "tcp://h", "tcp://h:0", "tcp:///h:80"):
-        with pytest.raises(UsageError, match="is no address"):
+        with pytest.raises(UsageError, match="is not an address"):
             sweep_engine.parse_address(bad)
 
 

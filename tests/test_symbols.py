@@ -87,7 +87,7 @@ def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
     [
         ("", "no function"),
         ("ffff800080001000 D data\n", "no function"),
-        ("ffff800080001000 T a\nwhat is this\n", "line 2 is not an address, a letter and a name"),
+        ("ffff800080001000 T a\nwhat is this\n", "line 2 is not of the form ADDRESS LETTER NAME"),
         ("#define A_SYMBOL_MAP\n", "line 1"),
         ("\x7fELF\x00\x01", "line 1"),
         ("0000000000000000 T a\n0000000000000000 T b\n", "as root"),

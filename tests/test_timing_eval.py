@@ -192,7 +192,7 @@ def test_a_time_without_counts_is_refused() -> None:
     """The window was not counted: no count is taken for 0."""
     runs = sweep(AMPERE.costs, 8)
     runs[8].records = [record for record in runs[8].records if record.metric != "tlbi_local"]
-    with pytest.raises(ValueError, match="has seconds_modelled and no tlbi_local"):
+    with pytest.raises(ValueError, match="has seconds_modelled but no tlbi_local"):
         timing_eval.evaluate(AMPERE, runs)
 
 

@@ -168,7 +168,7 @@ def test_without_none_the_dsbs_stay_open_but_tlbis_do_not() -> None:
 def test_refuses_what_is_no_count(bad: float) -> None:
     kernels = every()
     kernels["lull+young=sync"]["dsb_ish"][0] = bad
-    with pytest.raises(ValueError, match=r"dsb_ish of lull\+young=sync is no count"):
+    with pytest.raises(ValueError, match=r"dsb_ish of lull\+young=sync is not a count"):
         judged(kernels)
 
 

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Lull: an arm64 kernel that spends almost nothing on TLB maintenance, and the lab that proves it."""
+"""The lab of Lull: builds and boots arm64 kernels that avoid broadcast TLB invalidations, measures and checks them.
+
+The command ``./lull`` starts ``lull.cli``. docs/architecture.md says which package does what.
+"""
 
 __version__ = "0.1.0"

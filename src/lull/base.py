@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Base kernels as data: kernel/bases/NAME.toml says package, kernels, configuration and features."""
+"""Read base kernels (kernel/bases/NAME.toml): the source package, the kernels to build from it, and the features."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ class Feature:
     """One feature of Lull for one base.
 
     Args:
-        name: its folder in kernel/ and its name in kernel specs.
-        folder: where NOTE.md, files/ and hooks/ are.
-        hooks: the patch of the few lines it adds to files the kernel has; None when it adds none.
-        policies: run-time values of its switch; empty for a feature that has none.
-        off: the policy that is stock's behaviour.
-        default: the policy it boots with.
-        lab: more policies, that only the kernel ``lab`` has: wrong on purpose, to be compared with and to be caught.
+        name: the name of its folder in kernel/, and its name in kernel names (``lull+young=sync``).
+        folder: the folder with NOTE.md, files/ and hooks/.
+        hooks: the patch of files that Linux has; None when the feature changes none.
+        policies: the policies of its switch; empty when it has no switch.
+        off: the policy that does what stock does.
+        default: the policy that the kernel boots with.
+        lab: further policies that only the kernel ``lab`` has. They are unsafe on purpose: results are compared with
+            them, and the checker must report them.
         kunit: its KUnit suites.
-        only: the kernels it is applied for, when not for all that have features. It is no part of Lull then: such a
-            feature is never exported.
+        only: the kernels that the feature is applied to; empty: all kernels with features. A feature with ``only`` is
+            not part of Lull, and is never exported.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Feature:
         return sorted(p.relative_to(top) for p in top.rglob("*") if p.is_file())
 
     def key(self) -> str:
-        """Content key of everything it does to a tree."""
+        """A hash of everything that the feature changes in a tree."""
         own = [str(f) for f in self.files()]
         text = [(self.folder / "files" / f).read_text() for f in own]
         return cache.key_of(self.hooks.read_text() if self.hooks else "", *own, *text)
@@ -68,10 +69,10 @@ class Suite:
     """Programs to run, and what kernels and guests need for them.
 
     Args:
-        name: as in ``--suite``; empty for the base's own.
-        workloads: the workload file.
-        fragments: configuration fragments that every kernel has more.
-        userland: the file that says which Debian programs the guest has; None: only ours.
+        name: the name that ``--suite`` takes; empty for the base's own workloads.
+        workloads: the file that lists the workloads.
+        fragments: configuration fragments added to those of every kernel.
+        userland: the file that lists the Debian packages of the guest; None: the guest has only the lab's programs.
     """
 
     name: str
@@ -85,18 +86,18 @@ class Base:
     """A base kernel.
 
     Args:
-        name: file name without ending.
-        series: ``6.12``.
-        package: Debian's source package of the kernel tree; empty when only --tree can bring one.
-        tarball: the tarball inside it.
-        suite: a release that carries it, when the machine's own does not.
-        kernels: what can be built.
-        features: in the order they are applied.
-        tried: versions of Linux that the features were tested on: taken where the first archive has one.
-        default_kernels: compared when none is named; the baseline first.
-        workloads: the workload file.
-        mutants: the file of the lab kernel's mutants.
-        suites: more programs, by name.
+        name: the name of its file, without the ending.
+        series: the kernel series, ``6.12``.
+        package: Debian's source package of the kernel tree; empty when the tree must be named with --tree.
+        tarball: the path of the tarball in that package.
+        suite: a Debian suite that has the package, tried when the machine's own release does not.
+        kernels: the kernels that can be built, by name.
+        features: the features by name, in the order in which they are applied.
+        tried: the versions of Linux that the features were tested on; preferred when an archive has one of them.
+        default_kernels: the kernels that a run compares when none is named, the baseline first.
+        workloads: the file that lists the workloads.
+        mutants: the file that lists the lab kernel's mutants.
+        suites: further sets of programs, by name.
     """
 
     name: str
@@ -119,7 +120,7 @@ class Base:
         return [f for f in self.features.values() if not f.only or kernel in f.only]
 
     def suite_named(self, name: str) -> Suite:
-        """A suite by name; the base's own workloads when it is empty. Raises UsageError."""
+        """The suite ``name``, or the base's own workloads when ``name`` is empty. Raises UsageError for no suite."""
         if not name:
             return Suite("", self.workloads)
         if name not in self.suites:
@@ -127,32 +128,40 @@ class Base:
         return self.suites[name]
 
     def exported(self) -> dict[str, Feature]:
-        """The features that are Lull: what becomes commits, and what commits become."""
+        """The features that are part of Lull: `lull export`, `lull tree` and `lull save` handle these only."""
         return {f.name: f for f in self.features.values() if not f.only}
 
     def default_policies(self) -> dict[str, str]:
-        """Feature -> policy it boots with."""
+        """Feature -> the policy that the kernel boots with."""
         return {f.name: f.default for f in self.features.values() if f.policies}
 
 
 def known() -> list[str]:
-    """The bases there are."""
+    """The names of the bases in kernel/bases/."""
     return sorted(p.stem for p in paths.BASES.glob("*.toml"))
 
 
 def load(name: str = DEFAULT) -> Base:
-    """A base by name, or by the path of its TOML file. Raises UsageError."""
+    """A base by name, or by the path of its TOML file. Raises UsageError when there is none, or it is malformed."""
     path = Path(name) if name.endswith(".toml") else paths.BASES / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
     try:
         return parse(tomllib.loads(path.read_text()), path.resolve())
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"not a base file: {error!r}", where=str(path)) from error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        example = paths.BASES / f"{DEFAULT}.toml"
+        raise UsageError(
+            f"not a base file: {reason}", where=str(path), remedy=f"{example} explains each line"
+        ) from error
 
 
 def parse(raw: dict[str, Any], path: Path) -> Base:
-    """The base in the parsed TOML ``raw``; paths in it are relative to the folder above the file's."""
+    """The base in the parsed TOML ``raw`` of the file ``path``.
+
+    Paths in it are relative to the parent of the file's folder. Raises KeyError, TypeError or AttributeError when a
+    value is missing or has the wrong type.
+    """
     top = path.parent.parent
 
     def files(names: Sequence[str]) -> tuple[Path, ...]:

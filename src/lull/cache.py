@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cache: entries keyed by content, made under a lock, published by rename.
+"""The cache: folders keyed by what they were made from, made under a lock and published by a rename.
 
-An entry is a folder ``KIND/NAME-KEY``. While it is being made it is ``KIND/NAME-KEY.part``, which nobody reads
-but its maker; the rename makes it whole at once. The ``.part`` of an interrupted maker stays, so that a maker
-that can resume (make, apt) does.
+An entry is a folder ``KIND/NAME-KEY``. While it is made it is called ``KIND/NAME-KEY.part``, and only its maker reads
+it; the rename publishes it in one step. If the maker is interrupted, its ``.part`` stays, so that programs that can
+resume (make, apt) do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEY_LENGTH = 16
 
 
 def root() -> Path:
-    """The cache folder: LULL_CACHE, or ``lull`` in the XDG cache folder. Always absolute."""
+    """The absolute path of the cache: LULL_CACHE, or ``lull`` in the XDG cache folder (~/.cache)."""
     named = os.environ.get("LULL_CACHE")
     if named:
         return Path(named).expanduser().absolute()
@@ -34,7 +34,7 @@ def root() -> Path:
 
 
 def key_of(*parts: str | bytes) -> str:
-    """A short content key of ``parts``; their boundaries count."""
+    """A hash of ``parts`` with KEY_LENGTH hex digits; different boundaries between parts give different keys."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -44,7 +44,7 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def key_of_files(files: Iterable[Path], *extra: str) -> str:
-    """A content key of files (name and bytes) and of ``extra``, in the order given."""
+    """A hash, as of ``key_of``, of the names and contents of files and of ``extra``, in the order given."""
     parts: list[str | bytes] = list(extra)
     for path in files:
         parts += [path.name, path.read_bytes()]
@@ -52,7 +52,7 @@ def key_of_files(files: Iterable[Path], *extra: str) -> str:
 
 
 def need_space(where: Path, gib: float, what: str) -> None:
-    """Raise DiskFull when the file system of ``where`` has less than ``gib`` GiB free."""
+    """Raise DiskFull when the file system of ``where`` has less than ``gib`` GiB free; ``what`` needs the space."""
     probe = where
     while not probe.exists():
         probe = probe.parent
@@ -74,11 +74,11 @@ UNWRITABLE = (
     errno.ENAMETOOLONG,
     errno.ELOOP,
 )
-"""What the system says of a place that cannot be written, whoever tries."""
+"""Error numbers of a path that cannot be written."""
 
 
 def unwritable(error: OSError, where: str | Path) -> UsageError:
-    """The error for a place that cannot be written."""
+    """The error for a path that cannot be written."""
     return UsageError(
         f"cannot write: {error.strerror}",
         where=str(where),
@@ -87,7 +87,7 @@ def unwritable(error: OSError, where: str | Path) -> UsageError:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise UsageError when ``folder`` cannot be made, or written: tried with a file without a name, that none sees."""
+    """Raise UsageError when ``folder`` cannot be created or written to. A temporary file without a name is the test."""
     try:
         with tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.parents) if is_there(p))):
             pass
@@ -98,7 +98,7 @@ def check_writable(folder: Path) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Is there something of this name, be it a link to nothing? Raises OSError for a name that cannot be."""
+    """Return true if something has this name, even a dangling link. Raises OSError for a name that is not possible."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -108,7 +108,11 @@ def is_there(path: Path) -> bool:
 
 @contextlib.contextmanager
 def disk_errors(where: Path) -> Iterator[None]:
-    """Turn 'no space left' of anything inside into DiskFull, and 'not writable' into a usage error."""
+    """In the body, turn errors of a full disk into DiskFull, and errors of an unwritable path into UsageError.
+
+    Args:
+        where: the path to name when the error has none.
+    """
     try:
         yield
     except OSError as error:
@@ -122,7 +126,7 @@ def disk_errors(where: Path) -> Iterator[None]:
             raise unwritable(error, error.filename or where) from error
         raise
     except LullError as error:
-        # A child (tar, make, apt) met it first and we hold its last lines.
+        # The disk was full for a program that the body ran (tar, make, apt): its last lines say so.
         if not isinstance(error, DiskFull) and "No space left on device" in error.tail:
             raise DiskFull(
                 f"no space left on the device: {error.what}",
@@ -135,9 +139,9 @@ def disk_errors(where: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold an exclusive lock on ``path`` (created); call ``waiting`` once if somebody else has it.
+    """Hold an exclusive lock on the file ``path``, which is created; call ``waiting`` once if another process has it.
 
-    The kernel drops the lock when its holder dies, however it dies: no stale locks.
+    The kernel releases the lock when its holder ends in any way, so that no stale locks stay.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+") as handle:
@@ -151,7 +155,7 @@ def lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never half of it."""
+    """Write ``data`` to ``path`` so that a reader sees either the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -162,7 +166,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 
 class Absent(LullError):
-    """An entry is not there, and was only looked for."""
+    """An entry is not in the cache, and ``looking`` forbids making it."""
 
 
 _only_looked_for: ContextVar[bool] = ContextVar("_only_looked_for", default=False)
@@ -170,7 +174,7 @@ _only_looked_for: ContextVar[bool] = ContextVar("_only_looked_for", default=Fals
 
 @contextlib.contextmanager
 def looking() -> Iterator[None]:
-    """Inside, nothing is made: an entry that is not there raises Absent."""
+    """In the body, make no entries: ``make_entry`` raises Absent for an entry that is not in the cache."""
     token = _only_looked_for.set(True)
     try:
         yield
@@ -189,11 +193,11 @@ def make_entry(
     """The cache entry KIND/NAME, made by ``make(folder)`` if it is not there yet.
 
     Args:
-        kind: folder of the cache (``src``, ``build``, ...).
-        name: name with its content key.
-        make: fills the folder it is given; when it raises, nothing is published.
-        resume: keep what an interrupted maker left, instead of starting anew.
-        waiting: told the name when another process is making the same entry.
+        kind: a folder of the cache (``src``, ``build``, ...).
+        name: the name of the entry, with its key.
+        make: fills the folder that it is given. When it raises, nothing is published.
+        resume: give ``make`` the folder that an interrupted maker left, instead of an empty one.
+        waiting: called with the name when another process is making the same entry.
 
     Raises: DiskFull, Absent inside ``looking``, and whatever ``make`` raises.
     """

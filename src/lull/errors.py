@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Errors a user can act on: what happened, where, what to do; each kind with its own exit code.
+"""Errors that a user can act on: what happened, where, and what to do. Each kind has an exit code of its own.
 
-0 held, 1 something measured or tested fell short, and the codes below. Anything else that escapes is a
-defect of the tool and ends with a traceback in the log and exit code 70 (sysexits' EX_SOFTWARE).
+Exit code 0 means that all checks held, 1 that something measured or tested fell short; EXIT_CODES has the others. An
+exception of another type is a defect of the tool: its traceback goes to the log, and the exit code is 70 (EX_SOFTWARE
+of sysexits.h).
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import ClassVar
 
 
 class LullError(Exception):
-    """The lab itself failed.
+    """The lab itself failed. The other errors are subclasses.
 
     Args:
-        what: what went wrong, one sentence.
-        where: the file, command or place it concerns.
+        what: what went wrong, in one sentence.
+        where: the file or command that it concerns.
         remedy: what the user can do about it.
-        tail: last lines of a log, shown as they are.
+        tail: the last lines of a log, printed unchanged.
     """
 
     exit_code: ClassVar[int] = 3
@@ -30,7 +31,7 @@ class LullError(Exception):
         self.tail = tail
 
     def text(self) -> str:
-        """The message for people: one line for what, one each for where and the remedy, then the tail."""
+        """The message as printed: a line for what happened, the tail, a line for where, and a line for the remedy."""
         lines = [f"lull: {self.what}"]
         if self.tail:
             lines += [f"  | {line}" for line in self.tail.rstrip().splitlines()]
@@ -42,19 +43,19 @@ class LullError(Exception):
 
 
 class UsageError(LullError):
-    """The command line, or a file the user gave, asks for something that does not exist or fit."""
+    """The command line, or a file that the user named, asks for something that does not exist or does not fit."""
 
     exit_code = 2
 
 
 class MissingError(LullError):
-    """A program or package this needs is not on the machine."""
+    """A program or package that the lab needs is not installed."""
 
     exit_code = 3
 
 
 class BuildError(LullError):
-    """A compiler, make or Kconfig failed; the log is kept."""
+    """A compiler, make or Kconfig failed. Its log is kept."""
 
     exit_code = 3
 
@@ -66,31 +67,31 @@ class GuestPanic(LullError):
 
 
 class GuestHang(LullError):
-    """The guest made no progress within its time limit."""
+    """The guest exceeded a time limit."""
 
     exit_code = 5
 
 
 class GuestGarbage(LullError):
-    """The guest ended, or said something, that its protocol does not allow."""
+    """The guest wrote something that its protocol does not allow, or ended without a report."""
 
     exit_code = 6
 
 
 class FetchError(LullError):
-    """A download failed, was cut short or did not have the announced hash."""
+    """A download failed or was incomplete, or its hash differs from that of the signed index."""
 
     exit_code = 7
 
 
 class DiskFull(LullError):
-    """No space left where the cache or the results live."""
+    """The file system of the cache or of the results is full."""
 
     exit_code = 8
 
 
 class ApplyError(LullError):
-    """A feature does not apply to this kernel tree."""
+    """The changes of a feature do not apply to this kernel tree."""
 
     exit_code = 9
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Python packages that one command alone needs: not in everybody's environment, fetched when it is first called."""
+"""Fetch Python packages that only one command needs, when that command is first used.
+
+They are not in the environment that the launcher makes for every user.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from lull.progress import progress
 
 
 def use(name: str, *, offline: bool) -> None:
-    """Make the packages of requirements-NAME.txt importable, behind those of the environment.
+    """Make the packages of requirements-NAME.txt importable. Packages of the environment take precedence.
 
     Raises: FetchError when they are not in the cache and cannot be fetched.
     """
@@ -24,7 +27,7 @@ def use(name: str, *, offline: bool) -> None:
 
 
 def fetched(name: str, *, offline: bool) -> Path:
-    """The folder of the packages of requirements-NAME.txt: as the launcher's environment, pinned and keyed by content.
+    """The folder in the cache with the packages of requirements-NAME.txt, which pins each by its hash.
 
     Raises: FetchError.
     """
@@ -33,7 +36,7 @@ def fetched(name: str, *, offline: bool) -> Path:
     def make(part: Path) -> None:
         if offline:
             raise FetchError(
-                f"the packages of {listed.name} are not in the cache, and --offline forbids to fetch them",
+                f"the packages of {listed.name} are not in the cache, and --offline forbids the download",
                 remedy=f"run 'lull {name}' once with a network",
             )
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]

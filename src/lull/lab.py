@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab: everything a command needs, made when it is first asked for."""
+"""The lab over one base kernel: everything that commands need, each fetched or built when it is first asked for."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SPIN = (
     "mutex_spin_on_owner",
     "rwsem_spin_on_owner",
 )
-"""How the names of a kernel's functions begin in which CPUs do nothing but wait for each other: for as long as the host
-likes, which stops the one that is waited for at any time."""
+"""Prefixes of the kernel functions in which a CPU only waits for another. Under emulation the number of instructions
+executed there depends on the host, which may stop the other vCPU at any time; they are counted apart."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class Lab:
     """The lab over one base.
 
     Args:
-        base_name: name or path of the base.
-        user_tree: the user's kernel tree, instead of the package.
-        offline: never ask the network.
+        base_name: the name of the base, or the path of its file.
+        user_tree: a kernel tree of the user's, in place of the package.
+        offline: never use the network.
         refresh: look for newer packages.
-        suite_name: the programs to run, see ``Base.suite_named``.
+        suite_name: the suite of programs to run (``Base.suite_named``).
     """
 
     base_name: str = bases.DEFAULT
@@ -70,7 +70,7 @@ class Lab:
 
     @cached_property
     def store(self) -> Store:
-        """What is fetched."""
+        """The fetched packages, and the means to fetch more."""
         return Store(offline=self.offline, refresh=self.refresh)
 
     @cached_property
@@ -80,7 +80,7 @@ class Lab:
 
     @cached_property
     def pristine(self) -> tree.Tree:
-        """The kernel source, untouched: the package's, or a copy of the user's."""
+        """The kernel source without features: the package's, or a copy of the user's tree."""
         if self.user_tree:
             return tree.of_user(self.user_tree, self.base)
         fetched = self.store.kernel_source(self.base)
@@ -91,7 +91,7 @@ class Lab:
         return tree.apply_features(self.pristine, self.base.features_of(kernel))
 
     def kernel(self, name: str) -> build.Kernel:
-        """A built kernel of the base, with what the suite needs."""
+        """The kernel ``name`` of the base, built with the configuration that the suite needs."""
         if name not in self._kernels:
             self._kernels[name] = build.build_kernel(name, self.tree_of(name), self.fragments(name), self.toolchain)
         return self._kernels[name]
@@ -118,7 +118,7 @@ class Lab:
                 self._kernels |= {name: future.result() for name, future in built.items()}
 
     def fragments(self, kernel: str) -> tuple[Path, ...]:
-        """The configuration of a kernel, with what the suite needs."""
+        """The configuration fragments of a kernel, with those that the suite needs."""
         return (*self.base.kernels[kernel].fragments, *self.suite.fragments)
 
     @cached_property
@@ -127,13 +127,13 @@ class Lab:
         return self.store.qemu()
 
     def qemu_here(self) -> Qemu | None:
-        """The QEMU to boot with when it is there already."""
+        """The QEMU to boot with, or None when it would have to be fetched. Its version may be unsupported."""
         machine = qemu.of_machine()
         private = None if qemu.fits(machine) else self.store.known("qemu")
         return qemu.probe(private.path / qemu.PROGRAM) if private else machine
 
     def check_cpu(self, cpu: str) -> None:
-        """Raise UsageError for a CPU that QEMU does not have; what stands behind a comma is QEMU's to judge."""
+        """Raise UsageError for a CPU model that QEMU does not have. Properties after a comma are left to QEMU."""
         here = self.qemu_here() if cpu != Machine.cpu else None
         known = qemu.models(here.program) if here else []
         if known and cpu.partition(",")[0] not in known:
@@ -141,24 +141,24 @@ class Lab:
 
     @cached_property
     def generator(self) -> Path:
-        """The initramfs writer."""
+        """The program that writes initramfs archives."""
         return guest.gen_init_cpio(self.pristine.path)
 
     @cached_property
     def initramfs(self) -> Path:
-        """The guest's userland."""
+        """The guest's initramfs, without a job."""
         busybox = self.store.busybox()
         return guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
 
     @cached_property
     def disk(self) -> Path | None:
-        """The disk with the suite's Debian programs."""
+        """The disk with the suite's Debian programs; None when the suite has none."""
         listed = self.suite.userland
         return userland.build(self.store, userland.load(listed)) if listed else None
 
     @cached_property
     def plugin(self) -> Path:
-        """The plugin, compiled for this machine."""
+        """The QEMU plugin, compiled for this machine."""
         key = cache.key_of_files(
             [*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"], platform.machine()
         )
@@ -169,13 +169,13 @@ class Lab:
                     ["make", "-C", paths.CHECKER, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
-                    what="the plugin does not build",
+                    what="the QEMU plugin does not compile",
                 )
 
         return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
 
     def has(self, find: Callable[[Lab], object]) -> bool:
-        """Whether what ``find`` asks a lab for is there already; nothing is fetched or made for it."""
+        """Return true if everything that ``find`` asks a lab for is in the cache. Nothing is fetched or built."""
         try:
             with cache.looking():
                 find(replace(self, offline=True))
@@ -186,7 +186,13 @@ class Lab:
     def guest(
         self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: timing.Model | None = None
     ) -> Guest:
-        """Everything to boot ``kernel`` with, counted where that is possible, and timed by a model if one is given."""
+        """What a boot of ``kernel`` needs.
+
+        Args:
+            append: further kernel parameters.
+            count: load the counting plugin, where the accelerator permits that.
+            timing: the model for modelled time; None: no modelled time.
+        """
         counted = count and machine.accel == "tcg"
         options = (*self.skips(kernel), *(timing.options() if timing else ())) if counted else ()
         plugin = Plugin(self.plugin, options=options) if counted else None
@@ -194,21 +200,21 @@ class Lab:
         return replace(self.guest_of(built.image, machine, append, plugin), slower=built.slower)
 
     def skips(self, kernel: str) -> tuple[str, ...]:
-        """The counting plugin's options for a kernel: what it executes while CPUs wait is counted apart."""
+        """The plugin's options by which instructions in the functions SPIN are counted apart."""
         found = symbols.load(self.kernel(kernel).system_map, self.toolchain.nm).spans(SPIN)
         return tuple(f"skip={start:#x}-{end:#x}" for start, end in found)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
-        """Everything to boot an image with."""
+        """What a boot of ``image`` needs; ``append``: further kernel parameters."""
         return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append, disk=self.disk)
 
     def job_script(self, boot: plan.Boot) -> str:
-        """The /lull/job of a boot."""
+        """The text of the script /lull/job of a boot."""
         kind = self.base.kernels.get(boot.image)
         return plan.job_script(boot, self.base.default_policies() if kind and kind.features else {})
 
     def describe(self) -> dict[str, object]:
-        """Versions of everything used, for results.json."""
+        """The versions of everything that was used, for results.json."""
         return {
             "base": self.base.name,
             "features": list(self.base.exported()),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What options take: how a word is read, and what must hold of it before any work begins, a dry run's too."""
+"""The types of the command line's options: how each value is read, and how it is checked before any work begins.
+
+Values are also checked for a dry run.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from lull.run import experiment
 
 T = TypeVar("T")
 LEAST_MIB = 256
-"""What a guest's memory is at least: the largest initramfs and what it unpacks to, 55 MB each, the kernel, and as much
-again for programs."""
+"""The least MiB of a guest: room for the largest initramfs and its unpacked files, 55 MB each, for the kernel, and as
+much again for programs."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,20 @@ class Kind(Generic[T]):
     """The type of an option, as argparse's ``type``.
 
     Args:
-        read: makes the value of a word. Raises ArgumentTypeError.
-        check: raises LullError for a value that cannot be, or cannot be used; cheap, and changes nothing.
+        read: converts a word to the value. Raises ArgumentTypeError.
+        check: raises LullError for a value that does not exist or cannot be used. It is fast and changes nothing.
     """
 
     read: Callable[[str], T]
     check: Callable[[Lab, T], object]
 
     def __call__(self, word: str) -> T:
-        """The value of a word."""
+        """Convert a word to the value."""
         return self.read(word)
 
 
 def check_all(lab: Lab, parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Check the values of all options of a command that have a Kind. Raises what their checks raise."""
+    """Check the values of all options whose type is a Kind. Raises the errors of their checks."""
     for action in parser._actions:
         if isinstance(action.type, Kind):
             found = getattr(arguments, action.dest)
@@ -66,41 +69,41 @@ def number(word: str) -> float:
 
 
 def path(word: str) -> Path:
-    """A path: not the empty word that a variable of the shell leaves which is not set."""
+    """A path. An empty word, which an unset variable of the shell leaves, is refused."""
     if not word:
         raise argparse.ArgumentTypeError("an empty word names no path")
     return Path(word)
 
 
 def check_results(lab: Lab, folder: Path) -> None:
-    """It can be written, and holds nothing but results."""
+    """Raise UsageError when ``folder`` cannot be written, or holds anything but results."""
     cache.check_writable(folder)
     experiment.check_free(folder)
 
 
 def check_new(folder: Path) -> None:
-    """It can be written, and nothing is in it."""
+    """Raise UsageError when ``folder`` cannot be written, or is not empty."""
     cache.check_writable(folder)
     series.check_new(folder)
 
 
 def check_file(lab: Lab, file: Path) -> None:
-    """It is, or can be, a file."""
+    """Raise UsageError when ``file`` is a folder, or cannot be written."""
     if file.is_dir():
         raise UsageError(f"{file} is a folder", remedy="name a file with --out")
     cache.check_writable(file.parent)
 
 
 def check_memory(lab: Lab, mib: int) -> None:
-    """A guest can live in it, and the host has it."""
+    """Raise UsageError when ``mib`` is too little for a guest, or more than the host has."""
     most = host_mib()
     if not LEAST_MIB <= mib <= most:
         raise UsageError(f"--memory {mib}: {LEAST_MIB} to {most} MiB are possible on this host")
 
 
 def check_hardware(lab: Lab, name: str) -> None:
-    """It is a machine that QEMU can be."""
-    from lull.check.data import load_machines, parse_hardware  # with scipy: no start waits for it
+    """Raise UsageError when ``name`` is not a machine that QEMU can emulate."""
+    from lull.check.data import load_machines, parse_hardware  # imports scipy, which is slow: not at the start
 
     lab.check_cpu(parse_hardware(name, load_machines()).cpu)
 
@@ -108,18 +111,18 @@ def check_hardware(lab: Lab, name: str) -> None:
 TREE = Kind(path, lambda lab, folder: tree.check_series(folder, lab.base))
 """A kernel tree of the base's series."""
 RESULTS = Kind(path, check_results)
-"""A folder that takes results."""
+"""A folder for results."""
 FOLDER = Kind(path, lambda lab, folder: cache.check_writable(folder))
-"""A folder that files are put in."""
+"""A folder that files are written to; it may have others."""
 NEW = Kind(path, lambda lab, folder: check_new(folder))
-"""A folder that is made, or empty."""
+"""A folder that is new or empty."""
 FILE = Kind(path, check_file)
-"""A file that is written."""
+"""A file to write."""
 MEMORY = Kind(whole, check_memory)
-"""A guest's memory, MiB."""
+"""A guest's memory in MiB."""
 MODEL = Kind(str, lambda lab, cpu: lab.check_cpu(cpu))
 """A value of QEMU's -cpu."""
 HARDWARE = Kind(str, check_hardware)
-"""A machine to check on."""
+"""A machine to check on, as --cpu of `lull check` takes it."""
 TYPES: dict[type, Callable[[str], object]] = {int: whole, float: number, Path: path}
-"""How argparse reads plain types: with words of ours for what is none."""
+"""Readers of plain types, with messages of their own for words that cannot be read."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the parts of the repository are. The tool runs from a checkout."""
+"""Paths of the repository's folders. The tool runs from a checkout and is never installed elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pictures as SVG text: how they look, and that the same data gives the same text.
+"""Draw pictures as SVG text, with the same look everywhere. The same data gives the same text.
 
-matplotlib is imported where it is used, so that nothing else waits for it.
+matplotlib is imported inside functions, because importing it takes long and most commands draw nothing.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GREY = "#808080"
-"""A colour that can be read on a light page and on a dark one."""
+"""A colour for text and axes that is readable on light and on dark pages."""
 PAPER = "#fefefe"
-"""What is the page's own colour there."""
+"""Stands for the background colour of the page: ``inline`` replaces it with a CSS variable."""
 SERIES = ("#d1603d", "#a8862b", "#3b82c4", "#3f9d7c", "#9d6fb5", "#c2618f")
-"""Dark enough for a light page, light enough for a dark one, and told apart by who does not see red from green."""
+"""Colours of series: readable on light and dark pages, and distinct for readers with red-green colour blindness."""
 MARKERS = "osDv^P"
-"""Of the series, for those who see no colours at all."""
+"""Markers of series, for readers who see no colours."""
 FIRST = ("stock", "lull+residency=sticky", "lull")
-"""The kernels that have the same look in every picture."""
+"""The kernels that have the same colour and marker in every picture."""
 FONT = re.compile(r"(?<=[\" ])font-family: [^;\"]*;? ?")
 
 
@@ -39,12 +39,12 @@ def looks(kernels: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 
 def inline(svg: str, number: int, about: str) -> str:
-    """A picture for a page: as wide as there is room, in the page's font, its colours named by CSS variables.
+    """A picture for use in an HTML page: as wide as there is room, in the page's font, with CSS variables as colours.
 
     Args:
-        svg: of ``drawing``.
-        number: of the picture in its page, so that no two have the same ids.
-        about: what it shows, for who cannot see it.
+        svg: the text that ``drawing`` gave.
+        number: the number of the picture in the page; it becomes part of ids, which must be unique.
+        about: what the picture shows, for screen readers.
     """
     svg = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>p{number}-", svg)
@@ -60,11 +60,11 @@ def inline(svg: str, number: int, about: str) -> str:
 
 @contextlib.contextmanager
 def drawing(width: float, height: float, *, clear: bool = False) -> Iterator[tuple[Figure, Callable[[], str]]]:
-    """A figure of so many inches to draw on, and what gives its SVG text, fit to stand inside HTML, in the end.
+    """Yield a figure to draw on, and a function that returns its SVG text, an ``<svg>`` element for use in HTML.
 
     Args:
-        width, height: inches.
-        clear: without a background, its text in grey: for light and dark pages.
+        width, height: the size of the figure in inches.
+        clear: no background, and text in GREY, for light and dark pages.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run other programs: each command recorded, its output in a log, killed with its children when we go."""
+"""Run other programs: record each command, log its output, and end it with its children when the tool ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from lull.errors import LullError, MissingError
 
 commands: list[str] = []
-"""Every command of this process, as a shell would take it; goes into results.json."""
+"""Every command that this process ran, as a shell line; results.json lists them."""
 
 running: set[subprocess.Popen[bytes]] = set()
 """The programs that have been started and have not ended."""
@@ -24,7 +24,7 @@ DEVNULL = subprocess.DEVNULL
 
 
 def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """This process's environment with ``extra`` on top."""
+    """The environment of this process, with the variables of ``extra`` added or replaced."""
     return {**os.environ, **(extra or {})}
 
 
@@ -34,7 +34,7 @@ def shown(argv: Sequence[str | Path]) -> str:
 
 
 def tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log, decoded leniently; empty when there is none."""
+    """The last lines of a log, with undecodable bytes replaced; empty when the file does not exist."""
     if not path.exists():
         return ""
     with open(path, "rb") as handle:
@@ -45,7 +45,7 @@ def tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 
 def missing_program(name: str) -> MissingError:
-    """The error for a program that is not there."""
+    """The error for a program that is not installed."""
     return MissingError(f"{name} is not installed", remedy="see './lull doctor' for the line that installs it")
 
 
@@ -53,13 +53,14 @@ def missing_program(name: str) -> MissingError:
 def started(
     argv: Sequence[str | Path], *, new_group: bool = True, grace: float = 3.0, **options: object
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start ``argv``; when the body is left, however it is left, the process and its children are gone.
+    """Start ``argv`` for the body. When the body ends, also by an exception, end the process and its children.
 
     Args:
-        new_group: it gets a session of its own, and is ended with all that is in it.
-        grace: seconds that it has to end by itself.
+        new_group: start it in a session of its own, and end the whole process group.
+        grace: seconds between SIGTERM and SIGKILL.
+        options: further arguments of subprocess.Popen.
 
-    Raises MissingError when the program does not exist.
+    Raises: MissingError when the program is not installed.
     """
     words = [str(a) for a in argv]
     commands.append(shown(words))
@@ -81,7 +82,7 @@ def started(
 
 
 def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float = 3.0) -> None:
-    """End ``process`` (and its group): politely first, for good after ``grace`` seconds."""
+    """End ``process``, or its whole process group, with SIGTERM and, after ``grace`` seconds, with SIGKILL."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -116,11 +117,16 @@ def run_logged(
     what: str = "",
     remedy: str = "",
 ) -> None:
-    """Run ``argv`` to its end, its output appended to ``log`` behind a ``$ command`` line.
+    """Run ``argv`` to its end, and append a line ``$ COMMAND`` and its output to ``log``.
 
     Args:
-        line: called with each line of output, for progress.
-        error: raised, with the log's tail, when the exit status is not 0.
+        cwd: the folder to run it in.
+        env: variables to add to the environment.
+        line: called with each line of output, to show progress.
+        error: the error to raise, with the log's tail, when the exit status is not 0.
+        what, remedy: texts of that error; by default, that the program failed.
+
+    Raises: ``error``, and MissingError when the program is not installed.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -152,7 +158,7 @@ def run_logged(
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended: its exit status, its output, and its errors when they were kept apart."""
+    """The exit status of a command, its output, and its standard error if that was kept apart."""
 
     status: int
     output: str
@@ -160,11 +166,13 @@ class Done:
 
 
 def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[str, str] | None = None) -> Done:
-    """Run a short command to its end, whatever its status. Raises MissingError.
+    """Run a short command to its end, and return its status and output. A failure raises nothing.
 
     Args:
-        apart: keep what it writes to stderr apart from its output.
-        env: more environment.
+        apart: keep standard error apart from standard output.
+        env: variables to add to the environment.
+
+    Raises: MissingError when the program is not installed.
     """
     words = [str(a) for a in argv]
     commands.append(shown(words))
@@ -187,7 +195,7 @@ def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[st
 def output_of(
     argv: Sequence[str | Path], *, error: type[LullError] = LullError, env: Mapping[str, str] | None = None
 ) -> str:
-    """Standard output of a short command. Raises ``error`` with the last of its words when it fails."""
+    """The standard output of a short command. When it fails, raise ``error`` with the last lines that it wrote."""
     done = complete(argv, apart=True, env=env)
     if done.status != 0:
         raise error(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is needed of the machine, package by package, and the one line that installs what is missing."""
+"""Find out which Debian packages that the lab needs are not installed, and print the command that installs them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from lull import process
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package, how to see that it is there (a command, a file, python:MODULE, perl:MODULE), and what it is for."""
+    """A Debian package that the lab needs.
+
+    Args:
+        package: its name.
+        probe: what is there when it is installed: a command, an absolute path, ``python:MODULE`` or ``perl:MODULE``.
+        purpose: what the lab needs it for.
+    """
 
     package: str
     probe: str
     purpose: str
 
     def present(self) -> bool:
-        """Is the command, file or module there?"""
+        """Return true if the command, file or module is there."""
         if self.probe.startswith("/"):
             return Path(self.probe).exists()
         if self.probe.startswith("python:"):
@@ -32,10 +38,10 @@ class Requirement:
 
 
 def missing(wanted: Iterable[Requirement]) -> list[str]:
-    """The packages that are not there, each once."""
+    """The packages that are not installed, each once."""
     return list(dict.fromkeys(r.package for r in wanted if not r.present()))
 
 
 def apt_line(packages: Iterable[str]) -> str:
-    """What installs packages."""
+    """A remedy with the command that installs the packages."""
     return f"as root: apt-get install --no-install-recommends {' '.join(packages)}"

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Costs from what guest/calibrate.c measured: a fit in steps, each of one cost, and no answer where there is none.
+"""Fit the costs of a machine to what guest/calibrate.c measured on it, for `lull calibrate`.
 
-The model is that of docs/timing.md. Of an operation of a CPU that is alone it makes
+Each step fits one cost. A cost that the measurements do not determine is stated as unknown.
+
+The model is that of docs/timing.md. The time of an operation on one CPU, while no other CPU flushes, is
 
     insn * instructions + dsb * DSBs + tlbi * local TLBIs + waits * (tlbi + broadcast + latency)
-        + (broadcast TLBIs - waits) * the greater of broadcast and of what issuing one takes
+        + (broadcast TLBIs - waits) * max(broadcast, time to issue one)
 
-and of one of N CPUs at once the same, or N times what its broadcasts occupy of what they share, whichever is more.
+With N CPUs at once, the time of an operation is the larger of this and of N times the time for which its broadcasts
+occupy the resource that all CPUs share.
 
-What follows from that: **insn** and **dsb** are told by system calls without a flush and by DSBs with nothing pending;
-**broadcast** by N CPUs, once they wait for nothing else; **tlbi** by batches whose TLBIs are local, or take longer to
-issue than to serve; **latency** by what is left of a flush. On a stock kernel, where each TLBI is a broadcast and
-serving it takes longer than issuing it, tlbi and latency are told as a sum only.
+The costs are determined as follows:
+
+* **insn** and **dsb**: by system calls without a flush, and by DSBs with nothing to wait for.
+* **broadcast**: by N CPUs that flush at once, when N is so large that they wait for nothing but each other.
+* **tlbi**: by batches of TLBIs that are local, or that take longer to issue than to serve.
+* **latency**: by what is left of the time of a flush.
+
+On a stock kernel each TLBI is a broadcast. Where serving one takes longer than issuing it, only the sum of tlbi and
+latency can be determined.
 """
 
 from __future__ import annotations
@@ -25,28 +33,29 @@ from lull.timing import Costs
 from lull.timing.scale import Counts
 
 TOLERANCE = 0.15
-"""A cost is told when it is known to this share of itself, with 95 % confidence."""
+"""The measurements determine a cost (``Estimate.told``) when the 95 % confidence interval extends at most this share of
+the cost to either side."""
 FLOOR = 0.01
-"""What no median of rounds is trusted beyond: clocks, caches and alignment differ by more from boot to boot."""
+"""The least relative error of a measurement: clocks, caches and alignment differ by more than this between boots."""
 MIX = 0.15
-"""How much a nanosecond per instruction may differ between a system call and what a flush adds to it, on hardware."""
+"""On hardware, the time per instruction may differ by this share between a system call and what a flush adds to it."""
 CROWDED = 1.3
-"""CPUs wait for each other when an operation takes so many times what it takes alone."""
+"""CPUs wait for each other when an operation takes this many times as long as on one CPU alone."""
 ASSUMED_TLBI = 10.0
-"""Stated for issuing a TLBI where it cannot be told: some tens of cycles."""
+"""Nanoseconds that are assumed for issuing a TLBI where the measurements do not determine it: some tens of cycles."""
 PLAIN, FLUSH, BATCHES, DSB = "plain", "flush", ("batch-511", "batch-512"), "dsb"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A case of the program.
+    """The measurement of one case of guest/calibrate.c.
 
     Args:
-        case: its name.
-        cpus: processes at once, each on a CPU.
-        operations: of all of them together, in a window.
-        seconds: of a window, one for each round.
-        counts: of an operation on its CPU.
+        case: the name of the case.
+        cpus: processes that ran at once, each on a CPU of its own.
+        operations: operations of a window, of all processes together.
+        seconds: the seconds of a window, for each round.
+        counts: what one operation executes on its CPU.
     """
 
     case: str
@@ -57,27 +66,28 @@ class Measurement:
 
     @property
     def ns(self) -> float:
-        """What an operation takes on its CPU: the median of the rounds."""
+        """Nanoseconds of an operation on its CPU: the median of the rounds."""
         return statistics.median(self.seconds) * 1e9 * self.cpus / self.operations
 
     @property
     def error(self) -> float:
-        """The standard error of ``ns``, from how far apart the rounds are."""
+        """The standard error of ``ns``, from the spread of the rounds."""
         middle = statistics.median(self.seconds)
         apart = statistics.median(abs(s - middle) for s in self.seconds)
-        # A median of n normal values, whose deviation is 1.4826 of what they are apart in the median.
+        # For normal values, the standard deviation is 1.4826 times the median absolute deviation, and the standard
+        # error of the median of n values is 1.2533 times the standard deviation / sqrt(n).
         spread = 1.2533 * 1.4826 * apart / middle / math.sqrt(len(self.seconds))
         return self.ns * max(FLOOR, spread)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cost as far as it is known.
+    """A cost, and how well it is known.
 
     Args:
-        value: in ns; what is stated where it cannot be told.
-        error: its standard error, in ns; infinite where nothing is known.
-        how: a sentence.
+        value: nanoseconds; an assumed value or a bound where the measurements do not determine the cost.
+        error: the standard error in nanoseconds; infinite where nothing is known.
+        how: a sentence on what the value comes from.
     """
 
     value: float
@@ -86,11 +96,11 @@ class Estimate:
 
     @property
     def told(self) -> bool:
-        """Whether the measurements tell it."""
+        """True if the measurements determine the cost to TOLERANCE."""
         return self.value > 0 and 2 * self.error <= TOLERANCE * self.value
 
     def sentence(self) -> str:
-        """Where the cost comes from, for its file."""
+        """The sentence on the source of the cost in a cost file."""
         if self.told:
             return f"calibrated: {self.how}; ± {2 * self.error:.2g} ns"
         limit = f"at most {self.value + 2 * self.error:.3g} ns, " if math.isfinite(self.error) else ""
@@ -99,7 +109,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Residual:
-    """What a measurement is by the fitted costs."""
+    """A measurement beside the time, in nanoseconds, that the fitted costs give for it."""
 
     where: str
     measurement: Measurement
@@ -107,13 +117,13 @@ class Residual:
 
     @property
     def off(self) -> float:
-        """How far off the model is, as a share of what was measured."""
+        """The difference of the model from the measurement, as a share of the measurement."""
         return self.modelled / self.measurement.ns - 1
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Costs, how far each is known, and how well they say what was measured."""
+    """The fitted costs, an estimate for each of them, and the residuals of the measurements."""
 
     costs: Costs
     estimates: dict[str, Estimate]
@@ -121,17 +131,18 @@ class Fit:
 
 
 Cases = dict[str, Measurement]
+"""Name of a case -> its measurement."""
 
 
 def fit(broadcast: Sequence[Measurement], local: Sequence[Measurement] = (), mix: float = 0.0) -> Fit:
-    """The costs that say what was measured.
+    """Fit the costs to measurements.
 
     Args:
-        broadcast: measured on a kernel whose flushes are broadcasts.
-        local: the same where they are local: on a Lull kernel, with residency on.
-        mix: how much a nanosecond per instruction may differ between pieces of code, as a share.
+        broadcast: measurements on a kernel whose flushes are broadcasts.
+        local: measurements where flushes are local: on a Lull kernel with residency on.
+        mix: the share by which the time per instruction may differ between pieces of code.
 
-    Raises: ValueError when a case is missing that nothing can be told without.
+    Raises: ValueError when one of the cases ``plain``, ``flush`` and ``dsb`` is missing.
     """
     far, near = ({m.case: m for m in measured} for measured in (broadcast, local))
     missing = [case for case in (PLAIN, FLUSH, DSB) if case not in far]
@@ -155,9 +166,10 @@ def fit(broadcast: Sequence[Measurement], local: Sequence[Measurement] = (), mix
 
 
 def modelled(m: Measurement, costs: Costs, between: float) -> float:
-    """What an operation of a measurement takes by the model, in ns.
+    """Nanoseconds of an operation by the model.
 
     Args:
+        m: the measurement with the operation's counts.
         between: instructions from one TLBI of a batch to the next.
     """
     counts = m.counts
@@ -170,7 +182,7 @@ def modelled(m: Measurement, costs: Costs, between: float) -> float:
 
 
 def gap(cases: Cases) -> float:
-    """Instructions from one TLBI of a batch to the next, where batches were measured that have many."""
+    """Instructions from one TLBI of a batch to the next; 0 when no batches of many TLBIs were measured."""
     if not all(case in cases for case in BATCHES):
         return 0.0
     many, few = (cases[case].counts for case in BATCHES)
@@ -179,9 +191,10 @@ def gap(cases: Cases) -> float:
 
 
 def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
-    """insn and dsb: two equations, of system calls without a flush and of DSBs with nothing to wait for.
+    """Estimate insn and dsb from two equations: system calls without a flush, and DSBs with nothing to wait for.
 
-    Several passes measured the same; they are averaged.
+    Args:
+        passes: the measurements on each kernel. Both kernels do the same in these cases: they are averaged.
     """
     plain, barrier = (mean([cases[name] for cases in passes if name in cases]) for name in (PLAIN, DSB))
     (a, b), (c, d) = ((m.counts.insns, m.counts.dsbs) for m in (plain, barrier))
@@ -197,7 +210,7 @@ def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
 
 
 def mean(same: Sequence[Measurement]) -> Measurement:
-    """One measurement for several of the same case: all rounds, each for one operation, and the mean of the counts."""
+    """One measurement from several of the same case: all their rounds, per operation, and the mean of their counts."""
     rounds = tuple(s / m.operations for m in same for s in m.seconds)
     insns, dsb = (statistics.fmean(getattr(m.counts, name) for m in same) for name in ("insns", "dsbs"))
     return replace(same[0], operations=1, seconds=rounds, counts=replace(same[0].counts, insns=insns, dsbs=dsb))
@@ -205,12 +218,12 @@ def mean(same: Sequence[Measurement]) -> Measurement:
 
 @dataclass(frozen=True)
 class Basis:
-    """What is known of a CPU by itself, and what follows from it for TLBIs.
+    """The costs of a CPU that does not flush, and the estimates of TLBI costs that build on them.
 
     Args:
-        insn, dsb: costs.
-        plain: instructions that insn was measured with.
-        mix: see ``fit``.
+        insn, dsb: the estimates of these costs.
+        plain: instructions of the operation that insn was measured with.
+        mix: as in ``fit``.
     """
 
     insn: Estimate
@@ -219,7 +232,7 @@ class Basis:
     mix: float
 
     def rest(self, m: Measurement) -> tuple[float, float]:
-        """What is left of an operation without its instructions and DSBs, in ns, and its error."""
+        """Nanoseconds of an operation minus those of its instructions and DSBs, and the standard error."""
         counts = m.counts
         error = math.hypot(
             m.error,
@@ -230,7 +243,10 @@ class Basis:
         return m.ns - self.insn.value * counts.insns - self.dsb.value * counts.dsbs, error
 
     def pair(self, cases: Cases) -> tuple[float, float, float] | None:
-        """A TLBI of a batch, in ns: what it adds, the same without its instructions, the error; None without any."""
+        """Nanoseconds that a TLBI adds to a batch, the same without those of its instructions, and the standard error.
+
+        None when no batches of many TLBIs were measured.
+        """
         if not all(case in cases for case in BATCHES):
             return None
         many, few = (cases[case] for case in BATCHES)
@@ -242,7 +258,7 @@ class Basis:
         return (many.ns - few.ns) / tlbis, (many.ns - few.ns - own) / tlbis, error / tlbis
 
     def issued(self, near: Cases) -> Estimate | None:
-        """tlbi, by TLBIs that are local: those of a batch or, where that is less sure, the one of a flush."""
+        """Estimate tlbi from local TLBIs: those of a batch or that of a flush, whichever has the smaller error."""
         found: list[Estimate] = []
         pair = self.pair(near)
         if pair:
@@ -254,7 +270,10 @@ class Basis:
         return min(found, key=lambda e: e.error, default=None)
 
     def occupied(self, far: Cases, tlbi: Estimate | None) -> Estimate:
-        """broadcast: by CPUs that wait for each other; else by batches, when it is known what issuing takes."""
+        """Estimate broadcast: from CPUs that wait for each other, or else from batches, when tlbi is known.
+
+        Where neither determines it, the estimate is an upper bound with an infinite error.
+        """
         crowd = [m for m in far.values() if m.cpus > 1]
         unit = far[FLUSH].counts.broadcasts
         crowded = [m for m in crowd if m.ns > CROWDED * far[FLUSH].ns]
@@ -273,18 +292,19 @@ class Basis:
         return Estimate(max(0.0, min(limits)), math.inf, how)
 
     def issue_bound(self, far: Cases, shared: Estimate) -> Estimate | None:
-        """tlbi, by batches of broadcasts that take longer to issue than to serve."""
+        """Estimate tlbi from batches of broadcasts that take longer to issue than to serve; None without such."""
         pair = self.pair(far)
         if not pair or not shared.told or pair[0] - 2 * pair[2] <= (1 + TOLERANCE) * shared.value:
             return None
         return Estimate(pair[1], pair[2], "TLBIs of a batch, which take longer to issue than to serve")
 
     def remainder(self, far: Cases, shared: Estimate, tlbi: Estimate | None) -> tuple[Estimate, Estimate]:
-        """tlbi and latency: a flush by a CPU alone waits for both, and for its broadcast."""
+        """Estimate tlbi and latency: the time of a flush by one CPU alone has both of them, and broadcast."""
         counts = far[FLUSH].counts
         rest, error = self.rest(far[FLUSH])
         both = rest / counts.waits - shared.value * counts.broadcasts / counts.waits
-        # What cannot be told of broadcast is in its sum with latency as a flush sees it: no error of that sum.
+        # An unknown broadcast shifts time between itself and latency, but does not change their sum, which a flush
+        # measures: do not add its infinite error.
         unsure = shared.error if math.isfinite(shared.error) else 0.0
         error = math.hypot(error / counts.waits, unsure * counts.broadcasts / counts.waits)
         together = f"tlbi and latency are {max(0.0, both):.3g} ns together"
@@ -305,9 +325,10 @@ class Basis:
 
 
 def proportional(crowded: Sequence[Measurement], unit: float) -> Estimate:
-    """What one broadcast occupies, by CPUs that wait for nothing else: they take so much for each of them.
+    """Estimate broadcast from CPUs that only wait for each other: their time is proportional to their number.
 
     Args:
+        crowded: measurements with different numbers of CPUs.
         unit: broadcasts of an operation.
     """
     x = [m.cpus * unit for m in crowded]

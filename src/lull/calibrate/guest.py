@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Try calibration where the truth is known: in a guest whose time is made by a model, with that time for a clock."""
+"""`lull calibrate --guest`: test calibration in a guest under modelled time, where the true costs are known."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from lull.timing.scale import Counts
 
 WORKLOAD = "calibrate"
 BROADCAST, LOCAL = "stock", "lull+only=residency"
-"""Kernels whose flushes are broadcasts, and are local."""
+"""The kernel whose flushes are broadcasts, and the kernel whose flushes are local."""
 CPU = "cortex-a72"
-"""Without TLB ranges, so that batches have many TLBIs; without the workaround that repeats them."""
+"""This CPU has no range TLBIs, so that batches have many TLBIs, and needs no workaround that repeats TLBIs."""
 SURELY = 1.5 * CROWDED
-"""CPUs that must wait so much for each other, by the model, tell what a broadcast occupies."""
+"""Calibration has to determine the cost broadcast when, by the model, an operation takes this many times as long with
+all CPUs as on one CPU alone."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A cost of the model and what was found.
+    """A true cost of the model beside the cost that calibration found.
 
     Args:
-        found: None where it could not be told.
-        how: a sentence.
-        must: it has to be told.
+        name: the name of the cost.
+        true: the model's cost, in nanoseconds.
+        found: the cost that was found; None: the measurements do not determine it.
+        how: a sentence on what ``found`` comes from.
+        must: calibration has to determine this cost.
     """
 
     name: str
@@ -41,24 +44,24 @@ class Verdict:
 
     @property
     def off(self) -> float | None:
-        """How far off, as a share."""
+        """The difference of ``found`` from ``true``, as a share of the latter; None without ``found``."""
         return None if self.found is None else abs(self.found - self.true) / self.true if self.true else float("inf")
 
     @property
     def held(self) -> bool:
-        """Whether it is right, or unknown where it may be."""
+        """True if ``found`` is right to TOLERANCE, or unknown although that is allowed."""
         return not self.must if self.off is None else self.off <= TOLERANCE
 
 
 def boots(base: Base, workloads: Mapping[str, plan.Workload], repeat: int) -> list[plan.Boot]:
-    """Both kernels, or stock alone where the base has no residency. No control: nothing is compared."""
+    """The boots of both kernels, or of stock alone where the base has no residency; without an A/A control."""
     specs = [plan.parse_spec(name, base) for name in (BROADCAST, LOCAL) if plan.is_known(name, base)]
     pairs = [(workload, spec) for workload in plan.select_workloads([WORKLOAD], dict(workloads)) for spec in specs]
     return plan.interleave(pairs, [(spec.image, spec.image) for spec in specs], repeat)
 
 
 def measurements(results: Results, kernel: str) -> list[Measurement]:
-    """What a kernel did, in modelled seconds, with what the plugin counted."""
+    """The measurements on ``kernel``: modelled seconds, with the counts of the plugin."""
     found = []
     for record in results.find(kernel=kernel, metric=METRIC):
         program, _, case = record.workload.partition("/")
@@ -74,7 +77,12 @@ def measurements(results: Results, kernel: str) -> list[Measurement]:
 
 
 def counts(metrics: Mapping[str, float], *, alone: bool) -> Counts:
-    """What an operation executed: of one CPU alone its own instructions, without those of others, which idle."""
+    """The counts of an operation.
+
+    Args:
+        metrics: the plugin's metrics, per operation.
+        alone: one CPU worked; instructions of the other CPUs, which idle, do not count.
+    """
     dsbs = [value for name, value in metrics.items() if name.startswith("dsb_")]
     far = metrics["tlbi_broadcast"]
     return Counts(
@@ -87,10 +95,11 @@ def counts(metrics: Mapping[str, float], *, alone: bool) -> Counts:
 
 
 def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[Verdict]:
-    """Each cost against the model's, and a flush by one CPU: that must be right, whatever is told of its parts.
+    """A verdict for each cost, and one for the time of a flush by one CPU, which must be right in any case.
 
     Args:
-        far: what was measured of broadcasts.
+        true: the costs of the model.
+        far: the measurements with broadcasts.
     """
     must = musts(far, true)
     found = [
@@ -102,7 +111,7 @@ def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[Verdict]
 
 
 def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
-    """Costs that have to be told: a CPU's own and, with CPUs enough to wait for each other, that of a broadcast."""
+    """The costs that calibration has to determine: insn, dsb and, where CPUs wait for each other, broadcast."""
     alone = next(m for m in far if m.case == FLUSH)
     most = max((m.cpus * m.counts.broadcasts for m in far if m.cpus > 1), default=0.0)
     crowded = most * true.broadcast > SURELY * modelled(alone, true, 0)
@@ -111,5 +120,5 @@ def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
 
 
 def held(judged: Iterable[Verdict]) -> bool:
-    """Whether all are right, or unknown where they may be."""
+    """Return true if every verdict holds."""
     return all(verdict.held for verdict in judged)

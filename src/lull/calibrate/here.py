@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measure costs on the arm64 machine that this is: run guest/calibrate.c, add what nobody counts, write a cost file.
+"""`lull calibrate` on an arm64 machine: run guest/calibrate.c, add counts to its times, fit costs, write a cost file.
 
-Instructions are counted by perf where the machine permits it, else they are the lab's (guest/calibrate.toml). TLBIs and
-DSBs follow from how Linux flushes.
+Instructions are counted by perf where the machine permits that; otherwise the lab's counts are used
+(guest/calibrate.toml). TLBIs and DSBs are not counted: their numbers follow from the kernel's source.
 """
 
 from __future__ import annotations
@@ -37,34 +37,36 @@ CPUINFO = Path("/proc/cpuinfo")
 MELTDOWN = Path("/sys/devices/system/cpu/vulnerabilities/meltdown")
 COUNTED = paths.GUEST / "calibrate.toml"
 BEGINNING = "Booting Linux"
-"""Without this a log has lost its beginning, and what it does not say is not known."""
+"""A kernel log without this line has lost its beginning: that it lacks another line then says nothing."""
 RANGES = "detected: TLB range maintenance instructions"
 KPTI = "detected: Kernel page table isolation"
-"""The only place that tells of it where randomized addresses are why, on CPUs that Meltdown does not affect."""
+"""On CPUs that Meltdown does not affect, KPTI may be on because of KASLR. Only the kernel's log says so then."""
 SYNCS_REPEATED = "detected: Broken broadcast TLBI completion"
 TLBIS_REPEATED = re.compile(r"detected: .*erratum [0-9, ]*1286807")
 PAGES = {FLUSH: 1, BATCHES[0]: 511, BATCHES[1]: 512}
+"""Case -> pages that it flushes at once."""
 IN_RANGES = {1: 1, 511: 3, 512: 1}
-"""TLBIs that so many pages take with FEAT_TLBIRANGE: 511 are 1 + 62 + 448."""
+"""Pages -> TLBIs that flush them with FEAT_TLBIRANGE; 511 pages are 1 + 62 + 448."""
 LIMIT = 512
-"""Pages from which on Linux invalidates the whole ASID, without ranges."""
+"""Without range TLBIs, Linux invalidates the whole ASID for this many pages or more."""
 MANY = 4.0
-"""511 TLBIs take more than so many flushes longer than one; 3 take at most two of them, if each is served alone."""
+"""Limit by which has_ranges() tells 511 TLBIs from 3, in times of a flush of one page. 511 TLBIs take longer than one
+by more than this; 3 TLBIs by at most 2, even if each is served alone."""
 METRIC = "instructions"
 PERF, LAB = "perf", "the lab"
-"""Who counted instructions."""
+"""The possible sources of instruction counts."""
 LOG, TIME = "the kernel's log", "what 511 pages take"
-"""Who told of TLB ranges."""
+"""The possible sources for whether the kernel uses range TLBIs."""
 OFF = {"residency": "off", "gather": "off"}
 LOCAL = {**OFF, "residency": "counted"}
 
 
 class Repeats(enum.StrEnum):
-    """What the erratum workaround repeats: a TLBI and DSB after each broadcast sync, or each broadcast TLBI.
+    """What the erratum workaround repeats: a TLBI and DSB after each broadcast sync, or each broadcast TLBI (EACH).
 
-    Kernels before 7.0 did the latter, and those of stable series until they had erratum 4118414, with which the line in
-    the log changed too. Between, 7.0 says what older ones say and does what newer ones do. A flush of one TLBI is the
-    same either way, one of 511 is not.
+    Kernels before 7.0 repeat each TLBI, and so do stable series until they have the workaround for erratum 4118414,
+    which also changed the line in the log. Linux 7.0 prints the old line but repeats syncs only. The difference does
+    not matter for a flush of one TLBI; it does for one of 511.
     """
 
     NO = "no"
@@ -74,15 +76,15 @@ class Repeats(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Here:
-    """The machine, as far as its flushes depend on it.
+    """The properties of the machine that its flushes depend on.
 
     Args:
-        kernel: its release.
-        parts: part numbers of its CPUs, with the implementer's.
-        cpus: how many it has.
-        kpti: page tables are isolated, so that each flush is of two ASIDs.
+        kernel: the kernel's release.
+        parts: implementer and part number of its CPUs.
+        cpus: the number of CPUs.
+        kpti: kernel page-table isolation is on, so that each flush is of two ASIDs.
         repeats: what the erratum workaround repeats; None: the kernel's log cannot be read.
-        ranges: it has TLBIs of ranges; None as above.
+        ranges: the kernel uses range TLBIs; None: the kernel's log cannot be read.
     """
 
     kernel: str
@@ -95,12 +97,12 @@ class Here:
 
 @dataclass(frozen=True)
 class Way:
-    """How measurements came to what a clock does not tell.
+    """The sources of what measurements know beside time.
 
     Args:
-        counter: who counted instructions.
-        ranges: TLBIs of ranges are used.
-        teller: who told of ranges.
+        counter: the source of instruction counts: PERF or LAB.
+        ranges: the kernel uses range TLBIs.
+        teller: the source of ``ranges``: LOG or TIME.
     """
 
     counter: str
@@ -109,7 +111,7 @@ class Way:
 
 
 def require_arm64() -> None:
-    """Raise UsageError when this is no arm64 machine."""
+    """Raise UsageError when this is not an arm64 machine."""
     if not toolchain.host_is_arm64():
         raise UsageError(
             f"this machine is {platform.machine()}: only an arm64 one has costs of TLB maintenance",
@@ -119,10 +121,10 @@ def require_arm64() -> None:
 
 
 def examine(repeats: Repeats | None) -> Here:
-    """What the machine says of itself.
+    """Read the properties of this machine from /proc, /sys and the kernel's log.
 
     Args:
-        repeats: what the user says of the workaround; None: as the kernel's log says.
+        repeats: what the erratum workaround repeats, as the user says; None: as the kernel's log says.
     """
     text = CPUINFO.read_text()
     implementers, parts = (
@@ -142,7 +144,7 @@ def kernel_log() -> str | None:
 
 
 def repeated(log: str | None) -> Repeats | None:
-    """What the workaround repeats, by the kernel's log."""
+    """What the erratum workaround repeats, by the kernel's log; None without a log."""
     if log is None:
         return None
     if SYNCS_REPEATED in log:
@@ -151,9 +153,15 @@ def repeated(log: str | None) -> Repeats | None:
 
 
 def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measurement], list[Measurement], Way]:
-    """Build the program and run it: with broadcasts and, on a Lull kernel, with local flushes; and how it was done.
+    """Build guest/calibrate.c and run it: with broadcasts and, on a Lull kernel, again with local flushes.
 
-    Raises: UsageError when its policies cannot be set; LullError when the program fails.
+    Args:
+        ms: milliseconds of a window.
+        rounds: windows of each case.
+
+    Returns: the measurements with broadcasts, those with local flushes (empty on other kernels), and their sources.
+
+    Raises: UsageError when policies cannot be set or the kernel cannot be calibrated; LullError when the program fails.
     """
     program = guest.build_programs(lab.toolchain) / "calibrate"
     passes = [OFF, LOCAL] if (POLICIES / "residency").exists() else [{}]
@@ -167,7 +175,7 @@ def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measuremen
 
 
 def way_of(lines: Sequence[Mapping[str, Any]], here: Here) -> Way:
-    """Who counted instructions, and who told of TLB ranges: the kernel, or time where its log cannot be read."""
+    """The sources of instruction counts and of range TLBIs. Without the kernel's log the latter is TIME."""
     counter = PERF if METRIC in lines[0]["metrics"] else LAB
     if here.ranges is None:
         return Way(counter, has_ranges(lines), TIME)
@@ -176,7 +184,11 @@ def way_of(lines: Sequence[Mapping[str, Any]], here: Here) -> Way:
 
 @contextlib.contextmanager
 def policies(settings: Mapping[str, str]) -> Iterator[None]:
-    """Run-time switches of a Lull kernel, in the body; then as before. Raises UsageError when they cannot be set."""
+    """Set switches of a Lull kernel for the body, and restore them after it. Raises UsageError when that is refused.
+
+    Args:
+        settings: feature -> policy; features that the kernel does not have are left out.
+    """
     before: dict[Path, str] = {}
     try:
         for name, value in settings.items():
@@ -201,19 +213,22 @@ def policies(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def run_program(program: Path, ms: int, rounds: int) -> list[dict[str, Any]]:
-    """The program's result lines. Raises LullError when it fails."""
+    """Run guest/calibrate.c and return its result lines.
+
+    Raises: UsageError when it says that it cannot run on this kernel; LullError when it fails.
+    """
     done = process.complete([program, f"ms={ms}", f"rounds={rounds}"], apart=True)
     if done.status == SKIPPED:
         raise UsageError(
             "this kernel cannot be calibrated", tail=done.errors, remedy="boot a newer one with 4 KiB pages"
         )
     if done.status:
-        raise LullError(f"calibrate failed with status {done.status}", where=str(program), tail=done.errors)
+        raise LullError(f"the program calibrate failed with status {done.status}", where=str(program), tail=done.errors)
     return [json.loads(line) for line in done.output.splitlines()]
 
 
 def by_case(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The program's result lines of each case: its rounds."""
+    """Case -> its result lines, one for each round."""
     cases: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         cases[line["case"]].append(line)
@@ -221,7 +236,14 @@ def by_case(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 
 def of_lines(lines: Iterable[Mapping[str, Any]], here: Here, *, ranges: bool, local: bool) -> list[Measurement]:
-    """Measurements from the program's result lines; no batches of broadcasts whose number is not sure."""
+    """Measurements from result lines.
+
+    Batches of broadcasts are left out where the log leaves open how many TLBIs the erratum workaround adds to them.
+
+    Args:
+        ranges: the kernel uses range TLBIs.
+        local: flushes are local.
+    """
     cases = by_case(lines)
     known = counted(here.kernel, ranges=ranges, local=local)
     unsure = BATCHES if here.repeats is Repeats.EACH and not local else ()
@@ -239,17 +261,17 @@ def of_lines(lines: Iterable[Mapping[str, Any]], here: Here, *, ranges: bool, lo
 
 
 def is_crowd(case: str) -> bool:
-    """Whether a case is of several CPUs at once."""
+    """Return true if several CPUs flush at once in the case."""
     return case.startswith(f"{FLUSH}-")
 
 
 def cpus_of(case: str) -> int:
-    """How many CPUs it is of."""
+    """The number of CPUs that work in the case."""
     return int(case.partition("-")[2]) if is_crowd(case) else 1
 
 
 def has_ranges(lines: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether TLBIs of ranges are used, by time: 510 TLBIs more, or 2, show in an operation of a batch."""
+    """Return true if the kernel uses range TLBIs, judged by time: whether 511 pages take 511 TLBIs or 3."""
     windows = by_case(lines).items()
     seconds: dict[str, float] = {
         case: statistics.median(w["seconds"] / w["operations"] for w in rounds) for case, rounds in windows
@@ -261,8 +283,13 @@ def has_ranges(lines: Iterable[Mapping[str, Any]]) -> bool:
 def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) -> Counts:
     """What an operation executes, by Linux's source (arch/arm64/include/asm/tlbflush.h).
 
-    DSBs on entry into the kernel, which some CPUs need behind a loop that clears their branch history, are taken for
-    part of its instructions: each system call has one, also those without a flush.
+    Some CPUs need a DSB on each entry into the kernel, after a loop that clears the branch history. It counts as part
+    of the instructions, because every system call has it, also one without a flush.
+
+    Args:
+        insns: instructions of the operation.
+        ranges: the kernel uses range TLBIs.
+        local: flushes are local.
     """
     if case == DSB:
         return Counts(insns, 0, 0, 0, 1)
@@ -271,7 +298,7 @@ def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) 
     pages = PAGES[case]
     whole = pages >= LIMIT and not ranges
     tlbis = (1 if whole else IN_RANGES[pages] if ranges else pages) * (2 if here.kpti else 1)
-    # Stock's flush of a whole ASID waits, and then the flush that it is part of waits once more.
+    # Stock's flush of a whole ASID ends with a DSB, and the flush that calls it executes one more.
     syncs = 2 if whole and not local else 1
     again = {Repeats.SYNC: syncs, Repeats.EACH: tlbis}.get(here.repeats or Repeats.NO, 0) if not local else 0
     dsbs = 1 + syncs + again
@@ -279,7 +306,7 @@ def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) 
 
 
 def counted(kernel: str, *, ranges: bool, local: bool) -> Mapping[str, float]:
-    """Instructions of an operation of each case as the lab counted them, on the nearest kernel it knows."""
+    """Case -> instructions of an operation, as the lab counted them on this kernel series, or on the newest it has."""
     data: Mapping[str, Any] = tomllib.loads(COUNTED.read_text())["linux"]
     series = ".".join(kernel.split(".")[:2])
     figures = data.get(series) or data[max(data, key=lambda name: [int(n) for n in name.split(".")])]
@@ -288,7 +315,7 @@ def counted(kernel: str, *, ranges: bool, local: bool) -> Mapping[str, float]:
 
 
 def cost_file(fit: Fit, here: Here, way: Way) -> str:
-    """The text of the cost file: each cost with where it comes from."""
+    """The text of the cost file: each cost and its source."""
     today = datetime.date.today().isoformat()
     where = f"Linux {here.kernel}, CPU parts {', '.join(here.parts) or 'unknown'}"
     repeats = {
@@ -323,10 +350,10 @@ def cost_file(fit: Fit, here: Here, way: Way) -> str:
 
 
 def quoted(text: str) -> str:
-    """A TOML string: JSON's are."""
+    """``text`` as a TOML string; JSON strings are valid TOML."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def fitted(measured: Sequence[Measurement], near: Sequence[Measurement]) -> Fit:
-    """The fit of what hardware did."""
+    """Fit the costs to measurements on hardware."""
     return calibrate.fit(measured, near, calibrate.MIX)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Conduct a check: boot kernels under the plugin's check mode, judge what it wrote, say what was found."""
+"""`lull check`: boot kernels under the QEMU plugin's check mode, and judge each boot by the plugin's reports.
+
+A *trial* is one boot of one kernel on one machine, with a mutant switched on or without one. ``plan_kernels`` and
+``plan_mutants`` list the trials. ``conduct`` boots them in turn, writes check.json and results.json, prints the tables
+and returns the exit status.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ from lull.run.records import Check, Record, Results
 
 LAB = plan.LAB
 FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
-"""What the plugin watches in a kernel that does not mark what it frees."""
+"""Functions that free pages. The plugin hooks them in a kernel without markers; the lab kernel marks what it frees."""
 RELIES = (
     "unmap_page_range",
     "change_protection",
@@ -47,20 +52,32 @@ RELIES = (
     "tlb_flush_rmap_batch",
     "folio_unlock",
 )
-"""What it watches in every kernel: where the kernel relies on flushes (checker/rely.h), or on it that a page is not
-written (checker/written.h), where a task sleeps (checker/unload.h), and where struct pages are."""
+"""Symbols whose addresses the plugin gets for every kernel: functions in which the kernel relies on a completed flush
+(checker/rely.h) or on a page not being written (checker/written.h), the function in which a task sleeps
+(checker/unload.h), and the variable from which the plugin computes where the struct pages are (memstart_addr)."""
 APPEND = "loglevel=5 printk.time=1 nokaslr"
-"""Warnings are to be seen, and told from what programs print. Symbols are of the addresses a kernel was linked to."""
+"""Kernel parameters of every check. loglevel: warnings reach the console. printk.time: the time stamp tells lines of
+the kernel from those of programs. nokaslr: the kernel runs at the addresses it was linked to, as its symbols say."""
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
+"""Errors of a guest that are results of a check, and the verdict of such a boot."""
 FELL_SHORT = 1
 SECONDS = "seconds_checked"
-"""What the guest's seconds are called: it had the checker to carry."""
+"""The metric of the guest's seconds. They include the work of the checker: no run's seconds compare with them."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for every boot of a check."""
+    """Settings of every boot of a check.
+
+    Args:
+        vcpus: virtual CPUs of the guest; a mutant may ask for more.
+        memory_mib: MiB of the guest; a workload may ask for more.
+        append: further kernel parameters.
+        speculation: the plugin models CPUs that also load translations speculatively.
+        checker: load the plugin. Without it, only the kernel's own reports on the console count.
+        walk: nanoseconds of one page walk, for modelled time; 0: no modelled time is shown.
+    """
 
     vcpus: int = 4
     memory_mib: int = 2048
@@ -68,24 +85,23 @@ class Options:
     speculation: bool = True
     checker: bool = True
     walk: float = 0.0
-    """ns that a page walk takes, for modelled time; 0: nothing is said of it."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A boot, what it runs on, and the mutant that it is of."""
+    """One boot of a check: its kernel and workloads, the machine, and the mutant that is switched on, if any."""
 
     boot: plan.Boot
     hardware: Hardware
     mutant: Mutant | None = None
 
     def machine(self, options: Options) -> Machine:
-        """The guest's hardware."""
+        """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need."""
         vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
         return Machine(vcpus, max(options.memory_mib, self.boot.memory), self.hardware.cpu)
 
     def append(self, options: Options) -> str:
-        """What is added to the kernel's command line."""
+        """The parameters of this trial on the kernel's command line."""
         words = [APPEND, self.hardware.parameter()]
         if self.hardware.asid_bits == NARROW and self.boot.image == LAB:
             words.append(f"lull_asid_bits={NARROW}")
@@ -94,7 +110,7 @@ class Trial:
         return " ".join(filter(None, [*words, options.append]))
 
     def what(self, options: Options) -> str:
-        """One line for people: kernel, mutant, machine, workloads."""
+        """The line that names this trial in the output: kernel, mutant, machine, vCPUs, boot, workloads."""
         mutant = f" with the mutant {self.mutant.name}" if self.mutant else ""
         names = dict.fromkeys(
             j.workload.name + (f" [{j.spec.name}]" if j.spec.settings else "") for j in self.boot.jobs
@@ -111,11 +127,11 @@ class Kernel:
     """A kernel to check.
 
     Args:
-        name: in tables.
-        image: to boot.
-        symbols: of this image.
-        place: the file they are from, for messages.
-        slower: how much longer than others it may take.
+        name: its name in tables.
+        image: the Image file.
+        symbols: the symbols of this image.
+        place: the file that the symbols are from.
+        slower: factor on the time limits of its guests.
     """
 
     name: str
@@ -125,7 +141,7 @@ class Kernel:
     slower: float = 1.0
 
     def narrow(self) -> Path:
-        """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError."""
+        """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError when it cannot be made."""
         key = cache.key_of_files([self.image, self.place])
 
         def make(part: Path) -> None:
@@ -135,21 +151,26 @@ class Kernel:
         return cache.make_entry("build", f"asid8-{key}", make) / "Image"
 
     def hooks(self) -> tuple[str, ...]:
-        """The plugin's options for this kernel: fewer for one that marks what it frees."""
+        """The plugin's options ``hook=NAME@ADDRESS`` for this kernel; FREES only when the kernel has no markers."""
         frees = () if check_image.has_markers(self.image.read_bytes()) else FREES
         found = ((name, self.symbols.address(name)) for name in (*frees, *RELIES))
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 
 def of_base(lab: Lab, name: str) -> Kernel:
-    """One of the base's kernels."""
+    """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
     built = lab.kernel(name)
     found = symbols.load(built.system_map, lab.toolchain.nm)
     return Kernel(name, built.image, found, built.system_map, built.slower)
 
 
 def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
-    """A kernel of the user's own. Raises UsageError when the symbols are not its."""
+    """The user's own kernel. Raises UsageError when a file cannot be read or the symbols are another kernel's.
+
+    Args:
+        image: its Image.
+        place: its System.map or vmlinux.
+    """
     try:
         data = image.read_bytes()
     except OSError as error:
@@ -161,17 +182,17 @@ def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
 
 
 def users_name(lab: Lab, image: Path) -> str:
-    """What a kernel of the user's own is called: its file, apart from the base's kernels."""
+    """The name of the user's kernel in tables: its file name, with ``./`` in front when a kernel of the base has it."""
     return f"./{image.name}" if image.name in lab.base.kernels else image.name
 
 
 def slug(text: str) -> str:
-    """A name as part of a file's."""
+    """``text`` with each run of characters that do not suit a file name replaced by ``_``."""
     return re.sub(r"[^\w.+=-]+", "_", text)
 
 
 def on(boots: Iterable[plan.Boot], hardware: Hardware, mutant: Mutant | None = None) -> list[Trial]:
-    """The boots on one machine, named for it."""
+    """A trial of each boot on ``hardware``; the boots' names get the names of the machine and the mutant."""
     middle = f"{mutant.name}-" if mutant else ""
     return [
         Trial(plan.renamed(boot, slug(f"r{boot.repeat:02d}-{boot.label}-{middle}{hardware.name}")), hardware, mutant)
@@ -182,7 +203,11 @@ def on(boots: Iterable[plan.Boot], hardware: Hardware, mutant: Mutant | None = N
 def plan_kernels(
     pairs: Sequence[tuple[plan.Workload, plan.Spec]], machines: Sequence[Hardware], repeat: int
 ) -> list[Trial]:
-    """Every kernel on every machine."""
+    """The trials of ``lull check``: ``repeat`` boots of every kernel on every machine.
+
+    Args:
+        pairs: workloads, each with a kernel it runs under.
+    """
     series = [(image, image) for image in dict.fromkeys(spec.image for _, spec in pairs)]
     boots = plan.interleave(pairs, series, repeat)
     return [trial for hardware in machines for trial in on(boots, hardware)]
@@ -191,7 +216,11 @@ def plan_kernels(
 def plan_mutants(
     mutants: Sequence[tuple[Mutant, Sequence[plan.Workload], Sequence[Hardware]]], repeat: int
 ) -> list[Trial]:
-    """The lab kernel with each mutant, with its workloads on its machines."""
+    """The trials of ``lull check --mutant``: ``repeat`` boots of the lab kernel per mutant and machine.
+
+    Args:
+        mutants: each with the workloads that exercise it and the machines it is tried on.
+    """
     found: list[Trial] = []
     for mutant, workloads, machines in mutants:
         spec = plan.Spec(LAB + "".join(f"+{k}={v}" for k, v in mutant.settings), LAB, mutant.settings)
@@ -202,13 +231,15 @@ def plan_mutants(
 
 @dataclass
 class Result:
-    """What is known of one boot.
+    """The result of one boot.
 
     Args:
-        what: the line that names it.
-        raw: what boot.json keeps: ``status`` of jobs, ``trouble``, ``measurements`` (experiment.measured), and of the
-            plugin, where there was one (``checker``), and of the console ``reports``, ``errors``, ``end``.
-        known: report number -> the finding that describes it.
+        trial: the trial that was booted.
+        what: the line that names it (Trial.what).
+        raw: the contents of boot.json: ``status`` of the jobs, ``trouble`` of the guest, ``measurements``
+            (experiment.measured), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end``
+            and ``reports``, to which the reports on the console are added.
+        known: place in ``reports`` -> the known finding that describes the report.
     """
 
     trial: Trial
@@ -218,22 +249,22 @@ class Result:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """All reports, the known ones too."""
+        """All reports, those of known findings included."""
         found: list[dict[str, Any]] = self.raw["reports"]
         return found
 
     @property
     def new(self) -> list[dict[str, Any]]:
-        """Reports that no finding describes."""
+        """The reports that no known finding describes."""
         return [r for n, r in enumerate(self.reports) if n not in self.known]
 
     @property
     def output(self) -> check_report.Output:
-        """What the plugin wrote."""
+        """The plugin's output, as check.report reads it."""
         return check_report.Output(self.reports, self.raw["end"], self.raw["errors"])
 
     def failed_jobs(self) -> list[str]:
-        """Workloads that ended badly."""
+        """A phrase for each workload that neither succeeded nor was skipped."""
         status = {int(number): code for number, code in self.raw["status"].items()}
         return [
             f"{job.workload.name} ended with status {status.get(job.number, 'none')}"
@@ -242,7 +273,11 @@ class Result:
         ]
 
     def verdict(self) -> tuple[str, str]:
-        """The boot's verdict, and what there is to say of it."""
+        """The boot's verdict and its details.
+
+        The verdict is the first that applies: ``reports`` (new ones), the guest's trouble, ``failed`` (the plugin had
+        errors), ``blind`` (the plugin saw nothing of something vital), ``failed`` (a workload failed), ``silent``.
+        """
         trouble: dict[str, Any] | None = self.raw["trouble"]
         if self.new:
             seen = sum(r["count"] for r in self.new)
@@ -259,7 +294,7 @@ class Result:
         return SILENT, check_report.seen_line(self.raw["end"]) if self.raw["checker"] else "the kernel reported nothing"
 
     def lines(self) -> list[str]:
-        """The boot for people: first what, last the verdict."""
+        """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
         found = [self.what]
         for place, report in enumerate(self.reports):
             if place in self.known:
@@ -272,11 +307,11 @@ class Result:
         return found
 
     def caught(self, rules: Sequence[str]) -> bool:
-        """Is there a report of one of the rules, or did the kernel die as one says?"""
+        """Return true if a report is of one of ``rules``, or the kernel died with the text of a ``console/`` rule."""
         return any(matches(report, rules) for report in self.reports) or bool(died_of(self.raw["trouble"], rules))
 
     def to_json(self, options: Options) -> dict[str, Any]:
-        """For check.json."""
+        """The boot's entry in check.json."""
         verdict, detail = self.verdict()
         trial = self.trial
         return {
@@ -297,12 +332,20 @@ class Result:
 
 
 def rule(report: Mapping[str, Any]) -> str:
-    """``owed/local``"""
+    """The rule and kind of a report: ``owed/local``."""
     return f"{report['rule']}/{report['kind']}"
 
 
 def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
-    """Boot and read what the plugin wrote, or take what an interrupted check left. A guest in trouble is a finding."""
+    """Boot once, read what the plugin wrote, and return the contents of boot.json.
+
+    If an interrupted check already finished this boot, its boot.json is read instead. A guest that crashes, hangs or
+    breaks its protocol raises nothing: that is the result, in ``trouble``.
+
+    Args:
+        folder: takes the logs and boot.json.
+        tell: called with the guest's progress.
+    """
     done = folder / experiment.DONE
     if done.exists():
         kept: dict[str, Any] = json.loads(done.read_text())
@@ -321,7 +364,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     for report in output.reports:
         check_report.annotate(report, kernel.symbols)
     trouble = kept["trouble"]
-    # What a kernel says that dies is its trouble.
+    # The last words of a kernel that panics are already in its trouble: do not report them a second time.
     if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
         said = (folder / "console.log").read_text(errors="replace")
         output.reports += check_report.of_console(said, len(output.reports))
@@ -337,7 +380,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
 
 
 def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Finding]) -> Result:
-    """A boot's result, with what is known taken for known; in a mutant nothing is."""
+    """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
     known = {
         place: finding
         for place, report in enumerate(raw["reports"])
@@ -348,7 +391,7 @@ def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Find
 
 
 def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], options: Options) -> list[Guest]:
-    """Everything each trial boots with, made before the first boot."""
+    """Image, machine, parameters and plugin of each trial; all are built before the first boot. Raises UsageError."""
     hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
     found = []
     for trial in trials:
@@ -377,11 +420,16 @@ def conduct(
     *,
     as_json: bool,
 ) -> int:
-    """Run the trials and report. Returns 0 when all was silent, or every mutant caught.
+    """Boot the trials in turn, write check.json and results.json after each, and print the results.
+
+    Returns the exit status: 0 when every boot of a kernel was silent and every mutant was caught by the rule meant for
+    it in each of its boots; see ``exit_code``. A missed goal of gather makes it 1.
 
     Args:
         user: the user's own kernel, when the trials are of it.
-        out: where results go.
+        findings: known defects, whose reports do not fail a boot.
+        out: the folder of the results; None: a new one in ./results.
+        as_json: print check.json instead of the tables.
     """
     names = dict.fromkeys(trial.boot.image for trial in trials)
     kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
@@ -415,7 +463,7 @@ def conduct(
 
 
 def settings(lab: Lab, options: Options) -> dict[str, Any]:
-    """What everything ran with, for both files."""
+    """The settings that check.json and results.json record."""
     return {
         **lab.describe(),
         "checker": options.checker,
@@ -439,7 +487,10 @@ def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
 
 
 def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
-    """What the plugin and the guest counted in each window. With several machines a kernel is named with its own."""
+    """A record for each metric that the plugin and the guest counted in windows. Boots of mutants are left out.
+
+    With several machines, the kernel's name in a record is ``KERNEL on MACHINE``.
+    """
     boots = plain(results)
     several = len({r.trial.hardware for r in boots}) > 1
     measurements = [
@@ -451,18 +502,19 @@ def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
 
 
 def walks(records: Sequence[Record], walk: float) -> list[Record]:
-    """What it takes CPUs to walk for the entries that TLBIs took and that were still true, all CPUs together: at most,
-    since not each of them was used again.
+    """Modelled time of the page walks that reload entries which TLBIs removed although they were still valid.
+
+    An upper bound, summed over all CPUs: each removed entry counts as reloaded, although not each was used again.
 
     Args:
-        walk: ns of one.
+        walk: nanoseconds of one page walk.
     """
     lost = (r for r in records if r.metric == LOST)
     return [replace(r, metric=WALKS, unit="s", values=tuple(v * walk / 1e9 for v in r.values)) for r in lost]
 
 
 def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
-    """The same as a run's: a record for each metric, a check for each boot that is of no mutant, and gather's goals."""
+    """results.json in the form of a run's: the records, a check for each boot of no mutant, and the goals of gather."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
     records = records_of(results, options.vcpus)
     found = Results(
@@ -480,12 +532,12 @@ def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results
 
 
 def missed(found: Results) -> list[Check]:
-    """The goals of a feature, not the boots' verdicts, that were not reached."""
+    """The goals of feature gather that were missed; verdicts of boots are left out."""
     return [c for c in found.checks if c.verdict == "failed" and c.name.startswith(f"{gather.FEATURE}: ")]
 
 
 def mutant_scores(results: Sequence[Result]) -> list[Score]:
-    """How the mutants fared, in their order."""
+    """The score of each mutant, in the order of the trials."""
     groups: dict[Mutant, list[Result]] = {}
     for result in results:
         if result.trial.mutant:
@@ -508,12 +560,16 @@ def mutant_scores(results: Sequence[Result]) -> list[Score]:
 
 
 def plain(results: Sequence[Result]) -> list[Result]:
-    """Those that are not of mutants."""
+    """The results of boots without a mutant."""
     return [r for r in results if not r.trial.mutant]
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """0, or 1 when something was reported, missed or not seen, or else what the first guest in trouble deserves."""
+    """The exit status of the results, without the goals.
+
+    1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, or a mutant was not caught each time by the rule
+    meant for it; else the exit code of the first guest that crashed, hung or broke off; else 0.
+    """
     found = [r for r in plain(results) if r.verdict()[0] != SILENT]
     if any(not s.held for s in mutant_scores(results)) or any(
         r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found
@@ -523,7 +579,7 @@ def exit_code(results: Sequence[Result]) -> int:
 
 
 def overall(results: Sequence[Result]) -> str:
-    """The verdict on everything, one line."""
+    """The last line of the output: boots by verdict, and mutants that were caught."""
     parts = []
     if boots := plain(results):
         bad = [r for r in boots if r.verdict()[0] != SILENT]
@@ -539,7 +595,8 @@ def overall(results: Sequence[Result]) -> str:
 
 
 def grids(results: Sequence[Result], walk: float = 0.0) -> list[Grid]:
-    """Machines x kernels, what was lost, what that costs when ``walk`` says what one does, in ns, and the mutants."""
+    """The tables: verdicts of machines x kernels, valid entries that TLBIs removed, the modelled time of their page
+    walks (when ``walk``, the nanoseconds of one, is not 0), and the mutants."""
     boots = [
         Boot(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
         for r in plain(results)
@@ -549,7 +606,7 @@ def grids(results: Sequence[Result], walk: float = 0.0) -> list[Grid]:
 
 
 def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
-    """Print each boot, the tables, goals that were missed, where everything is, and the verdict last."""
+    """Print each boot, the tables, missed goals, the files with the results, and last the verdict."""
     console = make_console()
 
     def line(text: str) -> None:

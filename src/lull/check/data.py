@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a check is told in files: machines, mutants, known findings."""
+"""The data files of `lull check`: machines and known findings (checker/), and mutants (kernel/lab/mutants.toml)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from lull.plan import unknown
 
 MACHINES = paths.CHECKER / "machines.toml"
 FINDINGS = paths.CHECKER / "findings.toml"
+REMEDY = "correct the file: the comment at its beginning explains the form"
 CONSOLE = "console/"
+"""The beginning of a rule that matches text on the console."""
 WIDE, NARROW = 16, 8
-"""The two widths an ASID can have."""
+"""The two widths, in bits, that an ASID can have."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a kernel is checked on.
+    """A machine that a kernel is checked on.
 
     Args:
-        name: its name in tables, which --cpu takes: ``max+kpti+asid8``.
-        cpu: QEMU's -cpu.
-        kpti: a kernel parameter forces kernel page-table isolation on or off; None: the kernel decides.
-        asid_bits: 16, or 8.
-        ntlbpa: does the checker take the CPUs for ones with FEAT_nTLBPA? None: as ID_AA64MMFR1_EL1 says. A kernel
-            parameter tells Lull's kernels the same; others see the register, whatever is said here.
+        name: its name in tables, in the form that --cpu takes: ``max+kpti+asid8``.
+        cpu: the value of QEMU's -cpu.
+        kpti: the kernel parameter kpti= forces kernel page-table isolation on or off; None: the kernel decides.
+        asid_bits: width of ASIDs, 16 or 8.
+        ntlbpa: whether the checker models CPUs with FEAT_nTLBPA; None: as ID_AA64MMFR1_EL1 says. Lull's kernels get
+            the same value by a kernel parameter; other kernels always see the register.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Hardware:
     ntlbpa: bool | None = None
 
     def with_settings(self, kpti: bool | None, asid_bits: int | None) -> Hardware:
-        """The same with the settings that are not None."""
+        """This machine with the settings that are not None, and a name that says so."""
         chosen = replace(
             self,
             kpti=self.kpti if kpti is None else kpti,
@@ -50,11 +52,11 @@ class Hardware:
         words, given = [self.name.partition("+")[0]], self.name.split("+")[1:]
         words += [] if chosen.kpti is None else ["kpti" if chosen.kpti else "nokpti"]
         words += ["asid8"] if chosen.asid_bits == NARROW else []
-        words += [word for word in given if "ntlbpa" in SETTINGS.get(word, {})][-1:]  # else it is the machine's own
+        words += [word for word in given if "ntlbpa" in SETTINGS.get(word, {})][-1:]  # without: ntlbpa of the machine
         return replace(chosen, name="+".join(words))
 
     def parameter(self) -> str:
-        """What the kernel's command line says about it."""
+        """The kernel parameters for the settings of this machine."""
         words = [] if self.kpti is None else [f"kpti={int(self.kpti)}"]
         if self.ntlbpa is not None:
             words.append(f"lull.residency_ntlbpa={int(self.ntlbpa)}")
@@ -68,6 +70,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ntlbpa": {"ntlbpa": True},
     "nontlbpa": {"ntlbpa": False},
 }
+"""The words that --cpu takes behind ``+``, and the fields of Hardware that each sets."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,16 @@ class Mutant:
     """A way in which the lab kernel can be broken (kernel/lab/mutants.toml).
 
     Args:
-        name: value of the kernel parameter ``lull_mutant``.
+        name: its name, which is the value of the kernel parameter ``lull_mutant``.
         about: what is broken.
-        rules: ``rule`` or ``rule/kind`` it may be caught by; the first is the one that is meant. ``console/TEXT``: the
-            kernel says so itself, or dies of it.
-        workload: shows it.
-        append: more kernel parameters it needs.
-        settings: features and their policies that it needs, set before its workload runs.
-        cpu: a machine it needs, as --cpu takes it.
-        vcpus: virtual CPUs that it needs at least.
-        may_crash: the guest may not survive it.
+        rules: the rules that may catch it, ``rule`` or ``rule/kind``; the first is the rule that is meant to.
+            ``console/TEXT`` catches it when the kernel prints TEXT in a report of its own, or dies with TEXT.
+        workload: the workload that executes the broken code.
+        append: further kernel parameters that it needs.
+        cpu: the machine that it needs, as --cpu takes it; empty: any.
+        vcpus: the least number of virtual CPUs that it needs.
+        may_crash: the guest may crash.
+        settings: features and the policies that they need, set before the workload runs.
     """
 
     name: str
@@ -100,15 +103,15 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Finding:
-    """A defect of Linux that is known: reports of it do not fail a check (checker/findings.toml).
+    """A known defect of Linux: a report of it does not fail a check (checker/findings.toml).
 
     Args:
-        name: its name there.
-        about: one line for people.
-        rule, kind: of the reports; every kind when empty.
-        symbol: a function that changed the entry or noticed, or one that called it.
+        name: its name in the file.
+        about: what is wrong, in one line.
+        rule, kind: the rule and kind of its reports; an empty kind: every kind.
+        symbol: a function on the call chain that changed the entry, or on the one where the checker noticed.
         doc: file and anchor of its description.
-        level: of the entry; None: any.
+        level: the level of the entry in the page tables; None: any.
     """
 
     name: str
@@ -120,7 +123,7 @@ class Finding:
     level: int | None = None
 
     def describes(self, report: Mapping[str, Any]) -> bool:
-        """Is it this one? The report has its functions' names (check_report.annotate)."""
+        """Return true if ``report`` is of this defect. check.report.annotate() has put function names into it."""
         return (
             report["rule"] == self.rule
             and self.kind in ("", report["kind"])
@@ -130,20 +133,25 @@ class Finding:
 
 
 def read(path: Path, what: str) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML file. Raises UsageError."""
+    """The tables of a TOML file by name. Raises UsageError when it cannot be read or holds anything but tables.
+
+    Args:
+        what: what its tables are (``machines``), for the message.
+    """
     try:
         raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"not a file of {what}: {error}", where=str(path)) from error
+        raise UsageError(f"not a file of {what}: {error}", where=str(path), remedy=REMEDY) from error
     for name, entry in raw.items():
         if not isinstance(entry, dict):
-            raise UsageError(f"not a file of {what}: {name} is no table", where=str(path))
+            raise UsageError(f"not a file of {what}: {name} is not a table", where=str(path), remedy=REMEDY)
     return raw
 
 
 def broken(what: str, name: str, path: Path, error: Exception) -> UsageError:
-    """The error for an entry that lacks something, or has it in another form."""
-    return UsageError(f"not a file of {what}: [{name}] {error!r}", where=str(path))
+    """The error for the entry [``name``], in which a value is missing or has the wrong type."""
+    reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return UsageError(f"not a file of {what}: [{name}]: {reason}", where=str(path), remedy=REMEDY)
 
 
 def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
@@ -159,7 +167,10 @@ def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
 
 
 def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
-    """A machine as --cpu names it: NAME or a value of QEMU's -cpu, then of SETTINGS. Raises UsageError."""
+    """The machine that --cpu names: NAME+SETTING+... Raises UsageError for a setting that does not exist.
+
+    NAME is one of ``machines``, or else a value of QEMU's -cpu; SETTING is a key of SETTINGS.
+    """
     name, *settings = text.split("+")
     found = replace(machines.get(name) or Hardware(name, name), name=text)
     for setting in settings:
@@ -170,14 +181,14 @@ def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
 
 
 def matrix(machines: Mapping[str, Hardware], kpti: bool | None, asid_bits: int | None) -> list[Hardware]:
-    """Every machine, with KPTI on and off, with either width of ASIDs; less what is not None."""
+    """Every machine with KPTI off and on, and with ASIDs of 16 and 8 bits; an argument that is not None fixes one."""
     isolations = (False, True) if kpti is None else (kpti,)
     widths = (WIDE, NARROW) if asid_bits is None else (asid_bits,)
     return [m.with_settings(k, w) for m, w, k in itertools.product(machines.values(), widths, isolations)]
 
 
 def load_mutants(path: Path) -> dict[str, Mutant]:
-    """The mutants by name. Raises UsageError."""
+    """The mutants by name. Raises UsageError when the base has none, or an entry is malformed."""
     if not path.exists():
         raise UsageError("this base has no mutants", where=str(path), remedy="choose another with --base")
     found = {}
@@ -185,7 +196,7 @@ def load_mutants(path: Path) -> dict[str, Mutant]:
         try:
             rules = entry["rules"]
             if not isinstance(rules, list) or not rules:
-                raise TypeError("rules is no list of them")
+                raise TypeError("'rules' is not a list with at least one rule")
             found[name] = Mutant(
                 name,
                 str(entry["about"]),
@@ -203,7 +214,7 @@ def load_mutants(path: Path) -> dict[str, Mutant]:
 
 
 def load_findings(path: Path = FINDINGS) -> list[Finding]:
-    """The known findings. Raises UsageError."""
+    """The known findings. Raises UsageError when an entry is malformed."""
     found = []
     for name, entry in read(path, "findings").items():
         try:
@@ -216,13 +227,13 @@ def load_findings(path: Path = FINDINGS) -> list[Finding]:
 
 
 def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str]:
-    """Those of ``rules`` that are of the console, and what the kernel died of."""
+    """The ``console/TEXT`` rules among ``rules`` whose TEXT is in the guest's ``trouble``."""
     what = trouble["what"] if trouble else ""
     return [rule for rule in rules if rule.startswith(CONSOLE) and rule.removeprefix(CONSOLE) in what]
 
 
 def matches(report: Mapping[str, Any], rules: Sequence[str]) -> bool:
-    """Is the report of one of ``rules``, each ``rule``, ``rule/kind``, or ``console/TEXT``?"""
+    """Return true if ``report`` is of one of ``rules``, each written ``rule``, ``rule/kind`` or ``console/TEXT``."""
     if report["rule"] == "console":
         return bool(died_of({"what": report["text"]}, rules))
     return report["rule"] in rules or f"{report['rule']}/{report['kind']}" in rules

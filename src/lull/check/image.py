@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel Image as bytes: is it the one its symbols are of, has it markers, and a copy with 8-bit ASIDs.
+"""What `lull check` reads from, and patches into, the bytes of an arm64 kernel Image.
 
-The offset of a symbol in the file is its address less that of ``_text``
+It tests whether the symbols belong to the image and whether the kernel has markers, and makes a copy of the kernel that
+uses 8-bit ASIDs. The offset of a symbol in the file is its address minus that of ``_text``
 (Documentation/arch/arm64/booting.rst; arch/arm64/kernel/image.h).
 """
 
@@ -13,25 +14,32 @@ from lull.errors import UsageError
 from lull.kernel.symbols import Symbols
 
 MAGIC = slice(56, 60), b"ARM\x64"
+"""The magic number of an arm64 Image: its place in the header, and its value."""
 SIZE_AT = 16
+"""Offset of the header's field image_size, 8 bytes, little-endian."""
 FREE_MARKER = struct.pack("<I", 0xD503201F | 114 << 5)
-"""HINT #114: the kernel says itself which pages are free."""
+"""HINT #114, little-endian: the marker by which a lab kernel says which pages it frees."""
 READERS = ("get_cpu_asid_bits", "asids_init")
-"""Where arch/arm64/mm/context.c asks how wide ASIDs are; compilers put the first into the second."""
+"""The functions of arch/arm64/mm/context.c in which ID_AA64MMFR0_EL1 is read for the width of ASIDs. It is
+get_cpu_asid_bits() that reads it; compilers may inline that function into asids_init()."""
 MRS_MMFR0, REGISTER = 0xD5380700, 0x1F
-"""MRS Xn, ID_AA64MMFR0_EL1, whose bits 7:4 are 0 on a CPU with 8 bits."""
+"""The instruction MRS Xn, ID_AA64MMFR0_EL1 without n, and the bits that hold n. Bits 7:4 of this ID register
+(ASIDBits) are 0 on a CPU with 8-bit ASIDs."""
 MOV_ZERO = 0xD2800000
-"""MOV Xn, #0"""
+"""The instruction MOV Xn, #0 without n."""
 REMEDY = "name an uncompressed Image, and the System.map or vmlinux that was built with it"
 
 
 def is_plain(data: bytes) -> bool:
-    """Is it an uncompressed arm64 Image?"""
+    """Return true if ``data`` is an uncompressed arm64 Image."""
     return data[MAGIC[0]] == MAGIC[1]
 
 
 def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
-    """Raise UsageError when the symbols are another kernel's; a compressed image is taken on trust."""
+    """Raise UsageError when the symbols are another kernel's: they span another size than the image's header says.
+
+    A compressed image, and symbols without ``_text`` or ``_end``, are not checked.
+    """
     start, end = symbols.address("_text"), symbols.address("_end")
     if not is_plain(data) or start is None or end is None:
         return
@@ -45,7 +53,7 @@ def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
 
 
 def has_markers(data: bytes) -> bool:
-    """Does the kernel mark what it frees (kernel/lab)?"""
+    """Return true if the kernel has the marker for freed pages (kernel/lab): an aligned HINT #114."""
     at = data.find(FREE_MARKER)
     while at >= 0 and at % 4:
         at = data.find(FREE_MARKER, at + 1)
@@ -53,9 +61,14 @@ def has_markers(data: bytes) -> bool:
 
 
 def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:
-    """A copy that finds 8-bit ASIDs: where it reads their width it gets what a CPU with 8 bits says.
+    """A copy of the image ``data`` that finds 8-bit ASIDs.
 
-    Raises: UsageError saying what was not found.
+    Each read of ID_AA64MMFR0_EL1 in READERS becomes a move of 0, which is what a CPU with 8-bit ASIDs has in ASIDBits.
+
+    Args:
+        where: the image's path, for messages.
+
+    Raises: UsageError when the image is compressed, the symbols lack ``_text`` or READERS, or no such read is there.
     """
     text = symbols.address("_text")
     if not is_plain(data) or text is None:

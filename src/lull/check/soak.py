@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A long random mix of everything under the checker, until its minutes have passed.
+"""`lull soak`: check random mixes of kernels, machines, parameters, policies and workloads for a given time.
 
-A round is a boot that is wholly determined by the soak's seed and the round's number: so a failure is there again from
-one line. What was drawn is a check's trial, and is judged as one.
+A round is one boot. The soak's seed and the round's number determine everything that is drawn for it, so that one
+command repeats a failure. A round is a trial of a check, and is judged as one.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ from lull.progress import clock, progress, say
 from lull.run import experiment
 
 KERNELS = {"lab": 6, "lull": 3, "stock": 1}
-"""How often each is drawn: the lab kernel says itself what it frees, stock has no policies."""
+"""Weights with which kernels are drawn. The lab kernel is drawn most: it marks the pages that it frees. Stock is drawn
+least: it has no policies."""
 VCPUS = (2, 3, 4, 4, 4, 6, 8)
+"""Virtual CPUs of a guest; one of these is drawn for each round, so that 4 is the most frequent."""
 PARAMETERS = ("irqchip.gicv3_pseudo_nmi=1", "hugetlb_free_vmemmap=on", "transparent_hugepage=always")
-"""More for the kernel's command line, each in one round of three."""
+"""Further kernel parameters, each drawn for one round in three."""
 JOBS = (4, 8)
-"""The fewest and the most of a round."""
+"""The fewest and the most jobs of a round."""
 CROWD = (2, 4)
-"""The fewest and the most workloads that run side by side."""
+"""The fewest and the most workloads that run at the same time, as one job."""
 LONGEST = 600.0
-"""Seconds: what is allowed more than that is no part of a round."""
+"""Seconds. Workloads with a longer time limit are never drawn."""
 SLOWER = 4.0
-"""Whoever soaks does other things meanwhile: how much longer everything may take than in a check."""
+"""Factor on the time limits of a check, because a machine that soaks for hours also does other work."""
 FELL_SHORT = 1
 WINDOW, DEBIAN = "window", "debian"
-"""Programs of the guest: what starts others side by side, and what gives one Debian's root."""
+"""Programs of the guest: ``window`` runs several programs at the same time in one window (guest/window.c), ``debian``
+runs a program with Debian's root file system."""
 KEPT = ("boot.json", "command.txt", "job.sh")
-"""What stays of a silent round."""
+"""The files that are kept of a silent round."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,13 @@ class Choice:
     """What rounds are drawn from.
 
     Args:
-        seed: of the whole soak.
-        kernels: images.
-        machines: of checker/machines.toml, or others.
-        workloads: all that may be drawn.
-        append: more kernel parameters, in each round.
-        memory_mib: of a guest whose workloads do not need more.
-        words: the command's options that say all this, but for the seed.
+        seed: the seed of the whole soak.
+        kernels: names of the kernels.
+        machines: the machines, of checker/machines.toml or others.
+        workloads: the workloads.
+        append: kernel parameters of every round.
+        memory_mib: MiB of a guest, unless a workload needs more.
+        words: the options of the command that give all this except the seed.
     """
 
     seed: int
@@ -66,13 +69,13 @@ class Choice:
     words: tuple[str, ...] = ()
 
     def line(self, number: int) -> str:
-        """The command that repeats a round."""
+        """The command that repeats round ``number``."""
         return process.shown(["lull", "soak", "--seed", str(self.seed), "--round", str(number), *self.words])
 
 
 @dataclass(frozen=True)
 class Round:
-    """One boot of a soak."""
+    """One boot of a soak: its number, its trial, and the settings of its guest."""
 
     number: int
     trial: check.Trial
@@ -80,17 +83,17 @@ class Round:
 
     @property
     def what(self) -> str:
-        """Kernel, machine, workloads, for people."""
+        """The line that names this round's kernel, machine and workloads."""
         return self.trial.what(self.options)
 
 
 def every_machine(known: Mapping[str, Hardware]) -> tuple[Hardware, ...]:
-    """The matrix of a check."""
+    """Every known machine with each setting of KPTI and each width of ASIDs, as in a check."""
     return tuple(matrix(known, None, None))
 
 
 def fitting(workloads: Sequence[plan.Workload], image: str) -> list[plan.Workload]:
-    """Those that an image can run, and that are short enough."""
+    """The workloads that run on the kernel ``image`` and whose time limit is at most LONGEST."""
     return [
         w
         for w in workloads
@@ -99,13 +102,16 @@ def fitting(workloads: Sequence[plan.Workload], image: str) -> list[plan.Workloa
 
 
 def soaked(workload: plan.Workload, chance: random.Random) -> plan.Workload:
-    """A workload with the arguments that it has in a soak, a seed of its own among them."""
+    """``workload`` with its further arguments for a soak, in which ``{seed}`` becomes a number that is drawn."""
     more = tuple(word.replace("{seed}", str(chance.randrange(1, 1 << 31))) for word in workload.soak)
     return replace(workload, args=(*workload.args, *more))
 
 
 def side_by_side(workloads: Sequence[plan.Workload]) -> plan.Workload:
-    """Several as one, in one window (guest/window.c); in Debian's root when one of them needs it."""
+    """One workload that runs all of ``workloads`` at the same time in one window (guest/window.c).
+
+    It runs with Debian's root file system when one of them needs that.
+    """
     words: list[str] = []
     for w in workloads:
         words += ["--and" if words else "--", *([] if w.program == DEBIAN else [w.program]), *w.args]
@@ -120,12 +126,15 @@ def side_by_side(workloads: Sequence[plan.Workload]) -> plan.Workload:
 
 
 def kind(workload: plan.Workload) -> str:
-    """What it is that runs: a program of ours, or what is run with Debian's root."""
+    """The program that a workload runs: one of ours, or the one that runs with Debian's root file system."""
     return workload.args[0] if workload.program == DEBIAN else workload.program
 
 
 def crowd(workloads: Sequence[plan.Workload], chance: random.Random) -> plan.Workload | None:
-    """Some of those that may run side by side, each of another program; None when there are no two."""
+    """One workload that runs some of ``workloads`` at the same time, each of another program.
+
+    Only workloads marked ``crowd`` are drawn. None when these have fewer than two programs.
+    """
     programs = list(dict.fromkeys(kind(w) for w in workloads if w.crowd))
     if len(programs) < CROWD[0]:
         return None
@@ -136,7 +145,7 @@ def crowd(workloads: Sequence[plan.Workload], chance: random.Random) -> plan.Wor
 
 
 def policies(base: Base, image: str, chance: random.Random) -> plan.Spec:
-    """An image with switches as chance will have them; half are as the kernel boots."""
+    """The kernel ``image`` with a policy drawn for each feature, or, with probability 0.5, the feature's default."""
     settings = {}
     for feature in base.features_of(image):
         if feature.policies and chance.random() < 0.5:
@@ -145,7 +154,7 @@ def policies(base: Base, image: str, chance: random.Random) -> plan.Spec:
 
 
 def draw(base: Base, choice: Choice, number: int) -> Round:
-    """The round of that number: the same each time."""
+    """Draw round ``number``. The same choice and number give the same round."""
     chance = random.Random(f"{choice.seed} {number}")
     image = chance.choices(choice.kernels, [KERNELS.get(k, 1) for k in choice.kernels])[0]
     hardware = chance.choice(choice.machines)
@@ -167,7 +176,7 @@ def draw(base: Base, choice: Choice, number: int) -> Round:
 def boot(
     lab: Lab, kernel: check.Kernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[Finding]
 ) -> check.Result:
-    """Boot a round and judge it; of a silent one little is kept."""
+    """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = check.guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
     guest = replace(guest, slower=SLOWER * guest.slower)
     raw = check.one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
@@ -180,11 +189,11 @@ def boot(
 
 
 def totals(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What the checker saw in all of them."""
+    """Sums over the rounds of what the checker counted. ``settled``: obligations that were flushed before the end."""
     found: dict[str, int] = {}
     for one in rounds:
         for name, value in one["seen"].items():
-            if name != "memory":  # of the host, each round anew
+            if name != "memory":  # bytes of the plugin on the host: it starts anew each round, so a sum means nothing
                 found[name] = found.get(name, 0) + int(value)
     found["settled"] = found.get("obligations", 0) - found.get("left", 0)
     return found
@@ -206,7 +215,7 @@ SEEN = {
     "pauses": "pauses",
     "published": "CPUs' notes of what they have loaded",
 }
-"""What a checker saw, with names for people; the report has these, in this order."""
+"""The checker's counters, in the order of the table, and their names there."""
 RULES = {
     "owed": "obligations",
     "free": "frees",
@@ -218,28 +227,29 @@ RULES = {
     "written": "cleaned",
     "unload": "published",
 }
-"""What each of the checker's rules looks at."""
+"""Rule -> the counter of the events that the rule tests."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")
+"""The counters in the line after each round."""
 
 
 def brief(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """The totals in a line."""
+    """The totals of the counters BRIEF, in one line."""
     found = totals(rounds)
     return ", ".join(f"{found.get(name, 0)} {SEEN[name]}" for name in BRIEF)
 
 
 def spent(rounds: Sequence[Mapping[str, Any]]) -> float:
-    """Seconds that the rounds took."""
+    """Seconds that the rounds took together."""
     return float(sum(one["seconds"] for one in rounds))
 
 
 def bad(rounds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that were not silent."""
+    """The rounds that were not silent."""
     return [one for one in rounds if one["verdict"] != check.SILENT]
 
 
 def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
-    """Rounds for each value of a key."""
+    """The number of rounds for each value of the key ``what``."""
     found: dict[str, int] = {}
     for one in rounds:
         found[str(one[what])] = found.get(str(one[what]), 0) + 1
@@ -247,14 +257,14 @@ def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
 
 
 def verdict(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """One line on everything."""
+    """The verdict on the soak, in one line."""
     failed = bad(rounds)
     ended = how_many(rounds)
     return f"{len(failed)} of {ended} were not silent" if failed else f"silent in {ended}"
 
 
 def how_many(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Rounds, and the time they took."""
+    """The number of rounds and the time they took: ``12 rounds in 14:05``."""
     return f"{len(rounds)} round{'s' * (len(rounds) > 1)} in {clock(spent(rounds))}"
 
 
@@ -277,7 +287,7 @@ def to_json(lab: Lab, choice: Choice, rounds: Sequence[Mapping[str, Any]]) -> st
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
-    """The rounds that an interrupted soak did."""
+    """The entries of the rounds that an interrupted soak finished in ``folder``."""
     try:
         found: list[dict[str, Any]] = json.loads((folder / "soak.json").read_text())["rounds"]
     except FileNotFoundError:
@@ -296,11 +306,17 @@ def conduct(
     keep_going: bool,
     as_json: bool,
 ) -> int:
-    """Do rounds until ``seconds`` have passed. Returns 0 when all were silent.
+    """Do rounds until they took ``seconds`` together, write soak.json after each, and print the results.
+
+    Returns the exit status: 0 when all rounds were silent, else 1.
 
     Args:
-        only: the number of the one round to do.
-        out: where results go; what an interrupted soak of the same seed did there counts.
+        findings: known defects, whose reports do not fail a round.
+        out: the folder of the results; None: a new one in ./results, or that of an interrupted soak of the same choice.
+            Rounds that such a soak finished there count.
+        only: do only the round of this number; None: rounds 1, 2, ...
+        keep_going: go on after a round that was not silent.
+        as_json: print soak.json instead of the tables.
     """
     kernels = {name: check.of_base(lab, name) for name in choice.kernels}
     made = (*(k.image for k in kernels.values()), lab.initramfs, lab.plugin, lab.disk, lab.qemu.version)
@@ -332,14 +348,14 @@ def conduct(
 
 
 def enough(rounds: Sequence[Mapping[str, Any]], seconds: float, only: int | None, keep_going: bool) -> bool:
-    """Is it over? Looked at between rounds."""
+    """Return true if the soak is over; a round that runs is never cut short."""
     if only is not None:
         return bool(rounds)
     return spent(rounds) >= seconds or bool(bad(rounds) and not keep_going)
 
 
 def entry(result: check.Result, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
-    """What soak.json says of a round."""
+    """The entry of a round in soak.json."""
     found = result.to_json(drawn.options)
     del found["measurements"], found["end"]
     if result.verdict()[0] != check.SILENT:
@@ -348,7 +364,7 @@ def entry(result: check.Result, drawn: Round, line: str, seconds: float) -> dict
 
 
 def by_rule(rounds: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Rule -> how often it was broken in ways that are known, and in others."""
+    """Rule -> how often it was broken as a known finding describes, and how often otherwise."""
     found = dict.fromkeys(RULES, (0, 0))
     for one in rounds:
         for report in one["reports"]:
@@ -360,7 +376,7 @@ def by_rule(rounds: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
 
 
 def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
-    """Rounds of each kernel on each machine, what was seen, and what each rule says of it."""
+    """The tables: rounds by machine and kernel, the checker's counters, and the reports of each rule."""
     kernels, machines = tally(rounds, "kernel"), tally(rounds, "machine")
     where = [
         (m, *(str(sum((one["machine"], one["kernel"]) == (m, k) for one in rounds) or "") for k in kernels))
@@ -381,7 +397,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
 
 
 def show(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Print the tables, then each round that was not silent with the line that repeats it, and the verdict last."""
+    """Print the tables, then each round that was not silent with the command that repeats it, and last the verdict."""
     console = tables.make_console()
 
     def line(text: str) -> None:

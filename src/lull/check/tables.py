@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tables of a check: machines x kernels, what TLBIs took in vain, and the mutants."""
+"""The tables that `lull check` and the report show: verdicts of machines x kernels, valid entries that TLBIs removed,
+and the mutants."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from lull.run.records import Record
 
 SILENT = "silent"
 LOST = "tlb_lost"
+"""The metric: entries that TLBIs removed from CPUs which had used them, although the page tables still had them."""
 WALKS = "seconds_walks"
+"""The metric: modelled seconds of the page walks that reload the entries of LOST."""
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What the table says of a boot; ``known``: the findings that describe what it reported."""
+    """One boot in the table of verdicts; ``known``: names of the known findings that it reported."""
 
     kernel: str
     machine: str
@@ -28,15 +31,16 @@ class Boot:
 
 @dataclass(frozen=True)
 class Score:
-    """How a mutant fared.
+    """Which rules caught a mutant, and in how many boots.
 
     Args:
-        meant: the rule it is meant to be caught by.
-        seen: rule -> boots that had a report of it, or died of it.
-        caught: boots in which it was one of its rules.
-        as_meant: boots in which it was the one that is meant.
-        boots: all.
-        ends: how its guests ended, where not well.
+        mutant: its name.
+        meant: the rule that is meant to catch it.
+        seen: rule -> boots with a report of that rule, or that died with its text.
+        caught: boots in which one of the mutant's rules caught it.
+        as_meant: boots in which the rule ``meant`` caught it.
+        boots: all boots of the mutant.
+        ends: how guests that did not end normally ended.
     """
 
     mutant: str
@@ -49,28 +53,28 @@ class Score:
 
     @property
     def held(self) -> bool:
-        """Caught each time, by the rule that is meant for it."""
+        """True if the rule that is meant caught the mutant in every boot."""
         return self.as_meant == self.boots
 
     def verdict(self) -> str:
-        """In a word or two."""
+        """The last column: ``caught``, ``by another rule``, ``missed`` or ``not each time``."""
         if self.held:
             return "caught"
         return "by another rule" if self.caught == self.boots else "missed" if not self.caught else "not each time"
 
 
 def grids(boots: Sequence[Boot], records: Sequence[Record], scores: Sequence[Score]) -> list[Grid]:
-    """Everything that there is a table of.
+    """The tables of a check. A table without rows is left out.
 
     Args:
-        boots: of no mutant.
-        records: what was counted in their windows.
-        scores: of the mutants.
+        boots: the boots without a mutant.
+        records: the metrics of their windows.
+        scores: the scores of the mutants.
     """
     found = []
     if boots:
         found.append(_matrix(boots))
-        # Of one machine: several are too wide for a table.
+        # Only with one machine: the columns of several would make the table too wide.
         if len({b.machine for b in boots}) == 1:
             found += _lost(records)
     if scores:
@@ -89,7 +93,7 @@ def _matrix(boots: Sequence[Boot]) -> Grid:
 
 
 def _cell(boots: Sequence[Boot]) -> str:
-    """A kernel on a machine."""
+    """The cell for the boots of one kernel on one machine: their verdicts, and how many known findings they showed."""
     bad = Counter(b.verdict for b in boots if b.verdict != SILENT)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""
     known = len({name for b in boots for name in b.known})
@@ -98,8 +102,8 @@ def _cell(boots: Sequence[Boot]) -> str:
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:
-    """What TLBIs took though nothing about it had changed, per operation, where anything was, and what walking for it
-    costs, where that was said: workloads x kernels."""
+    """Tables of workloads x kernels, per operation: valid entries that TLBIs removed (LOST), and the modelled time of
+    their page walks (WALKS). Workloads whose values are all 0 are left out."""
     notes = {
         LOST: "entries that TLBIs took from CPUs which had used them, and that were still true",
         WALKS: "page walks for these, all CPUs together, at most; modelled time",

@@ -25,7 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="results.json, or a folder that 'lull run', 'lull check' or 'lull timing' wrote; the first run leads",
     )
-    parser.add_argument("--out", metavar="FILE", type=options.FILE, help=f"default: {NAME} in the first folder")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--out", metavar="FILE", type=options.FILE, help=f"default: {NAME} in the first folder")
+    where.add_argument(
+        "--pages",
+        metavar="DIR",
+        type=options.FOLDER,
+        help=f"write Markdown pages with all tables, and no {NAME}; generated pages that are in DIR are replaced",
+    )
     parser.epilog = "example: lull report results/001 results/002 --out report.html"
 
 
@@ -39,6 +46,8 @@ def is_strange(file: Path) -> bool:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Read, draw, write. Returns 0: what the page says of kernels is no verdict of this command's."""
+    if arguments.pages:
+        return write_pages(arguments)
     first = arguments.results[0]
     out = arguments.out or (first if first.is_dir() else first.parent) / NAME
     if is_strange(out):
@@ -56,4 +65,22 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     with cache.disk_errors(out):
         cache.write_atomic(out, text)
     print(json.dumps({"report": str(out)}) if arguments.json else f"report: {out}")
+    return 0
+
+
+def write_pages(arguments: argparse.Namespace) -> int:
+    """Write the Markdown pages into the folder that ``--pages`` names. Returns 0."""
+    from lull.report import data, pages  # and with it scipy and matplotlib
+
+    sources, folder = data.load(arguments.results), arguments.pages
+    if arguments.dry_run:
+        named = [str(path) for path in arguments.results]
+        files = [str(folder / name) for name in pages.texts(sources)]
+        lines = [f"would write {file} from {', '.join(named)}" for file in files]
+        plan.show(lines, {"pages": files, "results": named}, as_json=arguments.json)
+        return 0
+    files = [str(file) for file in pages.write(folder, sources)]
+    print(
+        json.dumps({"pages": files}) if arguments.json else f"pages: {folder / pages.INDEX} and {len(files) - 1} others"
+    )
     return 0

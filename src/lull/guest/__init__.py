@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's userland: our C programs, Debian's busybox, and the job, as an initramfs."""
+"""Build the guest's initramfs: the C programs of guest/, Debian's busybox, and the job of one boot.
+
+The initramfs without a job is built once and cached. Each boot adds a second archive with its job script.
+"""
 
 from __future__ import annotations
 
@@ -67,17 +70,19 @@ APPLETS = [
     "chroot",
     "date",
 ]
+"""The commands of busybox that the guest has as links in /bin."""
 JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
+"""The second archive, in the language of gen_init_cpio."""
 FOLDERS = ["dev", "proc", "sys", "tmp", "bin", "sbin", "lull", "lull/bin", "lull/real", "debian", "root", "etc"]
 
 
 def sources() -> list[Path]:
-    """Every guest program, one file each."""
+    """The sources of the guest programs: one file for each program."""
     return sorted(paths.GUEST.glob("*.c"))
 
 
 def build_programs(toolchain: Toolchain) -> Path:
-    """The folder with the guest programs, compiled for arm64. Raises BuildError naming the file."""
+    """A folder with the guest programs, compiled for arm64. Raises BuildError for a file that does not compile."""
     key = cache.key_of_files([*sources(), *sorted(paths.GUEST.glob("*.h"))], toolchain.version, *CFLAGS)
 
     def make(part: Path) -> None:
@@ -99,7 +104,7 @@ def build_programs(toolchain: Toolchain) -> Path:
 
 
 def gen_init_cpio(tree: Path) -> Path:
-    """The kernel's own initramfs writer (usr/gen_init_cpio.c), compiled for the host."""
+    """The program that writes initramfs archives: usr/gen_init_cpio.c of the kernel ``tree``, compiled for the host."""
     source = tree / "usr/gen_init_cpio.c"
     key = cache.key_of_files([source], platform.machine())
 
@@ -112,12 +117,12 @@ def gen_init_cpio(tree: Path) -> Path:
 
 
 def scripts() -> list[Path]:
-    """What Debian's programs run in the guest: scripts of ours, as they are."""
+    """The scripts of guest/real/ that drive Debian's programs in the guest."""
     return sorted(p for p in paths.REAL.iterdir() if p.suffix in (".py", ".sh"))
 
 
 def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
-    """The description of the initramfs for gen_init_cpio, whose sources are names in its working folder."""
+    """The description of the initramfs for gen_init_cpio. Its source files are relative to the working folder."""
     lines = [f"dir /{folder} 0755 0 0" for folder in FOLDERS]
     lines += [
         "nod /dev/console 0600 0 0 c 5 1",
@@ -132,7 +137,14 @@ def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
 
 
 def write_cpio(generator: Path, description: str, target: Path) -> None:
-    """Write a cpio archive (time stamps zero: the same content gives the same bytes)."""
+    """Write a cpio archive. Time stamps are 0, so that the same content gives the same bytes.
+
+    Args:
+        generator: the compiled gen_init_cpio.
+        description: the contents, in its language.
+
+    Raises: BuildError.
+    """
     spec = target.with_suffix(".list")
     spec.write_text(description)
     log = target.with_suffix(".log")
@@ -148,7 +160,7 @@ def write_cpio(generator: Path, description: str, target: Path) -> None:
 
 
 def join_cpio(archives: Sequence[Path], target: Path) -> None:
-    """Write ``target``: the archives, one behind the other.
+    """Write the archives to ``target``, one after the other.
 
     The kernel unpacks them in turn (Documentation/driver-api/early-userspace/buffer-format.rst).
     """
@@ -159,13 +171,19 @@ def join_cpio(archives: Sequence[Path], target: Path) -> None:
 
 
 def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
-    """The initramfs without a job."""
+    """The initramfs without a job. Raises BuildError.
+
+    Args:
+        busybox: a static arm64 busybox.
+        programs: the folder with the guest programs.
+        generator: the compiled gen_init_cpio.
+    """
     init = paths.GUEST / "init"
     text = [init.read_text(), *(text for p in scripts() for text in (p.name, p.read_text()))]
     key = cache.key_of(programs.name, generator.parent.name, *APPLETS, *FOLDERS, *text, cache.key_of_files([busybox]))
 
     def make(part: Path) -> None:
-        # gen_init_cpio's list has no quoting: give it relative names in one folder, so that no path has a space.
+        # gen_init_cpio cannot read paths with spaces. Copy everything to one folder and give it relative names.
         shutil.copy(busybox, part / "busybox")
         shutil.copy(init, part / "init")
         shutil.copytree(programs, part / "programs")
@@ -179,7 +197,11 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
-    """Write ``target``: ``initramfs`` with a second archive behind it that holds ``/lull/job``."""
+    """Write to ``target`` the ``initramfs`` and, after it, a second archive with ``/lull/job``.
+
+    Args:
+        job: the text of the job script.
+    """
     folder = target.parent
     script = folder / "job.sh"
     script.write_text(job)

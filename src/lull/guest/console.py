@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest's console says: how it ended, and what its kernel reported. Tested on real logs (tests/data)."""
+"""Read a guest's console log: how the guest ended, and which defects its kernel reported.
+
+The tests use logs of real guests (tests/data).
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,28 @@ STALL = re.compile(
     r"rcu: INFO: .*detected .*stalls?\b|watchdog: BUG: soft lockup.*"
     r"|INFO: task \S+ blocked for more than|BUG: workqueue lockup"
 )
-"""Somebody waits: for the host, where that is busy."""
+"""Messages about a task or CPU that makes no progress. A busy host alone can cause them."""
 REPORT = re.compile(
     r"WARNING: |\bBUG[: ]|INFO: (?:task|trying|rcu)|pagealloc: |turning off the locking"
     r"|Kernel panic - |Internal error: |Unable to handle kernel |SError Interrupt"
 )
-"""The first line of what a kernel holds to be wrong with itself: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages,
+"""The first line of a kernel's report of a defect of its own: WARN, BUG, lockdep, KASAN, KCSAN, SLUB, bad pages,
 overwritten poison; tasks and CPUs that make no progress; crashes."""
 TIMESTAMP = re.compile(r"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 PRINTED = re.compile(r"\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?(?P<line>.*)")
-"""A line of the kernel's; what programs print has no time stamp, and may stand before it."""
+"""A line of the kernel. Output of programs has no time stamp, and may precede the kernel's on the same line."""
 CONTEXT_LINES = 12
+"""Lines of an excerpt."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the console shows.
+    """How a guest ended, by its console.
 
     Args:
-        kind: ``panic``, ``oom``, ``stall`` or ``fine``, the worst found.
-        detail: the telling line, without its time stamp.
-        excerpt: the lines around it, or the last ones.
+        kind: the worst that was found: ``panic``, ``oom`` (out of memory), ``stall`` or ``fine``.
+        detail: the line that says so, without its time stamp.
+        excerpt: lines around it; the last lines of the log when all is fine.
     """
 
     kind: str
@@ -46,7 +50,10 @@ class Verdict:
 
 
 def judge(text: str) -> Verdict:
-    """Read a console log. A panic says more than the memory shortage or stall before it, unless that caused it."""
+    """The verdict on a console log.
+
+    A panic is worse than a memory shortage or a stall before it. A panic for lack of memory counts as ``oom``.
+    """
     lines = text.replace("\r", "").splitlines()
     found: dict[str, tuple[int, str]] = {}
     for number, raw in enumerate(lines):
@@ -70,11 +77,11 @@ def judge(text: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """Something that the kernel holds to be wrong with itself.
+    """A kernel's report of a defect of its own.
 
     Args:
         title: its first line, without the time stamp.
-        text: it and the lines behind it, to the next one.
+        text: all its lines: up to the next report, at most REPORT_LINES.
     """
 
     title: str
@@ -82,17 +89,20 @@ class Report:
 
     @property
     def kind(self) -> str:
-        """``BUG``, ``WARNING``, ``INFO: task``"""
+        """The kind of report: ``BUG``, ``WARNING``, ``INFO: task``."""
         found = REPORT.search(self.title)
         return found.group().strip(" :-") if found else ""
 
 
 REPORT_LINES = 100
-"""A report of KCSAN has two stacks."""
+"""Lines that are kept of a report: enough for one of KCSAN, which has two call chains."""
 
 
 def reports(text: str) -> list[Report]:
-    """What the kernel reported, in order. Programs warn of things of their own, in the same words."""
+    """The kernel's reports in a console log, in order.
+
+    Only lines with the kernel's time stamp are read, because programs print warnings of the same form.
+    """
     printed = map(PRINTED.search, text.replace("\r", "").splitlines())
     lines = [found["line"] for found in printed if found]
     starts = [number for number, line in enumerate(lines) if REPORT.search(line)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""QEMU: which one, what it can, and the command line of a guest."""
+"""Choose a QEMU, and make the command line of a guest."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from lull.errors import MissingError, UsageError
 from lull.kernel import toolchain
 
 SUPPORTED = (10,)
-"""Major versions: virt has its second PL011 since 9.1; the plugin API is 4 or 5 in 10.x, and another one in 11."""
+"""Supported major versions. The machine virt has a second PL011 (UART) since 9.1. The plugin API has version 4 or 5 in
+10.x, and an incompatible one in 11."""
 PROGRAM = "qemu-system-aarch64"
 MAX_VCPUS = 123
-"""What GICv3 on the virt machine takes at least (each redistributor region holds 123)."""
+"""The most vCPUs: one redistributor region of the virt machine's GICv3 has room for 123."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Qemu:
     """A QEMU to run.
 
     Args:
-        program: its executable; for a private copy, the script that starts it with its own libraries.
-        version: ``10.0.2``, and the package's own words behind it.
+        program: its executable; for a copy in the cache, the script that starts it with its own libraries.
+        version: ``10.0.2``, and what the package adds in brackets.
     """
 
     program: Path
@@ -40,7 +41,7 @@ class Qemu:
 
 
 def probe(program: Path) -> Qemu:
-    """Ask ``program`` its version. Raises MissingError when it is not there or is no QEMU."""
+    """The QEMU ``program`` with its version. Raises MissingError when it does not run or is not QEMU."""
     done = process.complete([program, "--version"])
     found = re.match(r"QEMU emulator version (\S+(?: \(.*\))?)", done.output)
     if done.status != 0 or not found:
@@ -54,7 +55,10 @@ def probe(program: Path) -> Qemu:
 
 
 def of_machine() -> Qemu | None:
-    """The machine's QEMU: LULL_QEMU, or the one in PATH, whatever its version; None when there is none."""
+    """The machine's QEMU, of any version: the one that LULL_QEMU names, or else the one in PATH; None without either.
+
+    Raises: MissingError when the program does not run.
+    """
     named = os.environ.get("LULL_QEMU")
     if named:
         return probe(Path(named))
@@ -63,17 +67,17 @@ def of_machine() -> Qemu | None:
 
 
 def host_mib() -> int:
-    """The host's memory, MiB."""
+    """MiB of memory that the host has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
 SMALL = re.compile(r"arm\d|cortex-[mr]|cortex-a(7|8|9|15)$|pxa|sa1|ti9")
-"""CPUs of QEMU's that have no 64-bit state."""
+"""QEMU's CPU models without AArch64."""
 
 
 @functools.cache
 def models(program: Path) -> list[str]:
-    """The 64-bit CPUs that ``program`` can be, as its -cpu takes them; none when it does not say."""
+    """The AArch64 CPU models that -cpu of ``program`` takes; an empty list when QEMU fails."""
     done = process.complete([program, "-M", "none", "-cpu", "help"])
     found = re.findall(r"(?m)^ +(\S+)", done.output) if done.status == 0 else []
     return [name for name in found if not SMALL.match(name)]
@@ -93,19 +97,19 @@ exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
 
 
 def write_starter(prefix: Path) -> None:
-    """Write the script that starts the QEMU whose packages are unpacked below ``prefix``."""
+    """Write the script that starts the QEMU unpacked below ``prefix``."""
     script = prefix / PROGRAM
     script.write_text(STARTER)
     script.chmod(0o755)
 
 
 def fits(qemu: Qemu | None) -> bool:
-    """Is there a QEMU, and is it one that the lab and its plugin work with?"""
+    """Return true if there is a QEMU and its version is supported."""
     return qemu is not None and qemu.major in SUPPORTED
 
 
 def require(qemu: Qemu) -> Qemu:
-    """``qemu`` itself when it fits. Raises MissingError."""
+    """Return ``qemu``. Raises MissingError when its version is not supported."""
     if not fits(qemu):
         age = "old" if qemu.major < SUPPORTED[0] else "new: its plugin interface is another one"
         raise MissingError(
@@ -121,27 +125,29 @@ RANGE_TLBIS = ("max", "cortex-a710", "neoverse-n2", "neoverse-v1")
 
 
 def has_range_tlbis(cpu: str) -> bool:
-    """Whether a CPU, a model with its properties, can invalidate a range of addresses with one TLBI."""
+    """Return true if the CPU ``cpu``, a model with its properties, has TLBIs of ranges (FEAT_TLBIRANGE)."""
     return cpu.partition(",")[0] in RANGE_TLBIS
 
 
 def escape(value: str | Path) -> str:
-    """A value inside one of QEMU's comma-separated options: commas are doubled."""
+    """``value`` for use inside one of QEMU's comma-separated options, with commas doubled."""
     return str(value).replace(",", ",,")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The guest's hardware and how it is driven.
+    """The guest's hardware, and how QEMU runs it.
 
     Args:
-        vcpus: virtual CPUs.
-        memory_mib: RAM.
+        vcpus: number of virtual CPUs, from 1 to MAX_VCPUS.
+        memory_mib: MiB of RAM.
         cpu: a CPU model of QEMU, with its properties.
-        accel: ``tcg`` (plugins work) or ``kvm`` (arm64 hosts).
-        nodes: NUMA nodes, which share CPUs and memory.
-        slower: how many times its clock goes slower than the host's (lull.guest.clock).
-        mte: whether memory has tags, for CPUs with MTE.
+        accel: ``tcg`` (emulated; plugins work) or ``kvm`` (only on arm64 hosts).
+        nodes: number of NUMA nodes, among which CPUs and memory are divided.
+        slower: factor by which the guest's clock is slower than the host's (lull.guest.clock).
+        mte: memory has tags, for CPUs with MTE.
+
+    Raises: UsageError for a number of vCPUs that is not possible, or ``kvm`` where it does not work.
     """
 
     vcpus: int = 4
@@ -153,7 +159,7 @@ class Machine:
     mte: bool = False
 
     def __str__(self) -> str:
-        """For people."""
+        """The machine in one line: ``4 vCPUs, max, 2048 MiB, under tcg``."""
         cpu = "the host's CPUs" if self.accel == "kvm" else self.cpu
         return f"{self.vcpus} vCPU{'s' * (self.vcpus > 1)}, {cpu}, {self.memory_mib} MiB, under {self.accel}"
 
@@ -168,12 +174,12 @@ class Machine:
 
 
 def numbers_of_vcpus(text: str) -> list[int]:
-    """``1,2,4`` as ascending numbers that a machine may have. Raises UsageError."""
+    """The numbers in ``1,2,4``, ascending. Raises UsageError for anything else, or a number that is not possible."""
     try:
         found = sorted({int(word) for word in text.split(",")})
     except ValueError:
         raise UsageError(f"--vcpus {text}: not numbers with commas between", remedy="e.g. --vcpus 1,2,4") from None
-    return [Machine(vcpus=number).vcpus for number in found]  # which refuses what cannot be
+    return [Machine(vcpus=number).vcpus for number in found]  # Machine() refuses numbers that are not possible
 
 
 def command(
@@ -187,12 +193,13 @@ def command(
     disk: Path | None = None,
     console: str = "stdio",
 ) -> list[str]:
-    """The command line of a guest, but for its plugin and its clock.
+    """The command line of a guest, without the options of the plugin and of a slower clock.
 
     Args:
-        disk: the image of a disk; the guest's writes to it are forgotten.
-        results: file that takes what the guest writes to its second UART: the results channel.
-        console: QEMU's chardev for the first UART.
+        append: the kernel's command line.
+        results: the file that takes the output of the second UART, to which the guest writes its results.
+        disk: the image of a disk; the guest's writes to it are discarded.
+        console: where the first UART goes: a file, or STDIO.
     """
     words = [str(qemu.program)]
     kvm = machine.accel == "kvm"
@@ -236,7 +243,7 @@ def command(
 
 
 def numa(machine: Machine) -> list[str]:
-    """The options for a machine of several NUMA nodes: CPUs and memory in equal parts, the rest to the first."""
+    """The options for several NUMA nodes. CPUs and memory are divided equally; node 0 gets the MiB that remain."""
     if machine.nodes == 1:
         return []
     words: list[str] = []
@@ -252,11 +259,11 @@ def numa(machine: Machine) -> list[str]:
 
 
 STDIO = "stdio,id=console,signal=off,mux=on"
-"""The chardev of an interactive console: Ctrl-C goes to the guest, Ctrl-A X ends QEMU."""
+"""The chardev of an interactive console. Ctrl-C goes to the guest; Ctrl-A X ends QEMU."""
 
 
 def machine_metrics(accel: str) -> str:
-    """What can be measured under an accelerator, for people."""
+    """A sentence on what can be measured under the accelerator ``accel``."""
     if accel == "kvm":
         return "seconds and the guest's own counters (faults, /proc/vmstat); no TLBI, DSB, IPI or instruction counts"
     return "TLBIs, DSBs, IPIs and instructions counted exactly; seconds are emulated"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boot a guest, follow its protocol, and never wait for ever.
+"""Boot a guest, read the results that it writes, and end it when it exceeds a time limit.
 
-The guest writes JSON lines to its second UART (see guest/README.md); the plugin writes a line per window. A
-boot's folder holds console.log, results.jsonl, counts.jsonl, command.txt and, once it is complete, boot.json.
+The guest writes JSON lines to its second UART (see guest/README.md). The plugin writes a line per window. The folder of
+a boot has console.log, results.jsonl, counts.jsonl or reports.jsonl, command.txt and, once it is complete, boot.json.
 """
 
 from __future__ import annotations
@@ -20,35 +20,38 @@ from lull.guest import clock, console
 from lull.guest.qemu import STDIO, Machine, Qemu, command, escape
 
 APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4 lull.vmemmap_wait_us=1000000"
-"""The last: under emulation the host decides when a vCPU answers an interrupt, so HVO may wait longer than usual."""
+"""Kernel parameters of every guest. vmemmap_wait_us lets HVO wait longer for the other CPUs than it usually does,
+because under emulation the host decides when a vCPU answers an interrupt."""
 BOOT_SECONDS = 60.0
-"""Until the guest's init speaks, at up to 4 vCPUs; a boot takes a few seconds."""
+"""Time limit until the guest's init writes its first line, with up to 4 vCPUs. A boot takes a few seconds."""
 BOOT_SECONDS_PER_VCPU = 4.0
-"""More for each further vCPU: they are emulated by few host CPUs."""
+"""Added to the limit for each vCPU beyond 4, because a few host CPUs emulate them all."""
 POWEROFF_SECONDS = 30.0
+"""Time limit between jobs, and from the last job until QEMU ends."""
 ATTEMPTS = 3
+"""Boots that are tried when the guest does not reach user space."""
 POLL_SECONDS = 0.05
 WHOLE_ASID = "tlbi_broadcast_asid"
-"""The metric that is summed up here: TLBIs that take everything of an ASID from every CPU."""
+"""A metric that read_counts() computes: broadcast TLBIs that invalidate a whole ASID."""
 MODELLED = ("modelled_ns", "insns_astray")
-"""What the plugin says of a window that has modelled time."""
+"""The plugin's keys of a window that has modelled time."""
 MAX_RESULTS = 8 << 20
-"""Bytes of results after which a guest is talking garbage."""
+"""Bytes of results. A guest that writes more has broken its protocol."""
 
 
 BATCH = ["chrt", "--batch", "0"]
-"""How QEMU is scheduled: a vCPU that wakes does not push the one that woke it off its host CPU. That one often holds a
-lock still, and then both spin and wait for each other, a time slice of the host each time, where CPUs are few."""
+"""Run QEMU under SCHED_BATCH: a vCPU thread that wakes up does not preempt the thread that woke it. That thread often
+still holds a lock; with few host CPUs both would then wait for each other, for a time slice of the host each time."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """The plugin as a boot loads it.
+    """The QEMU plugin, as a boot loads it.
 
     Args:
         path: the shared object.
         mode: ``count`` or ``check``.
-        options: more of its options, each ``key=value``.
+        options: further options of the plugin, each ``key=value``.
     """
 
     path: Path
@@ -57,12 +60,12 @@ class Plugin:
 
     @property
     def output(self) -> str:
-        """The file in a boot's folder that it writes."""
+        """The name of the file that the plugin writes to the boot's folder."""
         return "counts.jsonl" if self.mode == "count" else "reports.jsonl"
 
     @property
     def slower(self) -> float:
-        """How much longer a guest may take than when it is counted: 1.6 times are expected, at most."""
+        """Factor on the time limits of mode ``count``. A checked guest should take at most 1.6 times as long."""
         return 1.0 if self.mode == "count" else 2.0
 
     def option(self, folder: Path) -> str:
@@ -73,16 +76,17 @@ class Plugin:
 
 @dataclass
 class Guest:
-    """What a boot needs besides its job.
+    """Everything that a boot needs except its job.
 
     Args:
         qemu, machine: see lull.guest.qemu.
-        image: the kernel.
-        initramfs, generator: see lull.guest.
-        plugin: how the plugin runs, or None.
-        append: more kernel parameters.
-        slower: how much longer it may take than other kernels.
-        disk: the image of its disk.
+        image: the kernel's Image.
+        initramfs, generator: the initramfs without a job, and gen_init_cpio (see lull.guest).
+        plugin: the plugin, or None to boot without.
+        append: further kernel parameters.
+        arguments: kernel parameters that ``append`` is added to.
+        slower: factor on the time limits, for kernels that are slower than others.
+        disk: the image of the guest's disk.
     """
 
     qemu: Qemu
@@ -103,14 +107,15 @@ class Guest:
 
 @dataclass
 class Outcome:
-    """What a complete boot said.
+    """The results of a complete boot.
 
     Args:
-        kernel: the guest's uname -r.
+        kernel: the output of uname -r in the guest.
         windows: result lines of the programs, in order.
         status: job number -> exit status.
-        counts: window id -> totals of the plugin.
-        attempts: boots it took (stalls before user space are retried).
+        counts: window id -> the plugin's totals.
+        done: the worst exit status of the jobs; None until the guest reports that all have ended.
+        attempts: boots that were needed; a boot that stalls before user space is repeated.
     """
 
     kernel: str = ""
@@ -122,17 +127,17 @@ class Outcome:
 
 
 class Stall(GuestHang):
-    """The guest did not reach user space in time; worth another attempt."""
+    """The guest did not reach user space in time. ``launch_retrying`` boots it again."""
 
 
 class Follower:
-    """Reads the results channel as it grows, and keeps the deadline of what the guest is doing.
+    """Reads the guest's results as they are written, and keeps the deadline of what the guest is doing.
 
     Args:
         path: results.jsonl.
-        boot_seconds: allowed until ready.
-        job_seconds: job number -> seconds allowed.
-        tell: told what the guest is doing.
+        boot_seconds: time limit, in seconds, until user space.
+        job_seconds: job number -> its time limit in seconds.
+        tell: called with what the guest begins to do.
     """
 
     def __init__(
@@ -150,7 +155,7 @@ class Follower:
         self.ready = False
 
     def poll(self) -> None:
-        """Take in what was written since the last call. Raises GuestGarbage."""
+        """Read the lines written since the last call. Raises GuestGarbage when they break the protocol."""
         if self.handle is None:
             if not self.path.exists():
                 return
@@ -165,7 +170,7 @@ class Follower:
                 self.take(line)
 
     def take(self, raw: bytes) -> None:
-        """One line of the protocol. Raises GuestGarbage."""
+        """Process one line of the protocol. Raises GuestGarbage when it is malformed."""
         try:
             message = json.loads(raw)
             if "event" in message:
@@ -181,7 +186,7 @@ class Follower:
             ) from error
 
     def event(self, message: dict[str, Any]) -> None:
-        """A life sign of init."""
+        """Process an event of the guest's init: note it, and set the next deadline. Raises ValueError, KeyError."""
         kind = message["event"]
         now = time.monotonic()
         if kind == "ready":
@@ -206,7 +211,7 @@ class Follower:
 
 
 def boot_seconds(machine: Machine) -> float:
-    """Time allowed until user space."""
+    """The time limit, in seconds, from the start of QEMU until user space."""
     return BOOT_SECONDS + BOOT_SECONDS_PER_VCPU * max(0, machine.vcpus - 4)
 
 
@@ -219,15 +224,18 @@ def launch(
     tell: Callable[[str], None] = lambda text: None,
     interactive: bool = False,
 ) -> Outcome:
-    """Boot once and follow the guest to its end.
+    """Boot once, wait until the guest ends, and return what it reported.
 
     Args:
-        job: the /lull/job script.
-        folder: takes the logs; emptied of an earlier attempt's.
-        job_seconds: seconds each job may take.
-        interactive: the console is the user's terminal, and nothing times out.
+        guest_: the machine, the kernel and the plugin.
+        job: the text of the script /lull/job.
+        folder: takes the logs; those of an earlier attempt are deleted.
+        job_seconds: job number -> its time limit in seconds.
+        tell: called with what the guest begins to do.
+        interactive: the console is the user's terminal, and there is no time limit.
 
-    Raises: Stall (user space not reached), GuestHang, GuestPanic, GuestGarbage.
+    Raises: Stall when user space is not reached in time; GuestHang when a job takes too long; GuestPanic when the
+        kernel panics or runs out of memory; GuestGarbage when the guest breaks its protocol; LullError when QEMU fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
@@ -270,7 +278,7 @@ def launch(
         initrd.unlink(missing_ok=True)
     if follower.outcome.done is None:
         error = ended_early(follower, status, log, errors)
-        if not (interactive and isinstance(error, GuestGarbage)):  # Ctrl-A X is a proper end
+        if not (interactive and isinstance(error, GuestGarbage)):  # the user may end QEMU with Ctrl-A X
             raise error
     if plugin and plugin.mode == "count":
         follower.outcome.counts = read_counts(folder / plugin.output, errors)
@@ -278,7 +286,7 @@ def launch(
 
 
 def hang(follower: Follower, log: Path) -> LullError:
-    """The error for a guest that passed its deadline."""
+    """The error for a guest that exceeded a time limit."""
     verdict = console.judge(process.tail(log, 2000))
     if not follower.ready:
         return Stall(
@@ -291,12 +299,12 @@ def hang(follower: Follower, log: Path) -> LullError:
         f"the guest hung: {follower.doing} did not end in time",
         where=str(log),
         tail=verdict.excerpt,
-        remedy="the console log shows what it said last",
+        remedy="look for the last messages in the console log",
     )
 
 
 def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> LullError:
-    """The error for a guest that ended without saying 'done'."""
+    """The error for a guest that ended without the event ``done``."""
     verdict = console.judge(process.tail(log, 2000))
     where = str(log)
     if verdict.kind == "panic":
@@ -314,19 +322,39 @@ def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> Lul
             remedy="give it more with --memory, or make the workload smaller",
         )
     if status != 0:
-        return LullError(f"QEMU failed with status {status}", where=str(errors), tail=process.tail(errors))
+        return LullError(
+            f"QEMU failed with status {status}",
+            where=str(errors),
+            tail=process.tail(errors),
+            remedy=f"command.txt in {errors.parent} has the command that repeats this boot",
+        )
     return GuestGarbage(
-        f"the guest powered off while {follower.doing}, without a report", where=where, tail=verdict.excerpt
+        f"the guest powered off while {follower.doing}, without a report",
+        where=where,
+        tail=verdict.excerpt,
+        remedy="look for the last messages in the console log",
     )
 
 
 def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
-    """Window id -> the plugin's totals, WHOLE_ASID, MODELLED. Raises GuestGarbage when it wrote errors or nothing."""
+    """Window id -> the plugin's totals, with WHOLE_ASID and, under modelled time, the keys MODELLED.
+
+    Args:
+        path: counts.jsonl.
+        errors: QEMU's stderr, for the message.
+
+    Raises: LullError when there is no such file, GuestGarbage when the plugin wrote an error or a malformed line.
+    """
     totals: dict[int, dict[str, int]] = {}
     try:
         text = path.read_text()
     except OSError as error:
-        raise LullError("the counting plugin wrote nothing", where=str(errors), tail=process.tail(errors)) from error
+        raise LullError(
+            "the plugin wrote no counts",
+            where=str(errors),
+            tail=process.tail(errors),
+            remedy="look for messages of QEMU and of the plugin there",
+        ) from error
     for line in text.splitlines():
         try:
             message = json.loads(line)
@@ -335,20 +363,20 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
                 asid = whole_asid(message["cpus"])
                 totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **modelled}
         except (ValueError, KeyError, AttributeError) as error:
-            raise GuestGarbage(f"the counting plugin wrote {line[:200]!r}", where=str(path)) from error
+            raise GuestGarbage(f"the plugin wrote a malformed line: {line[:200]!r}", where=str(path)) from error
         if "error" in message:
-            raise GuestGarbage(f"the counting plugin says: {message['error']}", where=str(path))
+            raise GuestGarbage(f"the plugin reports an error: {message['error']}", where=str(path))
     return totals
 
 
 def whole_asid(cpus: Sequence[Mapping[str, Any]]) -> int:
-    """``aside1is`` and its like, issued by any CPU."""
+    """Broadcast TLBIs of a whole ASID (``aside1is``, ``aside1os`` and their nXS forms), summed over all CPUs."""
     forms = ("aside1is", "aside1os")
     return sum(count for cpu in cpus for form, count in cpu["tlbi"].items() if form.startswith(forms))
 
 
 def stalled(log: Path, attempt: int) -> Path:
-    """Put the log of an attempt that stalled aside; returns where."""
+    """Rename a log of an attempt that stalled, so that the next attempt does not delete it. Returns the new path."""
     kept = log.with_suffix(f".stalled-{attempt}{log.suffix}")
     if log.exists():
         log.rename(kept)
@@ -364,7 +392,13 @@ def launch_retrying(
     tell: Callable[[str], None],
     say: Callable[[str], None],
 ) -> Outcome:
-    """``launch``, again up to ATTEMPTS times when the guest stalls before user space; each stall is said."""
+    """``launch``, repeated up to ATTEMPTS times when the guest does not reach user space in time.
+
+    Args:
+        say: called with a message for each such attempt.
+
+    Raises: as ``launch``.
+    """
     for attempt in range(1, ATTEMPTS + 1):
         try:
             outcome = launch(guest_, job, folder, job_seconds=job_seconds, tell=tell)

@@ -1,2 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What numbers say: the comparison, and a module for each feature's goals."""
+"""Judge the numbers of a run: compare kernels, and test each feature's goals.
+
+``verdict`` ties it together: it adds the checks to a run's results and writes and prints the tables. ``compare`` and
+``stats`` compare kernels, ``tables`` shows comparisons, ``joint`` compares runs. ``goals`` has what the goals of all
+features share. A module for each feature (``residency``, ``reclaim``, ``gather``, ``teardown``, ``vmemmap``) has its
+goals; ``young`` and ``aging`` are for feature young, and ``real`` is for the programs of `--suite real`.
+"""

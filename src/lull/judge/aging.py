@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Three ways to clear the accessed bit, judged as the study of 2018 judged them (system E).
+"""Evaluate three ways to clear the accessed bit by the rules of the study of 2018 (system E), and compare with it.
 
-Six programs run over more memory than they may hold, so that reclaim clears accessed bits all the
-time: with TLBI and DSB (sync), with TLBI alone (nosync, what Linux does), and with neither (none).
-The study reported differences at p < 0.01 in mean time, looked at how much a program's time varies,
-and chose the way whose worst variation is least. This evaluates our repeats by the same rules and
-sets both findings side by side.
+Six programs use more memory than they may have resident, so that reclaim clears accessed bits all the time: with TLBI
+and DSB (policy sync), with TLBI alone (nosync, as Linux does), and with neither (none). The study reported differences
+in mean time at p < 0.01, looked at the variation of a program's time, and chose the way whose worst variation over the
+programs is smallest. This module applies the same rules to a run's repeats, and shows both results side by side.
 
-"Variation" is taken to be the coefficient of variation, the standard deviation in % of the mean,
-and "n % faster" to be n % less time: the study's own words leave room for other readings.
+The study leaves some definitions open. Here "variation" is the coefficient of variation (standard deviation / mean),
+and "n % faster" means n % less time.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
 METRIC = "seconds_emulated"
 PROGRAMS = ("seq-read", "rand-read", "hot-read", "seq-write", "rand-write", "hot-write")
 POLICIES = ("sync", "nosync", "none")
-# The study's kernel had no residency, which leaves out what the policies differ in. Runs that named other kernels are
-# judged by those.
+# The first that was measured is judged. Residency is off in the first, because it elides TLBIs in which the policies
+# differ, and the study's kernel did not have it.
 FAMILIES = ("lull+residency=off", "lull")
 STOCK = "stock"
 COLOURS = dict(zip((STOCK, *POLICIES), picture.SERIES, strict=False))
 ALPHA = 0.01
 RESAMPLES = 4000
-# A bootstrap of fewer repeats makes the interval of a deviation far too narrow to judge by.
+# With fewer repeats, a bootstrap gives a far too narrow interval for a deviation, so that nothing is judged by it.
 FEW = 10
 SEED = 2018
 
@@ -52,12 +51,12 @@ class Claim:
 
     Args:
         program: one of PROGRAMS.
-        kind: ``time`` (``better`` takes less time), ``variation`` (``better`` varies less), or
-            ``nothing`` (no two ways differ in time).
+        kind: ``time`` (``better`` takes less time), ``variation`` (``better`` varies less), or ``nothing`` (no two
+            policies differ in time).
         better, worse: the policies; empty for ``nothing``.
-        text: the claim in the words of ``facts``.
-        figure: the published size: for ``time`` the share of time saved, for ``variation`` how many
-            times less; None when none was given.
+        text: the claim in words.
+        figure: the published size: for ``time`` the share of time saved, for ``variation`` the factor; None when none
+            was published.
     """
 
     program: str
@@ -92,10 +91,10 @@ PUBLISHED_CHOICE = "none"
 
 @dataclass(frozen=True)
 class Spread:
-    """One program under one policy.
+    """The times of one program under one policy.
 
-    ``mean`` and ``deviation`` in emulated seconds, ``variance`` in their square, ``variation`` the
-    coefficient of variation. With one repeat there is no deviation, variance or variation (None).
+    ``values``, ``mean`` and ``deviation`` are emulated seconds, ``variance`` is their square, and ``variation`` is the
+    coefficient of variation. With one repeat deviation, variance and variation are None.
     """
 
     program: str
@@ -108,7 +107,7 @@ class Spread:
 
     @classmethod
     def of(cls, program: str, policy: str, values: Sequence[float]) -> Spread:
-        """Raises ValueError when ``values`` are empty, NaN, infinite or no times (0 or less)."""
+        """The statistics of ``values``. Raises ValueError without values, or for one that is NaN, infinite or <= 0."""
         array = stats.checked(values)
         if (array <= 0).any():
             raise ValueError(f"{program}, {policy}: a time of 0 or less: {list(values)}")
@@ -131,16 +130,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two policies in one program, ``other`` seen from ``first``.
+    """The difference between two policies in one program: ``other`` compared with ``first``.
 
     Args:
         effect: ratio other / first of the times, with its 99 % interval and Mann-Whitney p.
         welch: p of Welch's t-test that the means are equal.
-        p: the larger of both: a difference holds when both tests find it. None: neither was made.
+        p: the larger of these two p: a difference holds when both tests find it. None when a test was not made.
         p_holm: p corrected for all differences of the study; None for the control.
-        variation_ratio: coefficient of variation, other / first; None when one is 0 or unknown.
+        variation_ratio: ratio other / first of the coefficients of variation; None when one is 0 or unknown.
         variances: p of the Brown-Forsythe test that the variances are equal.
-        variations: p of the same test of the times divided by their means, for the variations.
+        variations: p of the same test on the times divided by their means: that the variations are equal.
     """
 
     program: str
@@ -156,23 +155,23 @@ class Difference:
 
     @property
     def holds(self) -> bool:
-        """Whether the times differ at ALPHA, by both tests."""
+        """True if both tests find that the times differ, at ALPHA."""
         return self.p is not None and self.p < ALPHA
 
     @property
     def holds_corrected(self) -> bool:
-        """The same after Holm's correction."""
+        """True if they still do after Holm's correction."""
         return self.p_holm is not None and self.p_holm < ALPHA
 
     @property
     def vary_differently(self) -> bool:
-        """Whether the variations differ at ALPHA."""
+        """True if the variations differ, at ALPHA."""
         return self.variations is not None and self.variations < ALPHA
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A published claim, what was found here, and whether that agrees."""
+    """A published claim, the result here, and whether the two agree."""
 
     claim: Claim
     here: str
@@ -181,7 +180,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Worst:
-    """A policy's worst variation over the programs, with a 99 % bootstrap interval."""
+    """The largest variation of a policy over the programs, with its 99 % bootstrap interval."""
 
     policy: str
     program: str
@@ -193,7 +192,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class Choice:
-    """The way whose worst variation is least; ``share`` of the resampled studies choose it too."""
+    """The policy whose worst variation is smallest; ``share``: the share of resampled studies that also choose it."""
 
     policy: str
     share: float
@@ -202,16 +201,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The study, evaluated.
+    """The results of the evaluation.
 
     Args:
-        spreads: by (program, policy), for every pair measured; policy ``stock`` among them.
-        differences: the three policies pairwise, per program.
-        control: stock against nosync, which does the same: no difference is expected.
-        findings: each published claim beside what was found.
-        worst, choice: the study's conclusion; none when a program or policy was not measured.
-        counts: other metrics' medians, by (program, policy, metric), per window.
-        missing: what was not measured.
+        spreads: the times by (program, policy), for every pair that was measured; ``stock`` counts as a policy.
+        differences: the three policies compared pairwise in each program.
+        control: stock compared with nosync, which does the same: no difference is expected.
+        findings: each published claim beside the result here.
+        worst, choice: the conclusion by the study's rule; empty and None when a program or policy was not measured.
+        counts: medians of other metrics, by (program, policy, metric), per window.
+        missing: the programs and kernels that were not measured.
     """
 
     spreads: Mapping[tuple[str, str], Spread]
@@ -225,7 +224,7 @@ class Evaluation:
 
 
 def kernels_of(results: Results) -> dict[str, str]:
-    """Policy -> the kernel that is judged by it: without residency, if that was measured."""
+    """Policy -> the kernel that stands for it: the one with residency off, if any of those was measured."""
     named = [{policy: f"{family}+young={policy}" for policy in POLICIES} for family in FAMILIES]
     measured = {record.kernel for record in results.records if record.workload.startswith("aging/")}
     return next((kernels for kernels in named if measured & set(kernels.values())), named[-1])
@@ -234,8 +233,8 @@ def kernels_of(results: Results) -> dict[str, str]:
 def evaluate(results: Results) -> Evaluation:
     """Evaluate the ``aging/*`` records of ``results``.
 
-    Raises: ValueError for values that are NaN or infinite, records at several numbers of vCPUs, or
-    one recorded twice.
+    Raises: ValueError for values that are NaN or infinite, for records with different numbers of vCPUs, or for one that
+        is there twice.
     """
     spreads: dict[tuple[str, str], Spread] = {}
     counts: dict[tuple[str, str, str], float] = {}
@@ -276,11 +275,11 @@ def evaluate(results: Results) -> Evaluation:
 
 
 def results_markdown(results: Results, address: str = "") -> str:
-    """The evaluation as a chapter for docs/results.md.
+    """The evaluation as a chapter for docs/measurements.md.
 
     Args:
         results: a run with the ``aging`` workload.
-        address: of the picture, relative to the document; empty for none.
+        address: the address of the picture, relative to the document; empty: no picture.
 
     Raises: ValueError as ``evaluate``.
     """
@@ -305,7 +304,7 @@ def results_markdown(results: Results, address: str = "") -> str:
 
 
 def grids(found: Evaluation) -> list[Grid]:
-    """The evaluation as tables; none when nothing was measured."""
+    """The tables of the evaluation; an empty list when nothing was measured."""
     if not found.spreads:
         return []
     made = [_finding_grid(found.findings), *_worst_grid(found), _spread_grid(found)]
@@ -319,11 +318,11 @@ def grids(found: Evaluation) -> list[Grid]:
 
 
 def picture_svg(results: Results) -> str:
-    """A panel per program: each repeat's emulated seconds as a dot, by policy, over a box plot.
+    """The picture, an ``<svg>`` element for use in HTML; the same for the same data.
 
-    The text is an ``<svg>`` element fit to stand inside HTML, and the same for the same data.
+    A panel for each program has a box plot for each policy, and a dot for the emulated seconds of each repeat.
 
-    Raises: ValueError as ``evaluate``, and when there is nothing to draw.
+    Raises: ValueError as ``evaluate``, and when the workload was not measured.
     """
     found = evaluate(results)
     if not found.spreads:
@@ -434,8 +433,11 @@ def _verdict(significant: bool, same_direction: bool) -> str:
 def _worst(
     spreads: Mapping[tuple[str, str], Spread],
 ) -> tuple[tuple[Worst, ...], Choice | None]:
-    """The study's rule, and how sure it is: the repeats of each series are drawn again, with
-    replacement, and the rule is applied to each such study (percentile bootstrap, Efron 1979)."""
+    """Apply the study's rule, and estimate how certain its choice is.
+
+    For the estimate the repeats of each series are drawn again with replacement, RESAMPLES times, and the rule is
+    applied to each such study (percentile bootstrap; Efron, 1979).
+    """
     rng = np.random.default_rng(SEED)
     variations: list[tuple[str, str, float]] = []
     again = []
@@ -522,7 +524,7 @@ def _finding_grid(findings: Sequence[Finding]) -> Grid:
 
 
 def _worst_grid(found: Evaluation) -> list[Grid]:
-    """The study's conclusion; none when not every program was measured twice under every policy."""
+    """The table of the conclusion; none when a program was not measured at least twice under every policy."""
     if found.choice is None:
         return []
     rows = tuple(
@@ -545,7 +547,7 @@ def _worst_grid(found: Evaluation) -> list[Grid]:
 
 
 SHOWN = ("young_sync", "young_nosync", "young_none", "pswpout", "tlbi_broadcast_user", "dsb_ish", "dsb_ishst", "insns")
-"""The counts that tell the policies apart; results.json has all."""
+"""The metrics in which the policies differ; results.json has all metrics."""
 
 
 def _count_grid(found: Evaluation) -> Grid:

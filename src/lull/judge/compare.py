@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The comparison of kernels as data: what tables, the report and the exit code are made of."""
+"""Compare the kernels of a run with its baseline. Tables, the report and the exit status are made from the result."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lull.run.records import COUNT_UNIT, Check, Record, Results
 BASELINE = "stock"
 CONTROL_SUFFIX = ".control"
 CONTROL_CHECK = "A/A control"
-# The control fails when chance alone does as much in fewer than this share of runs.
+# The control fails when chance alone gives as many differences in fewer than this share of runs.
 CONTROL_ALPHA = 0.01
-# All ways to share out the repeats when they are few (7 + 7: 3432), else a random sample of this
-# many.
+# All ways to divide the repeats into two series are tried when there are no more than this (7 + 7 repeats: 3432), else
+# a random sample of this many.
 MAX_SPLITS = 4000
 SPLIT_SEED = 2018
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A series of repeats: its median, in the record's unit, with the median's interval."""
+    """A series of repeats: their number, their median in the record's unit, and the median's confidence interval."""
 
     repeats: int
     median: float
@@ -41,7 +41,10 @@ class Summary:
 
     @property
     def half_width(self) -> float | None:
-        """The further end of the interval from the median, as a fraction of it; None at 0."""
+        """The distance of the median from the further end of its interval, as a share of the median.
+
+        None when the median is 0 and the interval is not.
+        """
         if self.median == 0:
             return 0.0 if self.interval.low == self.interval.high else None
         ends = (self.interval.high - self.median, self.median - self.interval.low)
@@ -50,14 +53,14 @@ class Summary:
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one workload: the baseline against one other kernel.
+    """One metric of one workload: another kernel compared with the baseline.
 
     Args:
         kernel: the other kernel.
         workload, vcpus, metric, unit, operations, operation: as in the records.
-        baseline, other: their values, of a whole window.
-        effect: other against baseline.
-        p_holm: the effect's p corrected for all comparisons made with this kernel; None without p.
+        baseline, other: the values of both kernels, each of a whole window.
+        effect: the other kernel compared with the baseline.
+        p_holm: the effect's p, corrected for all comparisons of this kernel; None when the effect has no p.
     """
 
     kernel: str
@@ -73,16 +76,18 @@ class Row:
     p_holm: float | None = None
 
     def per_operation(self, value: float) -> float:
-        """A window's value divided by its operations; as it is when the workload has none."""
+        """``value``, of a window, per operation; unchanged when the workload has no operations."""
         return value / self.operations if self.operations > 0 else value
 
 
 @dataclass(frozen=True)
 class GeoMean:
-    """Geometric mean of a metric's ratios over the workloads, ``used`` of them.
+    """The geometric mean of a metric's ratios over the workloads.
 
-    ``left_out`` counts the workloads with a zero, which have no ratio. ``ratio`` is None when
-    nothing is left.
+    Args:
+        ratio: the mean; None when no workload has a ratio.
+        used: the number of workloads in it.
+        left_out: the number of workloads without a ratio, because a value is 0.
     """
 
     kernel: str
@@ -95,7 +100,7 @@ class GeoMean:
 
 @dataclass(frozen=True)
 class Control:
-    """The baseline against a second series of itself: any difference here is a false finding."""
+    """The A/A control: the baseline compared with a second series of itself, so that any difference is false."""
 
     rows: tuple[Row, ...]
     check: Check
@@ -103,16 +108,16 @@ class Control:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of a run's comparisons.
+    """All comparisons of a run.
 
     Args:
-        baseline: the kernel the others are compared with.
-        kernels: the others, in the order measured.
-        rows: in the order of the records, kernel by kernel within one metric.
-        geomeans: one per kernel, vcpus and metric.
+        baseline: the kernel that the others are compared with.
+        kernels: the other kernels, in the order of the records.
+        rows: the comparisons, in the order of the records, and by kernel within one metric.
+        geomeans: the geometric means, one for each kernel, number of vCPUs and metric.
         control: the A/A control.
-        problems: what could not be compared, and why, a sentence each.
-        confidence: of the intervals, as a fraction of 1.
+        problems: sentences on what could not be compared, and why.
+        confidence: the confidence of the intervals, as a fraction of 1.
     """
 
     baseline: str
@@ -128,9 +133,9 @@ Key = tuple[str, int, str]  # workload, vcpus, metric
 
 
 def compare(results: Results, baseline: str = BASELINE, confidence: float = stats.CONFIDENCE) -> Comparison:
-    """Compare each other kernel of ``results`` with ``baseline``, and that with its control.
+    """Compare the kernels of ``results`` with ``baseline``, and the baseline with its control.
 
-    Raises: ValueError for a value that is NaN or infinite, or a series recorded twice.
+    Raises: ValueError for a value that is NaN or infinite, or a series that is there twice.
     """
     series = _series(results)
     control = baseline + CONTROL_SUFFIX
@@ -209,11 +214,11 @@ def _rows(
 
 
 def _lacking(series: dict[str, dict[Key, Record]], baseline: str, kernel: str) -> list[str]:
-    """Workloads that one of two kernels lacks.
+    """A sentence for each of the two kernels that lacks workloads which the other was measured with.
 
-    A kernel under a run-time setting is measured with the workloads that show it and no others, and a counter that
-    only one kernel has (``young_sync``) is nothing to compare: neither is a problem. Nor are kernels that are compared
-    with each other, by workloads of their own.
+    Not a problem are: workloads that a kernel under a run-time setting lacks, because such a kernel is measured only
+    with the workloads that show the setting; and kernels that share no workload with the baseline, if all their
+    workloads were also measured on some other kernel, because they are compared with that one.
     """
     workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in series.items()}
     measured = [workloads[baseline], workloads[kernel]]
@@ -239,14 +244,13 @@ def _geomeans(rows: Sequence[Row]) -> list[GeoMean]:
 
 
 def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: float) -> Control:
-    """Judge the A/A control by how many of its comparisons came out as different.
+    """Judge the A/A control by the number of its comparisons that find a difference.
 
-    The comparisons depend on each other: a busy host slows every workload of a repeat, and one TLBI
-    is counted by several metrics. So the share each verdict may miss cannot simply be added up.
-    Instead the repeats of both series are shared out again in all ways (or a fixed sample), the
-    same way for every comparison at once, and the differences counted each time. If the two series
-    are alike, the way they were really shared out is one of many like it (a permutation test;
-    Westfall and Young, *Resampling-Based Multiple Testing*, 1993).
+    The comparisons are not independent: a busy host slows every workload of a repeat, and one TLBI is counted by
+    several metrics. Their error probabilities can therefore not be added up. Instead this is a permutation test
+    (Westfall and Young, *Resampling-Based Multiple Testing*, 1993): the repeats of both series are divided into two
+    series in all ways, or in a fixed sample of them, in the same way for all comparisons at once, and the differences
+    are counted for each. If the two real series are alike, their number of differences is typical of these counts.
     """
     name = baseline + CONTROL_SUFFIX
     if baseline not in series or name not in series:
@@ -264,7 +268,7 @@ def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: fl
     chance, smallest = np.zeros(1), 1.0
     for (m, n), pairs in groups.items():
         splits = _splits(m, n)
-        # Groups with unlike numbers of repeats are shared out independently of each other.
+        # Comparisons with other numbers of repeats are divided independently of this group.
         counted = sum(
             _differences([*a.values, *b.values], splits, exact=a.unit == COUNT_UNIT, confidence=confidence)
             for a, b in pairs
@@ -289,7 +293,7 @@ Counts = NDArray[np.float64]
 
 
 def _splits(m: int, n: int) -> Bools:
-    """Ways to choose which n of m + n repeats are the second series: a row each, the real first."""
+    """Choices of n among m + n repeats as the second series: a row for each choice, the real one first."""
     real = np.arange(m + n) >= m
     if math.comb(m + n, n) <= MAX_SPLITS:
         chosen = np.array(list(itertools.combinations(range(m + n), n)))
@@ -310,7 +314,7 @@ def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool, confide
     above = (((1 - second) @ lower) * second).sum(axis=1)
     below = (((1 - second) @ lower.T) * second).sum(axis=1)
     pairs: Counts = np.maximum(above, below)
-    # Counts without spread in either series differ for certain, however few there are.
+    # stats.effect() calls two series of exact counts without any spread different from two repeats each on.
     needed = stats.critical_pairs(m, n, confidence)
     if exact and min(m, n) > 1 and np.unique(values).size == 2:
         needed = min(needed, m * n)
@@ -318,7 +322,7 @@ def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool, confide
 
 
 def _sample(values: Counts) -> Counts:
-    """At most a million of the values, evenly taken from the sorted ones."""
+    """The values, or a million of them taken evenly from the sorted values."""
     most = 1_000_000
     if values.size <= most:
         return values

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether gathering runs reaches its goals: TLBIs in proportion to the pages that were there, never a whole ASID.
+"""Judge the goals of feature gather: TLBIs in proportion to the pages that were mapped, and never one of a whole ASID.
 
-``sparse`` and ``fragmented`` give few pages of large holes back while threads on other CPUs read pages of their own.
-What these lose is known when the checker looks (``tlb_lost_others``), else what would take it from them: broadcasts of
-a whole ASID. Where all pages are there, runs are to cost no TLBI more than stock's hull.
+``sparse`` and ``fragmented`` unmap ranges in which few pages are mapped, while threads on other CPUs read pages of
+their own. Under the checker, the entries that these threads lose are counted (``tlb_lost_others``). In other runs only
+the cause is counted: broadcasts that invalidate a whole ASID. Where all pages of a range are mapped, flushing runs must
+not need more TLBIs than stock, which flushes the hull.
 """
 
 from __future__ import annotations
@@ -18,28 +19,29 @@ from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Each goal is judged on both: all features, and this one by itself."""
+"""Goals are judged on both kernels: with all features, and with only this one."""
 
 SPARSE = ("sparse", "fragmented")
 PER_PAGE = 2.5
-"""TLBIs for a page, at most: its own, one for a table that goes with it, and a share of one for the table above."""
+"""The most TLBIs per page: one for the page, one for a page table that is freed with it, and a share of one for the
+table above that."""
 DENSE = ("teardown_munmap",)
 LOST = "tlb_lost_others"
-"""Entries that CPUs lost to a TLBI of another one, though nothing about them had changed (docs/checker.md)."""
+"""The metric: entries that a TLBI of one CPU removed from others although they were still valid (docs/checker.md)."""
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured anything that a goal is about, on a kernel that has the feature."""
+    """Return true if the run measured a workload of these goals on a kernel with the feature."""
     return goals.concerns(results, FEATURE, (*SPARSE, *DENSE))
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check(FEATURE, results, _judge)
 
 
 def lost(results: Results) -> list[Check]:
-    """The goal that only a check can judge: what the other threads had in their TLBs is there still."""
+    """The checks of the goal that only `lull check` can judge: other threads lose no valid entry from their TLBs."""
     return goals.check(FEATURE, results, _lost)
 
 
@@ -60,11 +62,11 @@ def _judge(run: Run) -> list[Check]:
 
 
 Goal = Callable[[Run, Record, Record], tuple[bool, str]]
-"""Given stock's record and another one of a case: is the goal reached, and by what."""
+"""From the record of stock and that of another kernel: whether the goal is reached, and the figures for it."""
 
 
 def _cases(run: Run, what: str, program: str, metric: str, kernels: Sequence[str], goal: Goal) -> Check:
-    """One check for all cases of a program: each has to reach the goal."""
+    """One check for all cases of a program; it holds if each of them reaches the goal."""
     name = f"{what}: {program} on {kernels[0]}"
     reached, said = [], []
     for workload in run.cases(program):

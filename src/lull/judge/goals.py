@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the goals of the features share: the records of a run, which of them are judged, and what is said of each."""
+"""What the modules with the features' goals share: access to the records of a run, and checks made from them."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from lull.run.records import Check, Record, Results
 
 STOCK, CONTROL = "stock", "stock.control"
 TOGETHER = ("lull",)
-"""All features at once, by name in a run."""
+"""The kernel with all features, by its name in a run."""
 BROADCASTS, ALL_TLBIS = "tlbi_broadcast_user", "tlbi_user"
 INSNS = "insns_quiet"
 ERROR = 0.05
-"""Chance that any workload at all is said to have more of something when none has."""
+"""The probability that ``not_more`` finds any workload above stock when none is."""
 
 
 def alone(feature: str) -> tuple[str, ...]:
-    """One feature, all others off, by name in a run."""
+    """The kernel with one feature on and all others off, by its name in a run."""
     return (f"lull+only={feature}",)
 
 
 def has(results: Results, feature: str) -> bool:
-    """Whether the base of the run has the feature, or one that is named after it (``teardown_free``)."""
+    """Return true if the run's base has the feature, or one whose name extends it (``teardown_free``)."""
     return any(name == feature or name.startswith(f"{feature}_") for name in results.settings.get("features", ()))
 
 
 def concerns(results: Results, feature: str, programs: Collection[str]) -> bool:
-    """Whether any of ``programs`` was measured on a kernel that has the feature on."""
+    """Return true if any of ``programs`` was measured on a kernel with the feature on."""
     kernels = {*TOGETHER, *alone(feature)}
     measured = any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
     return measured and has(results, feature)
 
 
 def is_of(workload: str, program: str) -> bool:
-    """``teardown/anon-4k`` is of ``teardown``."""
+    """Return true if ``workload`` is ``program`` or a case of it (``teardown/anon-4k`` of ``teardown``)."""
     return workload.partition("/")[0] == program
 
 
 @dataclass(frozen=True)
 class Run:
-    """The records of one vCPU number; ``ranges``: whether its CPUs have range TLBIs."""
+    """The records of a run with one number of vCPUs; ``ranges``: its CPUs have range TLBIs."""
 
     vcpus: int
     records: Sequence[Record]
     ranges: bool = True
 
     def find(self, kernels: Sequence[str], workload: str, metrics: Sequence[str]) -> Record | None:
-        """The record of the first of ``kernels`` that has one with values."""
+        """The record, of one of ``metrics``, of the first of ``kernels`` that has one with values; None without any."""
         for kernel in kernels:
             for record in self.records:
                 named = (record.kernel, record.workload) == (kernel, workload) and record.metric in metrics
@@ -61,26 +61,29 @@ class Run:
         return None
 
     def total(self, kernels: Sequence[str], program: str, metric: str) -> float | None:
-        """Of all cases of a program: the sum of their medians. None when it was not measured."""
+        """The sum of the medians of a metric over all cases of a program. None when it was not measured."""
         cases = [self.find(kernels, workload, [metric]) for workload in self.cases(program)]
         found = [median(record.values) for record in cases if record]
         return sum(found) if found else None
 
     def most(self, kernels: Sequence[str], workload: str, metric: str) -> float | None:
-        """The most that any of ``kernels`` had in any repeat."""
+        """The largest value of a metric in any repeat on any of ``kernels``. None when it was not measured."""
         found = [self.find([kernel], workload, [metric]) for kernel in kernels]
         return max((value for record in found if record for value in record.values), default=None)
 
     def cases(self, program: str) -> list[str]:
-        """The workloads that are cases of a program, or that program itself."""
+        """The workloads of the run that are the program or its cases."""
         return [workload for workload in self.workloads() if is_of(workload, program)]
 
     def workloads(self) -> list[str]:
-        """Programs and cases, in the order of the run."""
+        """The workloads of the run, in its order."""
         return list(dict.fromkeys(record.workload for record in self.records))
 
     def more(self, kernels: Sequence[str], workload: str) -> float | str:
-        """Instructions beyond stock's, as a share of those; why not, when it cannot be said."""
+        """Additional instructions compared with stock, as a share of stock's; a sentence when they are not known.
+
+        The smallest value of the repeats is compared.
+        """
         stock, other = self.find([STOCK], workload, [INSNS]), self.find(kernels, workload, [INSNS])
         if stock is None or other is None:
             return lacking("", {STOCK: stock, kernels[0]: other}, workload).detail
@@ -89,13 +92,13 @@ class Run:
         return min(other.values) / min(stock.values) - 1
 
     def spread(self, workload: str) -> float:
-        """What the median of stock's repeats has beyond their least, of instructions, as a share of it."""
+        """By how much the median of stock's instructions exceeds their smallest value, as a share of the latter."""
         stock = self.find([STOCK], workload, [INSNS])
         return median(stock.values) / min(stock.values) - 1 if stock else 0.0
 
 
 def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]]) -> list[Check]:
-    """What ``judge`` says of each vCPU number, under the feature's name."""
+    """The checks that ``judge`` makes for each number of vCPUs, with the feature's name in front of theirs."""
     machine = results.settings.get("machine", {})
     ranges = qemu.has_range_tlbis(machine.get("cpu", qemu.Machine.cpu))
     numbers = list(dict.fromkeys(record.vcpus for record in results.records))
@@ -108,9 +111,10 @@ def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]
 
 
 def not_more(run: Run, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
-    """No workload has more than stock: of seconds, of instructions.
+    """The check that no workload has a higher value than on stock, for example of seconds or of instructions.
 
-    Noise is what both series of stock show, and every workload is another chance to be above it by chance.
+    Both series of stock, the control included, are the baseline. The confidence of each comparison is raised with the
+    number of workloads (Bonferroni), so that the probability of any false finding is at most ERROR.
     """
     pairs: list[tuple[str, list[float], Record]] = []
     for workload in run.workloads():
@@ -136,17 +140,17 @@ def not_more(run: Run, name: str, kernels: Sequence[str], metrics: Sequence[str]
 
 
 def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:
-    """The check that was skipped because a workload was not measured on the kernels whose value is None."""
+    """A skipped check, because ``workload`` was not measured on the kernels whose value in ``found`` is None."""
     kernels = " and ".join(kernel for kernel, value in found.items() if value is None)
     return Check(name, "skipped", f"{workload} was not measured on {kernels}")
 
 
 LACKING = re.compile(r"(.+) was not measured on ([^;]+)")
-"""What ``lacking`` says, and nothing else: the workload, the kernels."""
+"""Matches exactly the details that ``lacking`` writes: the workload, and the kernels."""
 
 
 def why_skipped(checks: Sequence[Check]) -> str:
-    """Of checks that were skipped, in one line: the workloads that are lacking side by side, then the other reasons."""
+    """One line for several skipped checks: first the workloads that were not measured, then other reasons."""
     absent: dict[str, list[str]] = {}
     reasons = []
     for check in checks:
@@ -159,5 +163,5 @@ def why_skipped(checks: Sequence[Check]) -> str:
 
 
 def verdict(held: bool) -> str:
-    """A goal that was measured is reached or not."""
+    """The verdict on a goal that was measured: ``held`` or ``failed``."""
     return "held" if held else "failed"

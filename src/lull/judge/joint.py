@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Several runs side by side: each run's own ratios, a column for each run.
+"""`lull compare`: show several runs side by side, with a column for the ratios of each run.
 
-Runs are of different machines, days or kernels, so a value of one never meets a value of another: a ratio is taken
-inside one run, by ``compare``, and only what came out of it stands beside that of the others.
+Runs may be of different machines, days or kernels, so that their values must not be compared directly. Each ratio is
+taken within one run, by ``judge.compare``; only ratios of different runs are shown beside each other.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from lull.run.records import Results
 
 FILE = "results.json"
 LABELS = string.ascii_uppercase
-"""Names of runs in tables: one letter, so that many columns fit."""
+"""Names of runs in tables. They are single letters, so that many columns fit."""
 Key = tuple[str, str, str, int]
-"""metric, workload, kernel, vcpus: what is the same question in two runs."""
+"""Metric, workload, kernel, vCPUs: comparisons of different runs with the same key are shown in one line."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run with its own comparison.
+    """One run and its comparison.
 
     Args:
-        label: its letter.
+        label: its letter in tables.
         path: its results.json.
-        results, comparison: what it measured, and its kernels against its own baseline.
+        results: what it measured.
+        comparison: its kernels compared with its own baseline.
     """
 
     label: str
@@ -47,18 +48,18 @@ class Run:
 
     @property
     def unfinished(self) -> str:
-        """That it did not end, and how far it came; empty when it did."""
+        """A remark when the run is not complete; empty when it is."""
         return unfinished(self.path.parent, self.results)
 
     def rows(self) -> dict[Key, Row]:
-        """Its comparisons by what they ask."""
+        """Its comparisons by key."""
         return {(row.metric, row.workload, row.kernel, row.vcpus): row for row in self.comparison.rows}
 
 
 def load(paths: Sequence[Path]) -> list[Run]:
-    """The runs at ``paths``, files or the folders of runs.
+    """The runs at ``paths``, each a results.json or the folder of a run.
 
-    Raises: UsageError for what is no run's result, a run named twice, fewer than two or more than there are letters.
+    Raises: UsageError for a path without results, a run named twice, fewer than two runs, or more than LABELS has.
     """
     for path in paths:
         if not (path / FILE if path.is_dir() else path).is_file():
@@ -68,20 +69,20 @@ def load(paths: Sequence[Path]) -> list[Run]:
         raise UsageError(f"2 to {len(LABELS)} runs can be compared, not {len(files)}", remedy=f"name a {FILE} of each")
     for place, path in enumerate(files):
         if path.resolve() in [other.resolve() for other in files[:place]]:
-            raise UsageError(f"named twice: {path}", remedy="leave one out: a run says nothing more beside itself")
+            raise UsageError(f"named twice: {path}", remedy="name each run once")
     return [load_one(label, path) for label, path in zip(LABELS, files, strict=False)]
 
 
 def no_results(path: Path, commands: str) -> UsageError:
-    """The error of who names what holds nothing that one of ``commands`` wrote."""
+    """The error for a path without results; ``commands`` are those that write results."""
     return UsageError(f"{path} holds no results", remedy=f"name a folder that {commands} wrote, or its {FILE}")
 
 
 def unfinished(folder: Path, results: Results | None = None) -> str:
-    """What to say of results that are not whole; empty when they are.
+    """A remark when the results in ``folder`` are not complete; empty when they are.
 
-    A run says in its results how many of its boots they are of; and a folder that holds a plan is complete when it
-    says so. Results that were taken to another folder have only the former.
+    A run's folder has the file ``complete`` when the run is. Results that were copied elsewhere lack this file and the
+    file ``plan``; they are complete when their setting ``boots`` says that all boots were done.
     """
     boots = str(results.settings.get("boots", "")) if results else ""
     done, _, planned = boots.partition(" of ")
@@ -91,7 +92,7 @@ def unfinished(folder: Path, results: Results | None = None) -> str:
 
 
 def load_one(label: str, path: Path) -> Run:
-    """The run at ``path``. Raises UsageError."""
+    """The run whose results.json is ``path``. Raises UsageError when it cannot be read or is malformed."""
     try:
         results = Results.load(path)
         return Run(label, path, results, compare(results))
@@ -105,7 +106,7 @@ def load_one(label: str, path: Path) -> Run:
 
 
 def header(runs: Sequence[Run]) -> list[str]:
-    """Lines above the tables: where each run is, what all have in common, and in what they differ."""
+    """The lines above the tables: the path of each run, what all have in common, and in what they differ."""
     lines = [f"{run.label}: {run.path}" for run in runs]
     lines += [f"{run.label}: {run.unfinished}" for run in runs if run.unfinished]
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -119,12 +120,12 @@ def header(runs: Sequence[Run]) -> list[str]:
 
 
 def per_run(runs: Sequence[Run], values: dict[str, str]) -> str:
-    """``A this; B that``; a run without the value has a dash."""
+    """The value of each run in one line: ``A 6.12; B 6.13``; a run without a value has a dash."""
     return "; ".join(f"{run.label} {values.get(run.label, '-')}" for run in runs)
 
 
 def sizes(runs: Sequence[Run]) -> list[str]:
-    """A line for each workload of which the runs do not measure the same size."""
+    """A line for each workload whose number or kind of operations differs between the runs."""
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
         for row in run.comparison.rows:
@@ -135,7 +136,7 @@ def sizes(runs: Sequence[Run]) -> list[str]:
 
 
 def grids(runs: Sequence[Run], metrics: Sequence[str], width: int = tables.WIDTH) -> list[tables.Grid]:
-    """A table per metric that is not 0 everywhere, with as many runs side by side as fit ``width`` characters."""
+    """The tables of each metric that is not 0 everywhere, with as many runs side by side as ``width`` permits."""
     found = []
     for metric in metrics:
         asks = list(dict.fromkeys(key for run in runs for key in run.rows() if key[0] == metric))
@@ -146,7 +147,7 @@ def grids(runs: Sequence[Run], metrics: Sequence[str], width: int = tables.WIDTH
 
 
 def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
-    """One metric's table: a line per question, a column per run."""
+    """The table of one metric: a line for each key of ``asks``, a column for each run."""
     rows = {run.label: run.rows() for run in runs}
     several = len({vcpus for *_, vcpus in asks}) > 1
     body = []
@@ -161,7 +162,7 @@ def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
 
 
 def remarks(runs: Sequence[Run]) -> list[str]:
-    """What a reader must know of single runs: the control, checks that failed, what could not be compared."""
+    """Remarks on single runs: the control, checks that failed, and what could not be compared."""
     lines = []
     for run in runs:
         control = run.comparison.control.check
@@ -174,7 +175,7 @@ def remarks(runs: Sequence[Run]) -> list[str]:
 
 
 def show(console: Console, runs: Sequence[Run]) -> None:
-    """Print everything."""
+    """Print the header, the tables and the remarks."""
     for line in header(runs):
         tables.say(console, line)
     for one in grids(runs, tables.MAIN_METRICS):
@@ -190,7 +191,7 @@ def show(console: Console, runs: Sequence[Run]) -> None:
 
 
 def to_json(runs: Sequence[Run]) -> str:
-    """Every metric, as JSON: the runs, and per question what each of them found."""
+    """The runs and the comparisons of every metric, as JSON."""
     asks = dict.fromkeys(key for run in runs for key in run.rows())
     found = {run.label: run.rows() for run in runs}
     described: dict[str, Any] = {

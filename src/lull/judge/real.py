@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether real programs (--suite real) reach their goals: fewer broadcasts than stock, and no more instructions.
+"""Judge the goals of real programs (`--suite real`): fewer broadcasts than stock, and no more instructions.
 
-* **broadcasts**: ``tlbi_broadcast_user`` in the window: the median of the repeats. Programs here are not pinned: how
-  many CPUs have an address space loaded when it is flushed is the scheduler's affair, and differs from boot to boot.
-* **instructions**: ``insns_work``, those of all CPUs but for the loops in which they wait for a lock, of every program
-  and case. Where the host has fewer CPUs it stops the holder of a lock at any time: of what stress-ng's workers execute
-  then, nine tenths can be waiting. Beside the program's own work ticks are left, and come by the host's clock, too;
-  stock's two series show how much that spreads.
+* **broadcasts**: the median of ``tlbi_broadcast_user`` over the repeats. These programs are not pinned: the scheduler
+  decides on how many CPUs an address space is loaded when it is flushed, and that differs between boots.
+* **instructions**: ``insns_work`` of every program and case: the instructions of all CPUs without the loops in which
+  they wait for a lock. A host with fewer CPUs than the guest may stop the holder of a lock at any time; the workers of
+  stress-ng then spend up to nine tenths of their instructions waiting. What is left is the program's work and timer
+  ticks, whose number depends on the host's clock. The two series of stock show the spread of this.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from lull.run.records import Check, Results
 
 PROGRAMS = ("compile", "redis", "python", "stress_ng", "stress_ng_mmapfork", "tcmalloc")
 SHARES = {"compile": 0.02, "redis": 0.25}
-"""Of stock's broadcasts, at most."""
+"""Program -> the largest allowed share of stock's broadcasts."""
 WORK = "insns_work"
 MANY = "residency_many"
-"""Address spaces that became more than residency counts: flushes of these tell all CPUs without looking."""
+"""The metric: address spaces that entered state MANY, in which every flush is a broadcast."""
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured any of the programs on a kernel with all features."""
+    """Return true if the run measured any of the programs on a kernel with all features."""
     measured = (r for r in results.records if r.kernel in TOGETHER)
     return any(goals.is_of(r.workload, program) for r in measured for program in PROGRAMS)
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check("real", results, _judge)
 
 
@@ -54,7 +54,11 @@ def _share(run: Run, program: str, limit: float) -> Check:
 
 
 def _due(run: Run, program: str) -> str:
-    """Whether what is left was due: where CPUs are counted, a flush tells others if one has its address space."""
+    """A remark that the remaining broadcasts were needed; empty when that is not known.
+
+    It is known when no address space entered state MANY: then residency broadcasts only if another CPU has the address
+    space loaded.
+    """
     many = run.find(TOGETHER, program, [MANY])
     if many is None or max(many.values):
         return ""

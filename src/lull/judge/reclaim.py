@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether reclaim's batches reach their goals: far fewer TLBIs and barriers per page than stock.
+"""Judge the goals of feature reclaim: far fewer TLBIs and barriers per page than stock.
 
-``swap_bench`` is what system A was published with; nobody else runs its address space, so no CPU is to be told.
-``swap_bench_threads`` and ``swap_bench_shared`` keep a thread, or a process, on another CPU all the time: broadcasts
-are needed there, and neighbouring pages share one where the machine has range TLBIs. Counts are medians of the repeats.
+System A was published with ``swap_bench``. No other CPU has its address space loaded, so that no broadcast is needed.
+``swap_bench_threads`` and ``swap_bench_shared`` always have a thread, or a process, on another CPU: broadcasts are
+needed, but neighbouring pages can share one if the machine has range TLBIs. Counts are medians of the repeats.
 """
 
 from __future__ import annotations
@@ -19,37 +19,40 @@ from lull.timing import METRIC
 
 FEATURE = "reclaim"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Each goal is judged on both: all features, and this one by itself."""
+"""Goals are judged on both kernels: with all features, and with only this one."""
 
 PUBLISHED = "swap_bench"
 BUSY = ("swap_bench_threads", "swap_bench_shared")
-"""By itself reclaim is judged on the first only. In the second it tells two address spaces, where residency leaves one
-that need not be told; and reclaim flushes twice for 32 pages: 1/16 is what two TLBIs for a page can just not reach."""
+"""With only feature reclaim, goals are judged on the first alone. In the second, each page needs TLBIs for two address
+spaces, while residency would elide those of one. Reclaim flushes twice for 32 pages, in both address spaces: 1/16 of
+stock's two TLBIs per page is just out of reach."""
 BARRIERS = "dsb_ishst"
 SHARE = 1 / 16
-"""Of stock's, at most; of broadcasts and barriers where the machine has range TLBIs, else at most as many as stock."""
+"""The largest allowed share of stock's TLBIs and barriers. Without range TLBIs, as many as stock's are allowed."""
 
 BEFORE_AND_AFTER = (
     ("Snapdragon 888, one CPU of 8", 14.69, 13.80),
     ("Kunpeng 920", 13.460, 11.771),
 )
-"""Seconds of 10 000 rounds of 256 pages, with a wait for each page and with one for a batch, as stock has by now."""
+"""Published: machine; seconds of 10 000 rounds of 256 pages with a wait for each page; with a wait for each batch, as
+stock 6.12 does."""
 PAGES = 2_560_000
+"""Pages of these 10 000 rounds."""
 SECONDS = {
     METRIC: "modelled seconds",
     "seconds": "seconds",
     "seconds_emulated": "seconds under emulation: not a machine's",
 }
-"""What a run may have, the first of them first."""
+"""The metrics of time that a run may have, and their titles; the first that it has is shown."""
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured anything that a goal is about, on a kernel that has the feature."""
+    """Return true if the run measured a workload of these goals on a kernel with the feature."""
     return goals.concerns(results, FEATURE, (PUBLISHED, *BUSY))
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check(FEATURE, results, _judge)
 
 
@@ -72,10 +75,10 @@ def _none(run: Run) -> Check:
 
 
 def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
-    """At most a share of stock's; without range TLBIs at most the most that stock had in any repeat.
+    """The check that a metric is at most SHARE of stock's or, without range TLBIs, at most stock's largest value.
 
-    Barriers are executed for other things as well, more of them on a busy host: what stock has beside one for each of
-    its TLBIs is allowed in addition, but never more than the share itself.
+    The kernel also executes barriers for other purposes, and more of them on a busy host. Barriers that stock has
+    beyond one for each of its TLBIs are therefore allowed in addition, up to as many again as SHARE allows.
     """
     name = f"{what} of {program} on {kernels[0]}"
     stock, record = run.find([STOCK], program, [metric]), run.find(kernels, program, [metric])
@@ -94,9 +97,9 @@ def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What this run has for the program that system A was published with; seconds last, after the published ones.
+    """The tables of the program that system A was published with: counts, published seconds, and seconds of this run.
 
-    Counts are exact. Seconds of an emulator find nothing, and do not belong beside a machine's.
+    Counts are exact. Nothing is concluded from emulated seconds: they have a table of their own, which is shown dimmed.
     """
     run = Run(0, results.records)
     found = [_beside(run, "counts", {"broadcasts": BROADCASTS, "DSB ISHST": BARRIERS}), _of_machines()]
@@ -107,7 +110,11 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def _beside(run: Run, title: str, metrics: Mapping[str, str]) -> tables.Grid:
-    """Metrics, by what they are called, of a page on stock and on Lull: a line for each program and kernel."""
+    """The table of metrics per page on stock and on Lull, with a line for each program and kernel.
+
+    Args:
+        metrics: name in the header -> metric.
+    """
     rows = []
     for program, kernels in ((program, kernels) for program in (PUBLISHED, *BUSY) for kernels in KERNELS):
         found = [run.find(of, program, [metric]) for metric in metrics.values() for of in ([STOCK], kernels)]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether residency reaches its goals: fewer broadcasts than stock and than ``sticky``, time, and what it costs.
+"""Judge the goals of feature residency: fewer broadcasts than stock and than policy ``sticky``, time, and cost.
 
-What each goal is judged by:
+The goals are judged by:
 
-* **broadcasts**: ``tlbi_broadcast_user`` in the window, all cases of a program together: the median of the repeats. The
-  emulator counts them, so they are the same anywhere. ``sleeper`` must have none in any repeat.
-* **time**: ``seconds_emulated``, by intervals of the ratio to stock; seconds of one emulator on one host, no machine's.
-* **cost**: ``insns_quiet``, the instructions of a CPU in windows without ticks: the least of the repeats. What comes on
-  top is a longer path through the scheduler, which depends on how busy the host is: a round trip through idle takes one
-  of two numbers of instructions, 2 % apart, on stock as well. In one boot stock may have a little less than in the
-  others, too: what its median has beyond that is allowed in addition.
+* **broadcasts**: the median over the repeats of ``tlbi_broadcast_user``, summed over all cases of a program. The
+  emulator counts them, so that they do not depend on the host. ``sleeper`` must have none in any repeat.
+* **time**: ``seconds_emulated``, by the interval of its ratio to stock. These are seconds of an emulator on one host,
+  not of a machine.
+* **cost**: the smallest ``insns_quiet`` of the repeats: the instructions of a CPU in windows without timer ticks. Other
+  repeats have a longer path through the scheduler, which depends on the load of the host: a round trip through idle has
+  one of two numbers of instructions, 2 % apart, also on stock. Stock may also have slightly fewer in one boot than in
+  the others; the difference between its median and its smallest value is allowed in addition.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from lull.judge import goals, stats, tables
 from lull.judge.goals import BROADCASTS, STOCK, Run, lacking, verdict
 from lull.run.records import Check, Results
 
-# By name in a run: counted is what lull boots with.
+# Kernels by their names in a run. The policy counted is the default of lull.
 COUNTED = ("lull+residency=counted", "lull")
 STICKY = ("lull+residency=sticky",)
 OFF = ("lull+residency=off", "lull-residency")
 
 SECONDS = ("seconds_emulated", "seconds")
 
-# The goals, as the project set them before residency was written; but for OFF_COST, which GCC 14 showed too small.
+# The goals, as they were set before residency was written; except OFF_COST, which was too small for GCC 14.
 FEW = (
     "swap_bench",
     "mprotect_threaded",
@@ -39,40 +40,45 @@ FEW = (
     "teardown_dontneed",
 )
 SHARE = 0.01
-"""Of stock's broadcasts, at most."""
+"""The largest allowed share of stock's broadcasts, for the programs FEW."""
 NONE = "sleeper"
+"""The program that must have no broadcast at all."""
 FAST, FAST_VCPUS, TIMES = "mprotect_per_cpu", 16, 15.6
-"""The speed-up system B was published with, and the CPUs it takes here: 32 are too many to emulate."""
+"""The program, the number of vCPUs, and the speed-up that system B was published with. The publication used 32 CPUs,
+which are too many to emulate."""
 SLOWER_VCPUS = 4
 COSTS = {"pingpong/same-cpu": 0.03, "pingpong/two-cpus": 0.05, "busy_threads": 0.01}
-"""Instructions more than stock's, at most: two switches between users, a round trip through idle, many threads."""
+"""Workload -> the largest allowed share of instructions in addition to stock's: for two switches between processes, a
+round trip through idle, and many busy threads."""
 OFF_COST = 0.01
-"""The same for the policy ``off``; part of it is HVO compiled in, in compound_head(), whatever residency is."""
+"""The same for policy ``off``. A part of these instructions is in compound_head(), because HVO is compiled in, and does
+not depend on residency."""
 
 BEFORE_AND_AFTER = (
     ("mprotect_per_cpu", "mprotect-threaded 10000, a copy on each CPU", 2.1696, 0.13941),
     ("sort_compute", "sort-compute, 256 shells of 32 sorts", 1.8094, 1.64025),
     ("tcmalloc", "tcmalloc large_heap_fragmentation", 0.99018, 0.90510),
 )
-"""Of system B, on 32 CPUs: what we run for it, and published seconds, with broadcasts and with them avoided."""
+"""Published for system B, on 32 CPUs: the lab's workload for it, the published program, its seconds with broadcasts,
+and its seconds without."""
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured anything that a goal is about, on a kernel that has residency."""
+    """Return true if the run measured a workload of these goals on a kernel with residency."""
     programs = {*FEW, NONE, *(workload.partition("/")[0] for workload in COSTS)}
     kernels = {*COUNTED, *STICKY, *OFF}
     return any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check("residency", results, _judge)
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What this run has for the programs that system B was published with; seconds last, after the published ones.
+    """The tables of the programs that system B was published with: broadcasts, published seconds, this run's seconds.
 
-    Counts are exact. Seconds of an emulator find nothing, and do not belong beside a machine's.
+    Counts are exact. Nothing is concluded from emulated seconds: they have a table of their own, which is shown dimmed.
     """
     run = Run(0, results.records)
     counts, machines, times, metrics = [], [], [], set()
@@ -177,7 +183,7 @@ def _fast(run: Run) -> Check:
 
 
 def _slower(run: Run) -> Check:
-    """Residency alone, where that was measured: what other features make of a workload is not its doing."""
+    """The check that no workload is slower than on stock, with only residency if that was measured, else with all."""
     name = f"no workload slower at {SLOWER_VCPUS} vCPUs"
     if run.vcpus != SLOWER_VCPUS:
         return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")

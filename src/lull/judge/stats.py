@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The statistics behind every comparison: rank methods, which ask nothing of the distribution.
+"""The statistics behind every comparison: rank methods, which assume no particular distribution.
 
-Run times have long tails and counts have ties, so medians, Hodges-Lehmann shifts and Mann-Whitney
-tests are used throughout. Each interval carries the coverage it really has: with few repeats no
-95 % interval exists, and then the widest one is given, with its own, lower, coverage.
+Run times have long tails and counts have ties, so that medians, Hodges-Lehmann shifts and Mann-Whitney tests are used
+throughout. Each interval states its real coverage. With few repeats no 95 % interval exists; then the widest possible
+interval is given, with its lower coverage.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 CONFIDENCE = 0.95
-# A test with ties goes through all ways to split the pooled values up to this many (8 + 8: 12 870).
+# A test with ties tries all ways to divide the pooled values, if there are no more than this (8 + 8 values: 12 870).
 EXACT_SPLITS = 20_000
 
 Floats = NDArray[np.float64]
 
 
 class Verdict(StrEnum):
-    """What a comparison says of the other kernel, seen from the baseline."""
+    """The result of comparing a kernel with the baseline: whether its value is higher or lower."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -36,16 +36,18 @@ class Verdict(StrEnum):
 
     @property
     def differs(self) -> bool:
-        """Whether a difference was found."""
+        """True if a difference was found."""
         return self in (Verdict.HIGHER, Verdict.LOWER)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval [low, high] with the coverage it has, as a fraction of 1.
+    """A confidence interval.
 
-    ``reached`` is False when no interval of the confidence asked for exists; then it is the widest
-    one.
+    Args:
+        low, high: its ends.
+        coverage: its real coverage, as a fraction of 1.
+        reached: False when no interval of the requested confidence exists, and this is the widest one.
     """
 
     low: float
@@ -59,12 +61,12 @@ class Effect:
     """How another series differs from the baseline.
 
     Args:
-        kind: ``ratio`` (other / baseline), or ``difference`` (other - baseline, in the unit of the
-            values) when a value is zero or negative and has no ratio.
-        estimate: the Hodges-Lehmann estimate of it.
+        kind: ``ratio`` (other / baseline); or ``difference`` (other - baseline, in the unit of the values) when a value
+            is zero or negative, so that there is no ratio.
+        estimate: the Hodges-Lehmann estimate of the ratio or difference.
         interval: its confidence interval.
-        p: two-sided Mann-Whitney p, or None for counts with no spread, which need no test.
-        verdict: the finding, by the interval.
+        p: two-sided p of the Mann-Whitney test; None when no test was made.
+        verdict: the result, decided by the interval.
     """
 
     kind: str
@@ -75,7 +77,7 @@ class Effect:
 
 
 def checked(values: Sequence[float]) -> Floats:
-    """The values as an array. Raises ValueError when there are none or one is NaN or infinite."""
+    """The values as an array. Raises ValueError when there are none, or one is NaN or infinite."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError("no values")
@@ -104,10 +106,10 @@ def variation(values: Sequence[float]) -> float | None:
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Confidence interval of the median between two order statistics.
 
-    The k-th smallest and k-th largest of n values miss the median with probability 2 P(Bin(n, 1/2)
-    < k); the largest k that keeps it within 1 - confidence is taken (David and Nagaraja, *Order
-    Statistics*, section 7.1). The coverage is exact for any continuous distribution and at least
-    that for counts. For 95 % it takes 6 values: 5 give 93.75 %, 4 87.5 %, 3 75 %, 2 50 %, 1 none.
+    The interval from the k-th smallest to the k-th largest of n values misses the median with probability 2 P(Bin(n,
+    1/2) < k). The largest k for which this is at most 1 - confidence is used (David and Nagaraja, *Order Statistics*,
+    section 7.1). The coverage is exact for any continuous distribution, and at least as large for counts. 95 % needs 6
+    values: 5 give 93.75 %, 4 give 87.5 %, 3 give 75 %, 2 give 50 %, and 1 gives none.
     """
     array = np.sort(checked(values))
     return _between(array, lambda k: 2 * float(stats.binom.cdf(k - 1, array.size, 0.5)), confidence)
@@ -116,12 +118,11 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 def hodges_lehmann(
     baseline: Sequence[float], other: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, Interval]:
-    """The shift from baseline to other: median of all pairwise differences, and its interval.
+    """The shift from baseline to other: the median of all pairwise differences, and its interval.
 
-    The interval is the Mann-Whitney test inverted with its exact distribution (Hollander, Wolfe and
-    Chicken, *Nonparametric Statistical Methods*, section 4.3): the shifts the test would not
-    reject. With ties the coverage is at least the one given. For 95 % it takes 4 + 4 values, or 3 +
-    5; 3 + 3 give 90 %.
+    The interval has the shifts that the exact Mann-Whitney test does not reject (Hollander, Wolfe and Chicken,
+    *Nonparametric Statistical Methods*, section 4.3). With ties the coverage is at least the stated one. 95 % needs
+    4 + 4 values, or 3 + 5; 3 + 3 give 90 %.
 
     Returns: (estimate, interval), in the unit of the values.
     """
@@ -141,19 +142,18 @@ def effect(
 ) -> Effect:
     """Compare two series of repeats.
 
-    The ratio is estimated on logarithms; when a value is zero or negative the difference is,
-    instead. The verdict is ``higher`` or ``lower`` when the whole interval lies above or below no
-    change.
+    The ratio is estimated on logarithms. When a value is zero or negative, the difference is estimated instead. The
+    verdict is ``higher`` or ``lower`` when the whole interval is above or below "no change" (ratio 1, difference 0).
 
     Args:
-        baseline, other: a value per repeat, of the same unit.
-        exact: the values are exact counts. Two series of counts that each repeat without any spread
-            need no interval: they are equal or they differ. One value alone has not shown that it
-            repeats.
-        confidence: of the interval, as a fraction of 1.
-        test: also compute p (callers that need the verdict only save the time).
+        baseline, other: a value for each repeat, in the same unit.
+        exact: the values are exact counts. Two series of counts without any spread need no interval: they are equal or
+            they differ. This needs two repeats at least, unless the values are equal, because one value does not show
+            that it repeats.
+        confidence: the confidence of the interval, as a fraction of 1.
+        test: also compute p; False saves time for callers that need only the verdict.
 
-    Raises: ValueError for no values, NaN or infinity.
+    Raises: ValueError when there are no values, or one is NaN or infinite.
     """
     x, y = checked(baseline), checked(other)
     ratio = bool((x > 0).all() and (y > 0).all())
@@ -174,20 +174,20 @@ def effect(
 
 
 def critical_pairs(m: int, n: int, confidence: float = CONFIDENCE) -> int:
-    """How many of the m n pairs must be strictly higher for the verdict ``higher``.
+    """The number of the m * n pairs of values that must be strictly higher for the verdict ``higher``.
 
-    The rank form of ``effect``: its interval lies above no change exactly then. m n + 1
-    (never) when there are too few repeats.
+    The interval of ``effect`` is above "no change" exactly when at least this many pairs are higher. With too few
+    repeats the result is m * n + 1, which is never reached.
     """
     found = _between(np.arange(1, m * n + 1, dtype=np.float64), lambda k: 2 * _u_below(m, n)[k - 1], confidence)
     return int(found.high) if found.reached else m * n + 1
 
 
 def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
-    """Two-sided p that both series come from one distribution.
+    """Two-sided p of the Mann-Whitney test that both series come from one distribution.
 
-    Exact without ties; with ties a permutation test over all splits when these are few, else the
-    normal approximation with tie correction.
+    The test is exact without ties and up to 2500 pairs. With ties it is a permutation test over all divisions of the
+    pooled values, if there are at most EXACT_SPLITS. Otherwise it is the normal approximation with tie correction.
     """
     x, y = checked(one), checked(two)
     pooled = np.concatenate([x, y])
@@ -203,10 +203,9 @@ def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
 
 
 def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
-    """Two-sided p that the means are equal, the variances need not be (Welch's t-test).
+    """Two-sided p of Welch's t-test that the means are equal; the variances may differ.
 
-    None when there is nothing to test against: fewer than two values, or no spread in either
-    series.
+    None when the test is not possible: a series has fewer than two values, or neither series has any spread.
     """
     x, y = checked(one), checked(two)
     if min(x.size, y.size) < 2 or (np.ptp(x) == 0 and np.ptp(y) == 0):
@@ -215,11 +214,10 @@ def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
 
 
 def brown_forsythe(one: Sequence[float], two: Sequence[float]) -> float | None:
-    """Two-sided p that the variances are equal.
+    """Two-sided p that the variances are equal, by Levene's test around the median (Brown and Forsythe, 1974).
 
-    Levene's test around the median (Brown and Forsythe, 1974), chosen over the F test, which takes
-    a long tail for a difference in variance. None with fewer than three values in a series (their
-    deviations from the median are then all alike) or no spread in either.
+    It is used instead of the F test, which mistakes a long tail for a difference in variance. None when a series has
+    fewer than three values, whose deviations from the median are all alike, or when neither series has any spread.
     """
     x, y = checked(one), checked(two)
     if min(x.size, y.size) < 3 or (np.ptp(x) == 0 and np.ptp(y) == 0):
@@ -230,8 +228,8 @@ def brown_forsythe(one: Sequence[float], two: Sequence[float]) -> float | None:
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """p values corrected for testing many differences at once (Holm, 1979), in the order given.
 
-    Controls the chance of any false finding, however the tests depend on each other. None (no test
-    was made) stays None and does not count as a test.
+    The correction limits the probability of any false finding, whatever the dependence of the tests. None, which means
+    that no test was made, stays None and does not count as a test.
     """
     tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     if not all(0 <= p <= 1 for p, _ in tested):
@@ -245,7 +243,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """The geometric mean of ratios. Raises ValueError when one is not above 0."""
+    """The geometric mean of ratios. Raises ValueError when one of them is not above 0."""
     array = checked(ratios)
     if (array <= 0).any():
         raise ValueError("a geometric mean needs ratios above 0")
@@ -263,10 +261,15 @@ def _side(interval: Interval, unchanged: float) -> Verdict:
 
 
 def _between(ordered: Floats, missed: Callable[[int], float], confidence: float) -> Interval:
-    """The k-th smallest to the k-th largest, for the largest k that misses often enough."""
+    """The interval from the k-th smallest to the k-th largest value, for the largest k of sufficient confidence.
+
+    Args:
+        ordered: the values in ascending order.
+        missed: k -> the probability that the interval does not cover the true value.
+    """
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence is between 0 and 1, not {confidence}")
-    allowed = 1 - confidence + 1e-12  # 1 - 0.95 is a little off
+    allowed = 1 - confidence + 1e-12  # 1 - 0.95 is not exact in floating point
     k, last = 1, (ordered.size + 1) // 2
     while k < last and missed(k + 1) <= allowed:
         k += 1
@@ -275,10 +278,10 @@ def _between(ordered: Floats, missed: Callable[[int], float], confidence: float)
 
 @lru_cache(maxsize=64)
 def _u_below(m: int, n: int) -> tuple[float, ...]:
-    """P(U <= u), u from 0 to m n, of the Mann-Whitney statistic when nothing differs.
+    """P(U <= u) for u from 0 to m * n, where U is the Mann-Whitney statistic of two series that do not differ.
 
-    Counts are coefficients of the Gaussian binomial: the product over i = 1..m of
-    (1 - q^(n+i)) / (1 - q^i). Whole numbers, so exact.
+    The numbers of arrangements are coefficients of the Gaussian binomial, the product over i = 1..m of
+    (1 - q^(n+i)) / (1 - q^i). They are whole numbers, so that the result is exact.
     """
     counts = [1] + [0] * (m * n)
     for i in range(1, m + 1):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A comparison as tables, for the terminal and as Markdown, in the manner of benchstat.
+"""Show a comparison as tables, for the terminal and as Markdown, in the style of benchstat.
 
-What is common to all rows stands above the tables, a column that says the same in every row is
-lifted out, and every figure that is not a finding says so. A table is made once, as a ``Grid`` of
-text, and then rendered.
+What all rows have in common is stated once, above the tables, and not in a column. A figure that shows no difference is
+marked. A table is made as a ``Grid`` of text, and then rendered in either form.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from lull.run.records import COUNT_UNIT, Check, Results
 Item = TypeVar("Item")
 
 WIDTH = 100
+"""Columns of text, for output that does not go to a terminal, and for the division of wide tables."""
 MAIN_METRICS = (
     "tlbi_broadcast_user",
     "tlbi_broadcast_asid",
@@ -41,15 +41,23 @@ MAIN_METRICS = (
     "seconds_emulated",
     "seconds",
 )
+"""The metrics that are shown, in this order."""
 GAP = 2
+"""Spaces between columns."""
 GEOMEAN = "geometric mean"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text: ``labels`` columns of words, then figures, which are set to the right.
+    """A table of text.
 
-    ``faint``: its figures find nothing, and are shown as such.
+    Args:
+        title: the line above it.
+        header: the names of the columns.
+        rows: the cells.
+        labels: the number of columns of words, which are aligned left. The others have figures, aligned right.
+        notes: lines below it.
+        faint: show the figures dimmed, because nothing is concluded from them.
     """
 
     title: str
@@ -61,7 +69,7 @@ class Grid:
 
     @property
     def width(self) -> int:
-        """Characters a line of it takes."""
+        """The characters of its longest line."""
         widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
         return sum(widths) + GAP * (len(widths) - 1)
 
@@ -72,7 +80,7 @@ def show(
     comparison: Comparison,
     metrics: Sequence[str] = MAIN_METRICS,
 ) -> None:
-    """Print what is common, a table per metric, the control and how to read it all."""
+    """Print what all rows have in common, a table for each metric, the control, and how to read the tables."""
     for name, value in common(results, comparison):
         say(console, f"{name}: {value}")
     for grid in grids(comparison, metrics):
@@ -89,7 +97,7 @@ def show(
 
 
 def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
-    """The same as ``show`` as Markdown, for the README and the documents."""
+    """The same contents as ``show`` prints, as Markdown."""
     parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
     parts += [grid_markdown(grid) for grid in grids(comparison, metrics)]
     lines = [f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)]
@@ -101,10 +109,10 @@ def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = 
 
 
 def make_console(file: IO[str] | None = None) -> Console:
-    """A console for ``file`` (standard output when None).
+    """A console for ``file``, or for standard output when it is None.
 
-    Off a terminal it is plain text of a fixed width, so that what is piped does not depend on
-    where. rich itself honours NO_COLOR.
+    If that is not a terminal, the console writes plain text of a fixed width, so that output in files and pipes is the
+    same everywhere. rich obeys NO_COLOR.
     """
     target = file or sys.stdout
     if target.isatty():
@@ -113,11 +121,11 @@ def make_console(file: IO[str] | None = None) -> Console:
 
 
 def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
-    """What holds for every row: versions, host, settings, and vcpus and repeats when all alike."""
+    """What all rows have in common: versions, host, settings, and vCPUs and repeats if they are the same everywhere."""
     pairs: dict[str, object] = {"lull": results.lull, "base": results.base}
     for name, value in results.settings.items():
-        # One level down are a machine's properties; below that, whole kernel configurations, which
-        # are for the JSON file.
+        # Take in one level of nesting, which has the machine's properties. Deeper levels, such as configurations of
+        # kernels, are only in results.json.
         pairs |= value if isinstance(value, dict) else {name: value}
     pairs |= {f"host {name}": value for name, value in results.host.items()}
     vcpus = {row.vcpus for row in comparison.rows}
@@ -130,15 +138,15 @@ def common(results: Results, comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def grids(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> list[Grid]:
-    """The tables of all metrics, in the order of ``metrics``."""
+    """The tables of the metrics, in the order given."""
     return [grid for metric in metrics for grid in metric_grids(comparison, metric)]
 
 
 def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
-    """The tables of a metric: none when it was not measured, or is 0 everywhere.
+    """The tables of a metric; none when it was not measured, or is 0 everywhere.
 
-    Kernels measured with other workloads (policies), and those that do not fit side by side in WIDTH characters, go to
-    a table of their own. Kernels with one workload stand below each other instead.
+    Kernels that were measured with different workloads are in different tables. So are kernels that do not fit side by
+    side into WIDTH characters. Kernels that were all measured with one workload have a row each instead of a column.
     """
     rows = [row for row in comparison.rows if row.metric == metric]
     if not any(row.baseline.median or row.other.median for row in rows):
@@ -158,7 +166,11 @@ def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
 
 
 def fitting(columns: Sequence[Item], width: int, make: Callable[[Sequence[Item]], Grid]) -> list[Grid]:
-    """Tables by ``make`` of as many of ``columns`` side by side as fit in ``width`` characters, at least one."""
+    """Divide ``columns`` among tables of at most ``width`` characters; each table has one of them at least.
+
+    Args:
+        make: makes the table of some of the columns.
+    """
     found = []
     while columns:
         take = len(columns)
@@ -191,7 +203,7 @@ def show_grid(console: Console, grid: Grid) -> None:
             overflow="fold",
         )
     for row in grid.rows:
-        # Text, not str: rich would take an interval's brackets for markup.
+        # Text and not str, because rich reads the brackets of an interval as markup.
         table.add_row(*(Text(_safe(console, cell), style="dim" if grid.faint else _style(cell)) for cell in row))
     say(console, grid.title, style="bold")
     console.print(table)
@@ -200,27 +212,27 @@ def show_grid(console: Console, grid: Grid) -> None:
 
 
 def grid_markdown(grid: Grid) -> str:
-    """One table as Markdown, its title a line above it."""
+    """One table as Markdown, with its title in a line above it."""
     parts = [f"**{grid.title}**", markdown_table(grid.header, grid.rows, grid.labels)]
     parts += grid.notes
     return "\n\n".join(parts)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], labels: int = 1) -> str:
-    """A Markdown table: the first ``labels`` columns set to the left, the others to the right."""
+    """A Markdown table: the first ``labels`` columns are aligned left, the others right."""
     rule = ["---" if place < labels else "---:" for place in range(len(header))]
     lines = [header, rule, *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def checks_grid(checks: Sequence[Check]) -> Grid:
-    """A run's checks as a table."""
+    """The table of checks."""
     rows = tuple((check.name, check.verdict, check.detail) for check in checks)
     return Grid("checks", ("check", "verdict", "detail"), rows, 3)
 
 
 def how_to_read(comparison: Comparison) -> str:
-    """The line under the tables."""
+    """The line below the tables that explains them."""
     level = f"{100 * comparison.confidence:g} %"
     text = (
         "How to read this: the median of the repeats, with ± to the further end of its "
@@ -230,7 +242,7 @@ def how_to_read(comparison: Comparison) -> str:
 
 
 def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
-    """The part of it about a kernel against its baseline."""
+    """The part of ``how_to_read`` about the columns that compare a kernel with its baseline."""
     text = (
         f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
         f"{100 * comparison.confidence:g} % interval; -100% where the kernel has none; where else a 0 has no ratio, "
@@ -241,13 +253,13 @@ def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
 
 
 def number(value: float, unit: str = COUNT_UNIT) -> str:
-    """A value for people: four digits, and a prefix (``12.35k``, ``3.2ms``)."""
+    """A value as text with four digits and a prefix: ``12.35k``, ``3.2ms``."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}{'s' if unit == 's' else ''}"
     steps = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]
     if unit == "s":
         steps = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
-    # 999.96 is shown as 1000, so it takes the prefix of 1000.
+    # Choose the prefix after rounding: 999.96 is shown like 1000.
     for scale, prefix in steps:
         if float(f"{abs(value):.4g}") >= scale:
             return f"{float(f'{value / scale:.4g}'):g}{prefix}"
@@ -256,12 +268,12 @@ def number(value: float, unit: str = COUNT_UNIT) -> str:
 
 
 def ratio(value: float) -> str:
-    """A ratio for people: three digits."""
+    """A ratio as text with three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
 def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -> Grid:
-    """One metric's table. What is alike in all its lines stands in the title, not in a column."""
+    """The table of one metric. What all lines have in common is in the title and not in a column."""
     lines: dict[tuple[str, int], dict[str, Row]] = {}
     for row in rows:
         if row.kernel in kernels:
@@ -299,7 +311,7 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
 
 
 def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
-    """One metric of one workload: a line per kernel, below the baseline's, for each number of vCPUs."""
+    """The table of one metric of one workload: for each number of vCPUs a line for the baseline and each kernel."""
     lines: list[tuple[str, int, int, str, str]] = []
     for vcpus in dict.fromkeys(row.vcpus for row in rows):
         here = [row for row in rows if row.vcpus == vcpus]
@@ -318,12 +330,12 @@ def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
 
 
 def _per(row: Row) -> str:
-    """What a row's figures are of one of."""
+    """The unit that a row's figures are per: an operation of the workload, or the window."""
     return row.operation or "operation" if row.operations > 0 else "window"
 
 
 def _versus(comparison: Comparison) -> str:
-    """The head of the columns of changes: most are ratios, and some have none."""
+    """The header of the columns that compare with the baseline."""
     return f"vs {comparison.baseline}"
 
 
@@ -351,7 +363,7 @@ def _mean_notes(means: Sequence[GeoMean], kernels: Sequence[str]) -> list[str]:
 
 
 def _notes(rows: Iterable[Row]) -> list[str]:
-    """The true coverage of the intervals that do not reach the confidence asked for."""
+    """A note for each number of repeats whose intervals do not reach the requested confidence: their real coverage."""
     short = {
         summary.repeats: summary.interval.coverage
         for row in rows
@@ -378,7 +390,7 @@ def _value(row: Row, summary: Summary) -> str:
 
 
 def change(row: Row) -> str:
-    """What a row found, with its interval: a ratio, -100%, a difference, or that it is noise or equal."""
+    """The result of a comparison as text: a ratio, -100% or a difference, each with its interval, or ``~`` or ``=``."""
     effect = row.effect
     if effect.verdict is Verdict.EQUAL:
         return "="
@@ -395,7 +407,7 @@ def change(row: Row) -> str:
 
 
 def _estimate(row: Row, value: float, effect: Effect) -> str:
-    """A ratio; where there is none, a difference, which cannot be taken for one."""
+    """A ratio as text or, where there is none, a difference, with sign and unit so that it is not read as a ratio."""
     if effect.kind == "ratio":
         return ratio(value)
     return f"{'+' if value > 0 else ''}{number(row.per_operation(value), row.unit)}/{_per(row)}"
@@ -413,7 +425,7 @@ def _repeats(row: Row) -> tuple[int, int]:
 
 
 def _repeats_text(rows: Iterable[Row]) -> str:
-    """``10`` when all kernels have as many, else each kernel's number, the baseline's first."""
+    """``10`` when all kernels have the same number of repeats, else ``10/5``, the baseline's first."""
     found: list[int] = []
     for row in rows:
         found = [*(found or [row.baseline.repeats]), row.other.repeats]
@@ -421,12 +433,12 @@ def _repeats_text(rows: Iterable[Row]) -> str:
 
 
 def is_emulated(metric: str) -> bool:
-    """Whether a metric's seconds are QEMU's."""
+    """Return true if the metric is of emulated seconds, which QEMU took."""
     return metric.endswith("_emulated")
 
 
 def metric_title(metric: str) -> str:
-    """A metric as the title of its table."""
+    """The title of a metric's table."""
     return f"{metric} (emulated, not a machine's time)" if is_emulated(metric) else metric
 
 
@@ -439,12 +451,12 @@ def _style(cell: str) -> str:
 
 
 def say(console: Console, line: str, style: str = "") -> None:
-    """A line as it is, in what the console's encoding can write."""
+    """Print a line, without markup, in characters that the console's encoding has."""
     console.print(Text(_safe(console, line), style=style))
 
 
 def _safe(console: Console, text: str) -> str:
-    """What the console's encoding can write: a log in ASCII must not end the run."""
+    """``text`` in characters that the console's encoding has, so that an ASCII terminal does not end the run."""
     try:
         text.encode(console.encoding)
     except UnicodeEncodeError:

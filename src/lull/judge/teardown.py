@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether giving memory back reaches its goals: instructions per page, against stock's.
+"""Judge the goals of feature teardown: the instructions for giving memory back, compared with stock's.
 
-``insns_quiet`` of windows without ticks, the least of the repeats: the same case of the same kernel repeats to 0.3 %.
+The smallest ``insns_quiet`` (instructions of windows without timer ticks) of the repeats is compared. For the same case
+on the same kernel it repeats to 0.3 %.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lull.run.records import Check, Results
 
 FEATURE = "teardown"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Each goal is judged on both: all features, and this one by itself."""
+"""Goals are judged on both kernels: with all features, and with only this one."""
 
 RATIOS = {
     "teardown_munmap/anon-4k": 0.85,
@@ -26,9 +27,10 @@ RATIOS = {
     "teardown_fork/anon-64k": 1.0,
     "teardown_fork/anon-2m": 1.0,
 }
-"""Instructions against stock's, at most. A forked child frees no page: nothing can be won, and nothing may be lost."""
+"""Workload -> the largest allowed ratio of instructions to stock's. In teardown_fork a forked child frees no page, so
+that there is nothing to gain; the ratio must not get worse."""
 RESOLUTION = 0.01
-"""Where equal is enough, what is no difference."""
+"""Added to the limit of goals that ask for no more than stock: smaller differences cannot be measured."""
 ATOMICS = "atomics_own"
 
 PUBLISHED = (
@@ -37,21 +39,22 @@ PUBLISHED = (
     ("kernel time of a kernel build, order-3 folios", "", "", 1 - 0.039),
     ("the same, order-0", "", "", 1 - 0.003),
 )
-"""Of system C, on an Ampere Altra, with pages kept as runs; stock 6.12 keeps them so already."""
+"""Published for system C, on an Ampere Altra: what, before, after, ratio. The system keeps pages as runs, which stock
+6.12 already does."""
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured anything that a goal is about, on a kernel that has the feature."""
+    """Return true if the run measured a workload of these goals on a kernel with the feature."""
     return goals.concerns(results, FEATURE, {workload.partition("/")[0] for workload in RATIOS})
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check(FEATURE, results, _judge)
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What system C was published with, beside what teardown takes here; none when that was not measured."""
+    """The table of the numbers that system C was published with, and of this run's; none when nothing was measured."""
     run = Run(0, results.records)
     rows: list[tuple[str, ...]] = []
     for kernels in KERNELS:
@@ -85,7 +88,7 @@ def _ratio(run: Run, workload: str, kernels: Sequence[str]) -> Check:
 
 
 def _atomics(run: Run, workload: str, kernels: Sequence[str]) -> str:
-    """The same of atomic operations, for which there is no goal; nothing when they were not counted."""
+    """The ratio of atomic operations to stock's, as text. It has no goal. Empty when they were not counted."""
     stock, other = run.find([STOCK], workload, [ATOMICS]), run.find(kernels, workload, [ATOMICS])
     if stock is None or other is None or not min(stock.values):
         return ""

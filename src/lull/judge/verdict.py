@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a run's numbers say: the comparison, the checks, and their tables. Imports scipy; imported when needed."""
+"""Judge a run: add the checks that need its numbers, and write and print its tables.
+
+This module imports scipy, which is slow: import it only when needed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ from lull.judge import aging, compare, gather, goals, real, reclaim, residency, 
 from lull.run.records import Check, Results
 
 KERNELS_OWN = 500
-"""Barriers the kernel may add in the window; fewer than the kinds' numbers lie apart."""
+"""The most barriers that the kernel may add in the window of ``exact``. The workload executes numbers of each kind that
+differ by more than this, so that confused kinds are noticed."""
 
 
 def exact_counting(results: Results) -> list[Check]:
-    """The ``exact`` workload on the baseline: what the guest says it executed is what the plugin counted.
+    """Check the plugin's counts with the workload ``exact``, which reports how many instructions it executed.
 
-    A metric ``expect_NAME`` of the guest is compared with NAME of the plugin, value by value; the kernel may add to a
-    count that ``atleast_NAME`` announces.
+    For each value, ``expect_NAME`` of the guest must equal NAME of the plugin. For ``atleast_NAME`` the kernel may add
+    up to KERNELS_OWN.
     """
     checks = []
     for expected in results.records:
@@ -39,7 +43,7 @@ def exact_counting(results: Results) -> list[Check]:
 
 
 def judge(results: Results, folder: Path) -> None:
-    """Add the checks that need all numbers to ``results``; write the tables beside it."""
+    """Add the checks that need all numbers to ``results``, and write comparison.md to ``folder``."""
     comparison = compare.compare(results)
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
@@ -59,7 +63,7 @@ def judge(results: Results, folder: Path) -> None:
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What was measured beside what the systems were published with."""
+    """The tables that show results beside the published ones of the systems A to D."""
     found: list[tables.Grid] = []
     for feature in (reclaim, residency, teardown, vmemmap):
         if feature.concerns(results):
@@ -68,7 +72,7 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
-    """The checks a person reads: those that did not hold; one line each for what held and what was not measured."""
+    """The checks to print. Counts and verifications that held are summed up in a line each; so are skipped goals."""
     kinds: dict[str, list[Check]] = {}
     for check in checks:
         kinds.setdefault(check.name.partition(":")[0], []).append(check)
@@ -90,7 +94,7 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
 
 
 GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
-"""Kinds of checks that are goals: a feature's, or those of real programs."""
+"""The kinds of checks that are goals: those of features, and those of real programs."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",
     "counting": "what the guest says it executed is what was counted",
@@ -113,7 +117,7 @@ def show_short(results: Results, folder: Path) -> None:
 
 
 def show(results: Results, folder: Path) -> None:
-    """Print the comparison, the checks and where everything is."""
+    """Print the comparison, the checks, and the paths of the results."""
     console = tables.make_console()
     tables.show(console, results, compare.compare(results))
     console.print()

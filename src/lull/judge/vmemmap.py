@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether HVO by pausing reaches its goals: next to nothing beyond HVO that pauses nobody, which is unsafe.
+"""Judge the goals of feature vmemmap (HVO with a pause of all CPUs): it should cost little more than HVO without pause.
 
-The lab kernel has the unsafe way as a policy: Linux's own code, which changes live entries of the vmemmap. ``hvo`` does
-the four operations that system D was published with. What one costs is what all CPUs execute in its window, without
-their waiting for each other (``insns_spin``): how long that takes is the host's affair. Of the repeats the least: ticks
-and the idle only add to it.
+HVO without a pause is unsafe on arm64. Only the lab kernel has it, as policy ``unsafe``: Linux's own code, which
+changes live entries of the vmemmap. The workload ``hvo`` does the four operations that system D was published with.
+
+The cost of an operation is the number of instructions that all CPUs execute in its window, without those of waiting for
+each other (``insns_spin``), whose number depends on the host. The smallest value of the repeats is used, because timer
+ticks and idle CPUs can only add instructions.
 """
 
 from __future__ import annotations
@@ -22,20 +24,20 @@ FEATURE = "vmemmap"
 PROGRAM = "hvo"
 UNSAFE = ("lab+only=vmemmap+vmemmap=unsafe",)
 KERNELS = (("lab",), ("lab+only=vmemmap",))
-"""Each goal is judged on both: all features, and this one by itself."""
+"""Goals are judged on both kernels: with all features, and with only this one."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One of the published four.
+    """One of the four published operations.
 
     Args:
-        case: of the program.
-        name: for people.
-        before, after: published seconds, without pausing and with it.
-        limit: instructions against the unsafe way's, at most, with all features.
-        alone: the same with this one by itself.
-        given: vmemmap pages that are given back when it is done, of each of its operations.
+        case: the case of the workload.
+        name: its name in checks and tables.
+        before, after: published seconds without and with a pause.
+        limit: the largest allowed ratio of instructions to those of policy ``unsafe``, with all features.
+        alone: the same with only this feature.
+        given: vmemmap pages that are given back after it, for each operation.
     """
 
     case: str
@@ -48,7 +50,7 @@ class Operation:
 
     @property
     def workload(self) -> str:
-        """Its name in a run."""
+        """The name of its workload in a run."""
         return f"{PROGRAM}/{self.case}"
 
 
@@ -58,9 +60,10 @@ OPERATIONS = (
     Operation("demote", "demote", 1.575, 3.640, 0.25, 0.25, 512 * 7),
     Operation("free-2m", "free 2 MiB", 0.946, 2.921, 0.6, 1.02, 0),
 )
-"""Freeing 2 MiB pages is for the most part giving their tails to the allocator: what is won there is teardown's.
+"""Most of the work of freeing 2 MiB pages is giving their tail pages to the allocator; the gain there is teardown's.
 
-Published for 600 pages of 1 GiB, and 307 200 of 2 MiB. Of a demoted page 512 are made, that give back 7 of 8.
+The published numbers are for 600 pages of 1 GiB, and 307 200 pages of 2 MiB. Demotion makes 512 pages of one; each of
+them gives back 7 of its 8 vmemmap pages.
 """
 PAUSES, MOST_PAUSES = "vmemmap_pause", 2
 BARRIERS, MOST_BARRIERS = "dsb_ish", 250
@@ -69,14 +72,14 @@ SECONDS = ("seconds_emulated", "seconds")
 
 
 def concerns(results: Results) -> bool:
-    """Whether the run measured the operations on a kernel that has the feature on."""
+    """Return true if the run measured the operations on a kernel with the feature on."""
     kernels = {kernel for names in (UNSAFE, *KERNELS) for kernel in names}
     measured = any(r.kernel in kernels and goals.is_of(r.workload, PROGRAM) for r in results.records)
     return measured and goals.has(results, FEATURE)
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per goal and vCPU number. ``skipped``: what it needs was not measured."""
+    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
     return goals.check(FEATURE, results, _judge)
 
 
@@ -92,7 +95,7 @@ def _judge(run: Run) -> list[Check]:
 
 
 def instructions(run: Run, kernels: Sequence[str], operation: Operation) -> float | None:
-    """What an operation takes, without waiting; None when it was not measured."""
+    """The instructions of an operation's window, without those of waiting; None when it was not measured."""
     everything = run.find(kernels, operation.workload, ["insns"])
     spin = run.find(kernels, operation.workload, ["insns_spin"])
     if everything is None or spin is None:
@@ -114,7 +117,11 @@ def _instructions(run: Run, operation: Operation, kernels: Sequence[str]) -> Che
 def _each(
     run: Run, name: str, metric: str, kernels: Sequence[str], judge: Callable[[Operation, float, int], str]
 ) -> Check:
-    """One check for the four, in each repeat; ``judge`` says what is wrong with a value, or nothing."""
+    """One check for the four operations in all repeats.
+
+    Args:
+        judge: from an operation, a value and the number of operations, what is wrong with the value; empty: nothing.
+    """
     held, said = True, []
     for operation in OPERATIONS:
         record = run.find(kernels, operation.workload, [metric])
@@ -134,7 +141,7 @@ def _at_most(run: Run, what: str, metric: str, most: int, kernels: Sequence[str]
 
 
 def _given(run: Run, kernels: Sequence[str]) -> Check:
-    """Memory given back, exactly: what x86 gives back."""
+    """The check that exactly as many vmemmap pages are given back as on x86."""
 
     def judge(operation: Operation, value: float, operations: int) -> str:
         due = operation.given * operations
@@ -144,7 +151,7 @@ def _given(run: Run, kernels: Sequence[str]) -> Check:
 
 
 def _time(run: Run, kernels: Sequence[str]) -> Check:
-    """Stated, not judged, as the host decides how long vCPUs wait: what instructions without waiting leave out."""
+    """A check that states emulated time, waits included. It always holds: the host decides how long vCPUs wait."""
     name = f"emulated time on {kernels[0]}"
     said = []
     for operation in OPERATIONS:
@@ -157,7 +164,7 @@ def _time(run: Run, kernels: Sequence[str]) -> Check:
 
 
 def _longest(run: Run, kernels: Sequence[str]) -> Check:
-    """Stated, not judged: under emulation it is the host's time."""
+    """A check that states the longest pause. It always holds: under emulation the host decides how long that is."""
     name = f"longest pause on {kernels[0]}"
     found = [run.find(kernels, operation.workload, [LONGEST]) for operation in OPERATIONS]
     said = [f"{o.case} {max(r.values) / 1000:.0f} us" for o, r in zip(OPERATIONS, found, strict=True) if r]
@@ -167,7 +174,7 @@ def _longest(run: Run, kernels: Sequence[str]) -> Check:
 
 
 def published(results: Results) -> list[tables.Grid]:
-    """What system D was published with, beside what this run has for the same operations: a table for each kernel."""
+    """The tables of the operations that system D was published with: published and this run's; one for each kernel."""
     run = Run(0, results.records)
     return [grid for kernels in KERNELS if (grid := _table(run, kernels))]
 

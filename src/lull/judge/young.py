@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether each policy for the accessed bit did what its name says, by arithmetic on exact counts.
+"""Check that each policy for the accessed bit (feature young) did what it says, by arithmetic on exact counts.
 
-The ``young`` workload lets reclaim clear accessed bits in a window and counts, in that window:
+In the window of the workload ``young``, reclaim clears accessed bits. Counted there are:
 
-* ``young_sync``, ``young_nosync``, ``young_none``: decisions, counted by the kernel (lull only);
-* ``tlbi_broadcast_user``, ``tlbi_local_user`` and ``dsb_ish``: what the CPUs executed, counted by the emulator;
-* ``tlbi_elided``: flushes that residency left out, because the address space was loaded nowhere; ``tlbi_stale``: TLBIs
-  that made good for them when it was loaded again (the kernel's, and 0 or not there without residency);
-* ``pswpout``: pages that reclaim went on to unmap, with a flush each, and one DSB per batch of them.
+* ``young_sync``, ``young_nosync``, ``young_none``: decisions of each kind, counted by the kernel (Lull only);
+* ``tlbi_broadcast_user``, ``tlbi_local_user``, ``dsb_ish``: instructions of the CPUs, counted by the emulator;
+* ``tlbi_elided``: flushes that residency elided, because the address space was loaded nowhere, counted by the kernel;
+* ``tlbi_stale``: TLBIs issued instead when the address space was loaded again, counted by the kernel. Without residency
+  it is 0 or missing, as is ``tlbi_elided``;
+* ``pswpout``: pages that reclaim then unmapped, each with a flush, and with one DSB for each batch of them.
 
-Emulator and kernel know nothing of each other, so the sums hold only if both are right:
+Emulator and kernel count independently, so that these sums hold only if both are right:
 
     flushes = TLBIs - tlbi_stale + tlbi_elided = pages unmapped + decisions for sync + decisions for nosync
     DSBs    = those of the batches and of the rest of the kernel + decisions for sync that were broadcast
 
-Which flushes were left out, those of pages unmapped or those for accessed bits, nobody says; so with residency the
-decisions for sync that were broadcast are known within bounds, which meet where all flushes went one way.
+No counter tells whether an elided flush was for an unmapped page or for an accessed bit. With residency, the number of
+decisions for sync that were broadcast is therefore only known within bounds. The bounds are equal when all flushes were
+broadcast, or all were elided or local.
 
-The DSBs of the rest are not known beforehand; they are what the policy ``none`` shows, which adds
-none of its own, under the same policy of residency. A policy that left out its flush or DSB, or issued another, is off
-by as many as there are decisions; what is allowed for the kernel's own DSBs is a small share of that.
+The DSBs of the rest of the kernel are those that the policy ``none`` shows under the same policy of residency, because
+it adds none. A policy that omits its flush or DSB, or issues one too many, is wrong by the number of decisions. The
+tolerance for the DSBs of the kernel (DSB_SLACK) is a small share of that number.
 """
 
 from __future__ import annotations
@@ -36,20 +38,21 @@ from lull.run.records import Check, Record, Results
 WORKLOAD = "young"
 POLICIES = ("none", "nosync", "sync", "auto")
 STOCK = "stock"
-DEFAULT = "auto"  # when nothing is set
+DEFAULT = "auto"  # the policy of a kernel whose name states none
 LULL = "lull"
-LIKE_STOCK = ("lull+residency=off", LULL)  # what stock is compared with: the first that was measured
+LIKE_STOCK = ("lull+residency=off", LULL)  # stock is compared with the first of these that was measured
 COUNTERS = ("young_sync", "young_nosync", "young_none")
 COUNTS = ("tlbi_broadcast_user", "dsb_ish", "pswpout")
-# Of kernels that have residency: 0 where the kernel has it not.
+# Metrics of kernels with residency; they count as 0 for other kernels.
 RESIDENCY = ("tlbi_local_user", "tlbi_elided", "tlbi_stale")
-# Share of the decisions, of which a fault is off by all. TLBIs are exact; the rest of the kernel makes DSBs uneven.
+# Tolerance for the number of DSBs, as a share of the decisions: the rest of the kernel executes DSBs unevenly. A wrong
+# policy is off by all decisions. TLBIs need no tolerance.
 DSB_SLACK = 0.05
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """The counts of one window, each for the whole guest."""
+    """The counts of one window, each summed over all CPUs of the guest."""
 
     young_sync: int
     young_nosync: int
@@ -63,31 +66,31 @@ class Repeat:
 
     @property
     def decisions(self) -> int:
-        """Accessed bits that were cleared."""
+        """The number of accessed bits that were cleared."""
         return self.young_sync + self.young_nosync + self.young_none
 
     @property
     def flushes(self) -> int:
-        """Flushes, with or without a TLBI; those that made good for others are none."""
+        """The number of flushes, issued or elided. A TLBI for a flush that was elided earlier is not counted again."""
         return self.broadcast + self.local - self.stale + self.elided
 
     @property
     def extra(self) -> int:
-        """Flushes that unmapping does not account for."""
+        """The number of flushes that were not for unmapped pages."""
         return self.flushes - self.unmapped
 
     @property
     def waits(self) -> tuple[int, int]:
-        """The least and the most decisions for sync that were broadcast, and waited for with a DSB ISH."""
+        """The least and the most decisions for sync that can have been broadcast, each with a DSB ISH."""
         kept = self.elided + max(0, self.local - self.stale)
         return max(0, self.young_sync - kept), min(self.young_sync, self.broadcast)
 
 
 def check(results: Results) -> list[Check]:
-    """A Check per policy (and stock) for each vCPU number the ``young`` workload ran at.
+    """A Check for each policy, and for stock, for each number of vCPUs that the ``young`` workload ran with.
 
-    ``skipped``: not measured, or a count is missing. ``failed``: a sum is off in any repeat, or no
-    accessed bit was cleared at all, which shows nothing.
+    ``skipped``: not measured, or a count is missing. ``failed``: a sum is wrong in a repeat, or no accessed bit was
+    cleared, so that the run shows nothing.
     """
     groups: defaultdict[tuple[str, int], dict[str, dict[str, Record]]] = defaultdict(dict)
     for record in results.records:
@@ -116,11 +119,11 @@ def check(results: Results) -> list[Check]:
 
 
 Family = dict[str, dict[str, Record]]
-"""Policy -> metric -> record, of kernels that are alike but for the policy."""
+"""Policy -> metric -> record, of kernels that differ only in the policy of young."""
 
 
 def _families(kernels: Mapping[str, dict[str, Record]]) -> dict[str, Family]:
-    """``lull+residency=off`` -> what was measured under it with each policy."""
+    """Kernel without its policy of young (``lull+residency=off``) -> what was measured on it with each policy."""
     found: dict[str, Family] = {}
     for kernel, records in kernels.items():
         named = re.search(r"\+young=(\w+)", kernel)
@@ -149,7 +152,7 @@ def _policy(name: str, policy: str, records: Mapping[str, Record], rest: tuple[i
 
 
 def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
-    """What is wrong with a repeat, the first thing first."""
+    """What is wrong with a repeat, a sentence each."""
     if r.decisions == 0:
         return ["no accessed bit was cleared, so nothing was shown"]
     found = []
@@ -173,7 +176,7 @@ def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
 
 
 def _stock(name: str, records: Mapping[str, Record], policies: Family) -> Check:
-    """Stock has no counters: it must flush as often as ``nosync`` does, and wait as seldom."""
+    """The check of stock, which counts no decisions: it must flush like ``nosync``, and wait no more than ``none``."""
     repeats = _repeats(records, COUNTS)
     like = _repeats(policies.get("nosync", {}), (*COUNTERS, *COUNTS))
     rest = _rest(policies)
@@ -193,7 +196,7 @@ def _stock(name: str, records: Mapping[str, Record], policies: Family) -> Check:
 
 
 def _rest(policies: Family) -> tuple[int, int] | None:
-    """The least and the most DSBs of a window that clearing accessed bits adds none to."""
+    """The least and the most DSBs of a window under the policy ``none``, for which accessed bits cost no DSB."""
     repeats = _repeats(policies.get("none", {}), (*COUNTERS, *COUNTS))
     if isinstance(repeats, str):
         return None
@@ -205,9 +208,9 @@ def _allowed(rest: tuple[int, int], decisions: int) -> tuple[float, float]:
 
 
 def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repeat] | str:
-    """The repeats of one kernel, paired by their place; a sentence when they cannot be.
+    """The counts of each repeat of one kernel; a sentence when metrics are missing or have unequal numbers of repeats.
 
-    Raises ValueError for a count that is no whole number.
+    Raises: ValueError for a count that is not a whole number.
     """
     lacking = [metric for metric in metrics if metric not in records or not records[metric].values]
     if lacking:
@@ -220,7 +223,7 @@ def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repe
     for metric in metrics:
         for value in records[metric].values:
             if not math.isfinite(value) or value != int(value) or value < 0:
-                raise ValueError(f"{metric} of {records[metric].kernel} is no count: {value}")
+                raise ValueError(f"{metric} of {records[metric].kernel} is not a count: {value}")
 
     def column(metric: str) -> list[int]:
         if metric not in metrics:

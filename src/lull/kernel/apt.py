@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian packages through a private apt state: the machine's sources and lists are read, never written.
+"""Download Debian packages with an apt whose state is in the cache; the machine's own apt state is never written.
 
-Mirror, keys and proxy are the machine's own. The private state has its own lists and archives in the cache,
-so nothing here needs root. apt verifies the archive's signature and every file's hash; see apt-secure(8).
+Mirrors, keys and proxy come from the machine's configuration of apt. Package lists and downloads go to the cache, so
+that root is not needed. apt verifies the archive's signature and the hash of every file; see apt-secure(8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_CANDIDATE_REMEDY = "name a kernel source tree of your own with --tree PATH"
 
 @dataclass(frozen=True)
 class Source:
-    """One archive of the machine's apt configuration."""
+    """One archive of the machine's apt configuration; ``options`` as in sources.list(5), without brackets."""
 
     uri: str
     suite: str
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Package:
-    """A version of a package, as the signed index describes it."""
+    """One version of a package, with the SHA-256 of its .deb from the signed index."""
 
     name: str
     version: str
@@ -46,7 +46,7 @@ class Package:
 
 
 def codename() -> str:
-    """The machine's release (``bookworm``); empty when os-release does not say."""
+    """The code name of the machine's release (``bookworm``); empty when /etc/os-release has none."""
     try:
         text = Path("/etc/os-release").read_text()
     except OSError:
@@ -56,7 +56,7 @@ def codename() -> str:
 
 
 def source_files() -> list[Path]:
-    """The files of the machine's apt configuration that name archives."""
+    """The existing files in which the machine's apt configuration lists archives."""
     text = process.output_of(
         ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
     )
@@ -67,9 +67,9 @@ def source_files() -> list[Path]:
 
 
 def entry_options(uri: str, suite: str, files: Sequence[Path]) -> str:
-    """The options (key, trust) that the machine uses an archive with; empty when its entry has none.
+    """The options signed-by and trusted of an archive's entry in ``files``; empty when the entry has neither.
 
-    Both forms of sources.list(5) are read: lines, and deb822 stanzas.
+    Both forms of sources.list(5) are read: one-line entries and deb822 stanzas.
     """
     for path in files:
         text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
@@ -87,17 +87,19 @@ def entry_options(uri: str, suite: str, files: Sequence[Path]) -> str:
 
 
 def machine_sources() -> list[Source]:
-    """The main archives of the machine's own release, in apt's order; third parties are left out.
+    """The main archives of the machine's release and of its suites RELEASE-* (updates, security), in apt's order.
 
-    Raises MissingError on a host without apt, FetchError when there are none.
+    Archives of other suites are left out.
+
+    Raises: MissingError on a host without apt, FetchError when apt's configuration has no such archive.
     """
     if not shutil.which("apt-get"):
         raise MissingError(
-            "this host has no apt to fetch the kernel source and QEMU with",
+            "this host has no apt, which fetches the kernel source and QEMU",
             remedy="name a 6.12 kernel source tree with --tree PATH, and install QEMU 10.x",
         )
     release = codename()
-    # What apt would fetch: it needs neither root nor indexes that are there already.
+    # Listing what apt would fetch needs neither root nor existing indexes.
     listing = process.output_of(["apt-get", "update", "--print-uris"], error=FetchError)
     files = source_files()
     sources: list[Source] = []
@@ -114,7 +116,7 @@ def machine_sources() -> list[Source]:
 
 
 def with_suites(sources: Sequence[Source], suites: Sequence[str]) -> list[Source]:
-    """``sources`` and, from the same mirror with the same keys, the main archive of other ``suites``."""
+    """``sources``, and the main archives of further ``suites`` from the same mirrors with the same keys."""
     release = codename()
     mains = [s for s in sources if s.suite == release] or list(sources[:1])
     have = {s.suite for s in sources}
@@ -125,12 +127,13 @@ def with_suites(sources: Sequence[Source], suites: Sequence[str]) -> list[Source
 
 
 class PrivateApt:
-    """An apt of our own over ``sources``, with its state in the cache.
+    """An apt with its state in the cache.
 
     Args:
-        sources: archives, see ``machine_sources`` and ``with_suites``.
-        architectures: Debian architectures whose indexes are read, the host's first.
-        bare: as on a machine that has no package yet, so that all a package depends on is fetched with it.
+        sources: its archives; see ``machine_sources`` and ``with_suites``.
+        architectures: the Debian architectures whose indexes it reads, the host's first.
+        bare: act as on a machine without any package, so that all dependencies of a package are fetched with it. The
+            archives of source packages are read, too.
     """
 
     def __init__(self, sources: Sequence[Source], architectures: Sequence[str], *, bare: bool = False) -> None:
@@ -153,7 +156,8 @@ class PrivateApt:
             cache.write_atomic(self.status, "")
         quoted = " ".join(f'"{a}";' for a in self.architectures)
         native = f'APT::Architecture "{self.architectures[0]}";' if self.bare else ""
-        # Read last (-c), so that it also clears the hooks that the machine's apt.conf.d has for its own state.
+        # apt reads this file last (-c): the #clear lines remove hooks of the machine's apt.conf.d, which would act on
+        # the machine's own state.
         cache.write_atomic(
             self.config,
             f'''#clear APT::Update::Post-Invoke;
@@ -181,11 +185,16 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         )
 
     def command(self, tool: str, *words: str) -> list[str]:
-        """The command line of one of apt's tools over the private state."""
+        """The command line that runs one of apt's tools with the private state."""
         return [tool, f"-c={self.config}", *words]
 
     def update(self, log: Path, line: Callable[[str], None] | None = None) -> None:
-        """Fetch the signed indexes. Raises FetchError (no network, bad signature)."""
+        """Fetch the signed package indexes. Raises FetchError without a network, or when a signature is bad.
+
+        Args:
+            log: takes the output.
+            line: called with each line of it.
+        """
         with cache.disk_errors(self.home), cache.lock(self.home / "lock"):
             self.prepare()
             process.run_logged(
@@ -195,11 +204,11 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 error=FetchError,
                 what="the package indexes could not be fetched",
                 remedy="check the network and the mirror of the machine's apt configuration; "
-                "once fetched, --offline works without",
+                "once everything is fetched, --offline needs no network",
             )
 
     def candidate(self, name: str, fits: Callable[[str], bool] = lambda version: True) -> Package | None:
-        """The newest version of package ``name`` (``name:arch``) in the archives that ``fits``, or None."""
+        """The newest version of ``name`` (or ``name:arch``) in the archives for which ``fits`` is true, or None."""
         version = next((v for v in self.versions(name) if fits(v)), None)
         if version is None:
             return None
@@ -210,14 +219,16 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         return Package(name, fields["Version"], fields["SHA256"])
 
     def versions(self, name: str) -> list[str]:
-        """Every version of ``name`` the archives have, newest first."""
+        """All versions of ``name`` in the archives, newest first."""
         text = process.output_of(self.command("apt-cache", "madison", name))
         return [line.split("|")[1].strip() for line in text.splitlines() if line.count("|") >= 2]
 
     def download(self, package: Package, folder: Path, log: Path) -> Path:
-        """Fetch ``package`` into ``folder`` and check its hash; apt resumes a connection that breaks, three times.
+        """Download ``package`` into ``folder``, check its hash, and return the .deb.
 
-        Returns: the .deb. Raises FetchError.
+        apt retries up to three times and resumes where a connection broke.
+
+        Raises: FetchError when the download fails or the hash differs.
         """
         folder.mkdir(parents=True, exist_ok=True)
         spec = f"{package.name}={package.version}"
@@ -238,9 +249,13 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         return found[0]
 
     def closure(self, words: Sequence[str], sources: Sequence[str] = ()) -> str:
-        """What ``download_closure`` and ``download_source`` would fetch, a line a file: where from, name, bytes, hash.
+        """A line for each file that ``download_closure`` and ``download_source`` would fetch: URI, name, size, hash.
 
-        Raises FetchError, with apt's words, when there is no such package.
+        Args:
+            words: as of ``download_closure``.
+            sources: names of source packages.
+
+        Raises: FetchError with apt's message when a package does not exist.
         """
         tasks = [["install", "--no-install-recommends", "-o", "Debug::NoLocking=1", *words]]
         tasks += [["source", "--tar-only", "--only-source", *sources]] if sources else []
@@ -249,15 +264,17 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
             done = process.complete(self.command("apt-get", "--yes", "--print-uris", *task), apart=True)
             if done.status != 0:
                 said = re.findall(r"(?m)^E: (.*)$", done.errors) or ["apt-get failed"]
-                raise FetchError("; ".join(said), where=str(self.home), remedy="name what the release's archives have")
+                raise FetchError("; ".join(said), where=str(self.home), remedy="name packages of the machine's release")
             files += re.findall(r"(?m)^'.*$", done.output)
         return "\n".join(sorted(files))
 
     def download_closure(self, words: Sequence[str], folder: Path, log: Path) -> list[Path]:
-        """Fetch packages and the dependencies that are lacking into ``folder``. Nothing is installed.
+        """Download packages, and those of their dependencies that are not installed, into ``folder``; return the .debs.
+
+        Nothing is installed. Raises FetchError.
 
         Args:
-            words: names, ``name=version``, options of apt-get.
+            words: ``name``, ``name=version``, and options of apt-get.
         """
         (folder / "partial").mkdir(parents=True, exist_ok=True)
         options = ["--yes", "--download-only", "--no-install-recommends", "-o", "Debug::NoLocking=1"]
@@ -272,7 +289,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         return sorted(folder.glob("*.deb"))
 
     def download_source(self, name: str, folder: Path, log: Path) -> list[Path]:
-        """Fetch the tarballs of the newest source package ``name`` into ``folder``, without Debian's changes."""
+        """Download the upstream tarballs of the newest source package ``name`` into ``folder``. Raises FetchError."""
         folder.mkdir(parents=True, exist_ok=True)
         with cache.lock(self.home / "lock"):
             process.run_logged(
@@ -286,7 +303,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         return sorted(folder.glob(f"{name}_*"))
 
     def newer_from_same(self, name: str, version: str) -> list[str]:
-        """The option that lets dependencies come from the suite that has ``version`` of ``name``."""
+        """The apt-get option by which dependencies may come from the suite that has ``version`` of ``name``."""
         policy = process.output_of(self.command("apt-cache", "madison", name))
         for line in policy.splitlines():
             fields = [f.strip() for f in line.split("|")]
@@ -297,9 +314,10 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
 
 def tarballs(files: Sequence[Path]) -> dict[str, Path]:
-    """Where the tarballs of a source package belong: folder below its top -> tarball; "" is the top.
+    """Folder of the source tree -> the tarball to unpack there; "" is the top folder.
 
-    They are NAME_VERSION.orig.tar.xz, or NAME_VERSION.tar.xz, and for each folder NAME_VERSION.orig-FOLDER.tar.xz.
+    The top's tarball is NAME_VERSION.orig.tar.xz or NAME_VERSION.tar.xz, that of a folder
+    NAME_VERSION.orig-FOLDER.tar.xz.
     """
     found: dict[str, Path] = {}
     for path in files:
@@ -309,7 +327,7 @@ def tarballs(files: Sequence[Path]) -> dict[str, Path]:
 
 
 def verify(path: Path, sha256: str) -> None:
-    """Compare a file with its announced SHA-256; a file that differs is removed, and FetchError raised."""
+    """Compare a file with the SHA-256 of the signed index. If they differ, remove the file and raise FetchError."""
     with open(path, "rb") as handle:
         found = hashlib.file_digest(handle, "sha256").hexdigest()
     if found != sha256:
@@ -322,7 +340,7 @@ def verify(path: Path, sha256: str) -> None:
 
 
 def unpack(deb: Path, folder: Path, log: Path) -> None:
-    """Unpack the files of ``deb`` into ``folder``; no maintainer script runs."""
+    """Unpack the files of ``deb`` into ``folder``. No maintainer script runs. Raises FetchError."""
     process.run_logged(
         ["dpkg-deb", "-x", deb, folder],
         log,
@@ -332,6 +350,6 @@ def unpack(deb: Path, folder: Path, log: Path) -> None:
 
 
 def host_architecture() -> str:
-    """Debian's name of the machine's architecture (``amd64``, ``arm64``)."""
+    """Debian's name for the machine's architecture (``amd64``, ``arm64``)."""
     machine = os.uname().machine
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)

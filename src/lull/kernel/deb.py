@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A Lull kernel as Debian packages, by the kernel's own ``make bindeb-pkg``."""
+"""`lull deb`: build a Lull kernel as Debian packages, with the kernel's own ``make bindeb-pkg``.
+
+The kernel has the lab's configuration, or one of the user's with Lull's options added.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from lull.progress import progress
 from lull.requirements import Requirement, apt_line, missing
 
 SUFFIX = "-lull"
-"""Behind the kernel's version, and so in the packages' names: they stand beside the distribution's own."""
+"""Follows the kernel's version, also in the packages' names: they can be installed beside the distribution's."""
 SMALL_GIB, WHOLE_GIB = 2.0, 25.0
-"""Free space that a build of the lab's configuration needs, and of a distribution's."""
+"""GiB of free space that a build needs: with the lab's configuration, and with a distribution's."""
 DOCUMENT = "README.lull"
 SOURCE = "linux-upstream"
 TARGET_SSL = Path("/usr/include/aarch64-linux-gnu/openssl")
-"""Where libssl-dev:arm64 is, on a machine of another architecture."""
+"""Headers of libssl-dev:arm64 on a machine of another architecture."""
 ALWAYS = [
     Requirement("dpkg-dev", "dpkg-buildpackage", "building packages"),
     Requirement("debhelper", "dh_builddeb", "the same"),
@@ -39,24 +42,24 @@ WHEN = {
     "CONFIG_DEBUG_INFO_BTF": [Requirement("libelf-dev", "/usr/include/libelf.h", "BTF")],
     "CONFIG_IKHEADERS": [Requirement("cpio", "cpio", "headers in the kernel")],
 }
-"""What a configuration needs more, by the option that does."""
+"""Option of the configuration -> packages of the machine that a build with this option needs."""
 KEYS = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
-"""Files that a distribution's own source has, and Linux's has not."""
+"""Options that name key files, which a distribution's source has but Linux's has not."""
 REMEDY = "name one of an arm64 kernel: /boot/config-VERSION, unpacked"
 COMPILER = re.compile(
     r"CONFIG_(HAVE_|TOOLS_SUPPORT_|(AS|CC|CLANG|GCC\d*|LD|LLD|PAHOLE|RUSTC)_(CAN|HAS|IS|NO|VERSION)[_=])"
 )
-"""Options that nobody chooses: what the compiler can do, and what follows from it."""
+"""Options that Kconfig sets from what the compiler can do; no one chooses them."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a packaged kernel is configured from.
+    """The configuration of a packaged kernel.
 
     Args:
-        text: a whole configuration, or fragments.
-        whole: which of the two.
-        wanted: options of ``text`` that may not be dropped.
+        text: a whole .config, or fragments.
+        whole: True for a whole .config.
+        wanted: options of ``text`` that Kconfig must not drop.
     """
 
     text: str
@@ -70,11 +73,11 @@ def small(base: Base) -> Configuration:
 
 
 def read(path: Path) -> str:
-    """The user's configuration. Raises UsageError when it is none for arm64."""
+    """The text of the user's configuration. Raises UsageError when it cannot be read or is not one for arm64."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise UsageError(f"the configuration cannot be read: {reason}", where=str(path), remedy=REMEDY) from error
     found = re.search(r"(?m)^# Linux/(\w+) ", text)
     if not asked_options(text) or (found and found.group(1) != "arm64"):
@@ -84,7 +87,7 @@ def read(path: Path) -> str:
 
 
 def of_user(text: str, base: Base, tree: Tree) -> Configuration:
-    """A whole configuration with what makes a Lull kernel of it."""
+    """The user's configuration ``text`` with the options that Lull's features need."""
     stock = base.kernels["stock"].fragments
     ours = fragments_text([f for f in base.kernels["lull"].fragments if f not in stock])
     return Configuration(
@@ -93,13 +96,13 @@ def of_user(text: str, base: Base, tree: Tree) -> Configuration:
 
 
 def without_keys(text: str, tree: Path) -> str:
-    """Lines that take back the options which name a file that ``tree`` does not have."""
+    """Configuration lines that empty those options among KEYS whose file ``tree`` does not have."""
     named = {option: value.strip('"') for option, value in asked_options(text).items() if option in KEYS}
     return "".join(f'{option}=""\n' for option, value in named.items() if value and not (tree / value).exists())
 
 
 def document(base: Base, version: str) -> str:
-    """What is installed in /usr/share/doc: each feature's switch, policies, boot parameter and counters."""
+    """The text of README.lull in /usr/share/doc: each feature's switch, policies, boot parameter and counters."""
     features = list(base.exported().values())
     head = f"""# What can be switched in Linux {version}{SUFFIX}
 
@@ -115,10 +118,11 @@ What each does follows."""
 
 
 def variables(tree: Tree) -> list[str]:
-    """What the kernel's makefiles are told about the packages."""
-    # -d: Packager.check() asks for what a configuration needs; Debian's list has the target's, too.
-    # The makefiles make debian/ anew and start dpkg-buildpackage, which runs the hook before it builds: debian/docs is
-    # debhelper's list of what the first package, the kernel's, has in its folder of /usr/share/doc.
+    """The variables for the kernel's make that concern packages."""
+    # -d: dpkg-buildpackage does not check build dependencies, because its list also has packages of the target's
+    # architecture. Packager.check() checks those that the configuration needs.
+    # --hook-build: the makefiles create debian/ anew and start dpkg-buildpackage, which runs this command before it
+    # builds. debian/docs is debhelper's list of documents for the first package, which is the kernel's.
     return [
         f"LOCALVERSION={SUFFIX}",
         f"KDEB_SOURCENAME={SOURCE}",
@@ -132,12 +136,12 @@ class Packager:
     """Makes the packages of one kernel in a folder.
 
     Args:
-        tree: the source, features applied; only read.
-        toolchain: compiler.
-        folder: takes the packages; objects are below it.
-        debug: make a package of debug symbols, too.
+        tree: the source with features applied; it is only read.
+        toolchain: the compiler.
+        folder: takes the packages, and in a subfolder the objects.
         log: takes every command and its output.
-        say: told what people should know.
+        say: called with messages for the user.
+        debug: also make a package of debug symbols.
     """
 
     def __init__(
@@ -150,7 +154,10 @@ class Packager:
         self.say = say
 
     def configure(self, configuration: Configuration) -> None:
-        """Configure the kernel; say what of a whole configuration is dropped. Raises BuildError where it is Lull's."""
+        """Configure the kernel. Tell the user which options of a whole configuration Kconfig dropped.
+
+        Raises: BuildError when Kconfig dropped one of Lull's options.
+        """
         if not configuration.whole:
             self.builder.configure(configuration.text)
             return
@@ -159,38 +166,44 @@ class Packager:
         if lost:
             reasons = "\n".join(f"{d}  {kconfig_reason(self.builder.tree.path, d)}" for d in lost)
             raise BuildError(
-                "this configuration cannot have Lull's features", tail=reasons, remedy="add what they depend on"
+                "Kconfig dropped options of Lull's features from this configuration",
+                tail=reasons,
+                remedy="add the options that they depend on to the file of --config",
             )
         if dropped:
-            self.say(f"of the configuration Kconfig dropped {len(dropped)} option(s), which this kernel has otherwise:")
+            self.say(f"Kconfig dropped {len(dropped)} option(s) of the configuration, or gave them other values:")
             self.say("\n".join(f"  {d}" for d in dropped))
 
     def check(self) -> None:
-        """Raise MissingError for packages that this configuration needs, UsageError if it has no debug symbols."""
+        """Raise MissingError when packages that the build needs are not installed.
+
+        Raise UsageError when a package of debug symbols is asked for and the configuration makes none.
+        """
         have = asked_options((self.out / ".config").read_text())
         wanted = [*ALWAYS, *(r for option, more in WHEN.items() if have.get(option) == "y" for r in more)]
         if packages := missing(wanted):
-            raise MissingError(f"to make packages wants {', '.join(packages)}", remedy=apt_line(packages))
+            raise MissingError(f"making packages needs {', '.join(packages)}", remedy=apt_line(packages))
         if self.debug and have.get("CONFIG_DEBUG_INFO") != "y":
             raise UsageError(
-                "this kernel has no debug symbols",
-                remedy="turn CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT on in --config",
+                "this configuration makes no debug symbols",
+                remedy="enable CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT in the file of --config",
             )
 
     def left_out(self) -> list[str]:
-        """The kernel's build profiles for packages that are not made.
+        """The kernel's build profiles that leave packages out.
 
-        That of headers has programs for the target in it, and sign-file among those needs a library for the target.
+        The package of headers is left out when it cannot be built: it contains sign-file, a program for the target,
+        which needs libssl-dev of the target's architecture.
         """
         left = [] if self.debug else ["nokerneldbg"]
         have = asked_options((self.out / ".config").read_text())
         if self.builder.toolchain.prefix and have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists():
-            self.say("no package of headers is made: sign-file in it wants libssl-dev:arm64")
+            self.say("no package of headers is made: its program sign-file needs libssl-dev:arm64")
             left.append("nokernelheaders")
         return left
 
     def build(self, text: str) -> None:
-        """Compile everything, and make the packages, the one with the kernel with the document ``text``."""
+        """Compile the kernel and make the packages. ``text`` becomes the document of the kernel's package."""
         (self.out / DOCUMENT).write_text(text)
         profiles = [f"pkg.{SOURCE}.{name}" for name in self.left_out()]
         environment = {
@@ -212,11 +225,17 @@ def packages(
     debug: bool = False,
     say: Callable[[str], None],
 ) -> list[Path]:
-    """A Lull kernel's packages, from the cache or made: its own, headers if it has modules, debug symbols if asked.
+    """The packages of a Lull kernel, from the cache or built: the kernel, headers if it has modules, debug symbols.
 
-    linux-libc-dev, which bindeb-pkg makes as well, is none of them: it would take the distribution's place.
+    linux-libc-dev, which bindeb-pkg also makes, is left out, because it would replace the distribution's package.
+    An interrupted build is continued.
 
-    Raises: BuildError, MissingError, UsageError; an interrupted build is continued.
+    Args:
+        tree: the source with features applied.
+        debug: also make the package of debug symbols.
+        say: called with messages for the user.
+
+    Raises: BuildError, MissingError, UsageError.
     """
     text = document(base, tree.version)
     key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug), *variables(tree))
@@ -239,7 +258,7 @@ def packages(
 
 
 def publish(found: Sequence[Path], out: Path) -> list[Path]:
-    """Copy packages to the folder ``out``, each whole or not at all."""
+    """Copy packages to the folder ``out``, each in one step, and return the copies."""
     for package in found:
         cache.write_atomic(out / package.name, package.read_bytes())
     return [out / package.name for package in found]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Features as mails: a series for ``git am``, with its cover letter. The same features give the same bytes."""
+"""`lull export`: write the features as a patch series for ``git am``, with a cover letter.
+
+Exporting the same features for the same source gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from lull.kernel.tree import Tree
 from lull.progress import progress
 
 ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
-"""What each commit ends with, for people to fill in: the kernel's own template, which checkpatch.pl takes."""
+"""The last line of each commit: the kernel's template, which its submitter fills in and checkpatch.pl accepts."""
 LETTER = paths.KERNEL / "COVER.md"
 FIGURES = re.compile(r"(?s)<!-- figures -->(.*?)<!-- end of figures -->")
-"""What of docs/figures.md the cover letter has, too."""
+"""The part of docs/figures.md that the cover letter quotes."""
 FORM = ["--cover-letter", "--cover-from-description=subject", "--no-signature", "--zero-commit", "--full-index", "-n"]
 STAT_WIDTH = message.WIDTH - len(message.INDENT)
 AUTHOR = f"From: {IDENTITY[1].partition('=')[2]} <{IDENTITY[3].partition('=')[2]}>"
 
 
 def check_out(out: Path) -> None:
-    """Raise UsageError when ``out`` holds anything but a series that was exported before."""
+    """Raise UsageError when ``out`` is no folder, or holds anything but a series that was exported before."""
     if not out.exists():
         return
     if not out.is_dir():
@@ -43,7 +46,7 @@ def check_out(out: Path) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Is this a mail of a series that was exported?"""
+    """Return true if the file is a patch of an exported series: by its name, and its author."""
     if not (path.is_file() and re.fullmatch(r"\d{4}-.*\.patch", path.name)):
         return False
     with open(path, errors="replace") as mail:
@@ -58,9 +61,9 @@ def hooked(features: Sequence[Feature], tree: Path) -> list[str]:
 
 
 def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
-    """Write the series of a base's features to the folder ``out``; returns its files.
+    """Write the series of a base's features to the folder ``out``, and return its files.
 
-    Only the files that the features touch are put under git for it: what the mails say is the same.
+    The temporary git tree has only the files that the features change. The patches are the same as from a whole tree.
 
     Raises: UsageError when ``out`` holds other things, ApplyError when a feature does not fit ``pristine``.
     """
@@ -89,23 +92,31 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
 
 
 def commit_all(pristine: Tree, features: Sequence[Feature], tree: Path, log: Path) -> None:
-    """Make ``tree`` a git tree, with a commit for each feature."""
+    """Make ``tree`` a git tree with a commit of its files and then one for each feature. Raises ApplyError."""
     commit_base(tree, pristine.version)
     for feature in features:
         commit_feature(tree, feature, ASSISTED, log, source=pristine.origin or pristine.path)
 
 
 def figures() -> str:
-    """The measured results, as docs/figures.md states them. Raises LullError when it marks none."""
+    """The marked part of docs/figures.md: the measured results. Raises LullError when nothing is marked."""
     page = paths.REPOSITORY / "docs/figures.md"
     found = FIGURES.search(page.read_text())
     if not found:
-        raise LullError("no figures are marked for the cover letter", where=str(page))
+        raise LullError(
+            "no part is marked for the cover letter",
+            where=str(page),
+            remedy="put <!-- figures --> before it, and <!-- end of figures --> behind it",
+        )
     return found.group(1).strip()
 
 
 def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
-    """The cover letter in Markdown: COVER.md, filled in. ``tree`` has a commit for each feature, in their order."""
+    """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in.
+
+    Args:
+        tree: the git tree, with a commit for each feature in the order of the base.
+    """
     features = list(base.exported().values())
     fields = {
         "linux": f"Linux {pristine.version}",
@@ -116,12 +127,12 @@ def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
         "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
         "commits": "\n\n".join(commit_stats(features, tree)),
     }
-    # One pass: what is put in may have braces of its own.
+    # A single pass over COVER.md: text that is put in may have braces, which must stay.
     return re.sub(r"\{(\w+)\}", lambda match: fields[match.group(1)], LETTER.read_text())
 
 
 def commit_stats(features: Sequence[Feature], tree: Path) -> list[str]:
-    """The subject of each feature's commit, and what it changes, as Markdown."""
+    """The subject and the diffstat of each feature's commit, as Markdown."""
     found = []
     for number, feature in enumerate(features, 1):
         commit = f"{BRANCH}~{len(features) - number}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fetch what the lab does not build: the kernel's source package, busybox for the guest, QEMU if need be.
+"""Fetch what the lab does not build: the kernel's source package, busybox and libraries for the guest, and QEMU.
 
-What was fetched is remembered in ``fetched.json`` in the cache, so that later runs neither ask the network nor
-change under the user; ``lull fetch`` asks for newer versions.
+QEMU is fetched only when the machine has none of a supported version. ``fetched.json`` in the cache records what was
+fetched: later runs use the same versions and need no network. ``lull fetch`` looks for newer versions.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ QEMU_PACKAGE = "qemu-system-arm"
 
 @dataclass(frozen=True)
 class Fetched:
-    """A thing in the cache: what it is, and where."""
+    """A fetched package, and the folder or file in the cache that has it."""
 
     package: apt.Package
     path: Path
 
 
 class Store:
-    """What was fetched, by name; each entry is a folder in the cache.
+    """The fetched packages by name, and the means to fetch more.
 
     Args:
-        offline: never ask the network.
-        refresh: look for newer versions even when something is there.
+        offline: never use the network.
+        refresh: look for newer versions of what is already there.
     """
 
     def __init__(self, *, offline: bool = False, refresh: bool = False) -> None:
@@ -51,7 +51,7 @@ class Store:
         self.updated: set[str] = set()
 
     def known(self, name: str) -> Fetched | None:
-        """What ``fetched.json`` says of ``name``, when it is still there."""
+        """The entry ``name`` of fetched.json, or None when there is none or its files are gone."""
         try:
             raw: dict[str, Any] = json.loads(self.index.read_text())[name]
             fetched = Fetched(apt.Package(**raw["package"]), Path(raw["path"]))
@@ -60,7 +60,7 @@ class Store:
         return fetched if fetched.path.exists() else None
 
     def remember(self, name: str, fetched: Fetched) -> Fetched:
-        """Note ``fetched`` under ``name``."""
+        """Write ``fetched`` to fetched.json under ``name``, and return it."""
         with cache.disk_errors(self.index), cache.lock(cache.root() / "locks" / "fetched"):
             try:
                 raw = json.loads(self.index.read_text())
@@ -71,29 +71,35 @@ class Store:
         return fetched
 
     def have(self, name: str) -> Fetched | None:
-        """What is there of ``name`` and may be used as it is. Raises FetchError when it cannot be had offline."""
+        """The entry ``name``, or None when it has to be fetched.
+
+        Raises: FetchError when it has to be fetched but ``offline`` forbids that.
+        """
         found = self.known(name)
         if found and (self.offline or not self.refresh):
             return found
         if self.offline:
             raise FetchError(
-                f"{name} is not in the cache, and --offline forbids to fetch it",
+                f"{name} is not in the cache, and --offline forbids the download",
                 where=str(cache.root()),
                 remedy="run './lull fetch', with the same --base and --suite, once with a network",
             )
         return None
 
     def private_apt(self, suites: list[str]) -> apt.PrivateApt:
-        """The private apt with the release's own archives and ``suites``, its indexes fresh in this process."""
+        """A private apt with the archives of the machine's release and of ``suites``, its indexes up to date.
+
+        Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
+        """
         sources = apt.with_suites(apt.machine_sources(), suites)
         return self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
 
     def guest_apt(self) -> apt.PrivateApt:
-        """The private apt of an arm64 machine of this release that has nothing yet."""
+        """A private apt that acts as on an arm64 machine of the same release with no package installed."""
         return self.fresh(apt.PrivateApt(apt.machine_sources(), ["arm64"], bare=True))
 
     def fresh(self, private: apt.PrivateApt) -> apt.PrivateApt:
-        """``private`` with its indexes fetched in this process."""
+        """``private``, its indexes fetched if this process has not done so yet. Raises FetchError."""
         if private.key not in self.updated:
             with progress.step("fetching package indexes"):
                 private.update(self.log)
@@ -103,10 +109,12 @@ class Store:
     def private_apt_with(
         self, package: str, choices: Sequence[Sequence[str]], fits: Callable[[str], bool] = lambda version: True
     ) -> apt.PrivateApt:
-        """The private apt with the fewest further suites that has ``package`` in a version that ``fits``.
+        """The first private apt that has ``package`` in a version that ``fits``, or else the last one that was tried.
 
         Args:
-            choices: further suites to try, one set after the other; a mirror need not carry those not needed.
+            choices: sets of further suites, tried in turn. Suites of later sets are not asked for when an earlier set
+                suffices, because a mirror may lack them.
+            fits: returns true for a version that will do.
         """
         for suites in choices:
             private = self.private_apt([s for s in suites if s])
@@ -117,7 +125,13 @@ class Store:
     def one_package(
         self, name: str, private: apt.PrivateApt, remedy: str, fits: Callable[[str], bool] = lambda version: True
     ) -> Fetched:
-        """Download the newest ``name`` that ``fits``, or else the newest, into the cache. Raises FetchError."""
+        """Download the newest version of ``name`` that ``fits``, or else the newest of all, into the cache.
+
+        Args:
+            remedy: what the user can do when no archive has the package.
+
+        Raises: FetchError when no archive has the package, or the download fails.
+        """
         package = private.candidate(name, fits) or private.candidate(name)
         if package is None:
             raise FetchError(f"no archive of this machine has {name}", where=str(private.home), remedy=remedy)
@@ -133,9 +147,12 @@ class Store:
         return Fetched(package, next(path.glob("*.deb")))
 
     def kernel_source(self, base: Base) -> Fetched:
-        """The base's source package, a .deb: of a version that its features were tested on, or else the newest."""
+        """The base's source package, a .deb, in a version that the features were tested on, or else the newest.
+
+        Raises: FetchError when the base has no package, no archive has it, or the download fails.
+        """
         if not base.package:
-            raise FetchError(f"base {base.name} names no package", remedy="name its tree with --tree PATH")
+            raise FetchError(f"base {base.name} has no source package", remedy="name its source tree with --tree PATH")
         if found := self.have(base.package):
             return found
 
@@ -152,7 +169,7 @@ class Store:
         return self.remember(base.package, fetched)
 
     def busybox(self) -> Path:
-        """A static busybox for the guest."""
+        """The path of a static arm64 busybox for the guest. Raises FetchError."""
         found = self.have("busybox")
         if not found:
             private = self.private_apt_with(BUSYBOX, [[]])
@@ -167,7 +184,7 @@ class Store:
         return next(p for p in (found.path / "bin/busybox", found.path / "usr/bin/busybox") if p.exists())
 
     def libraries(self, names: Sequence[str]) -> Path:
-        """A folder with arm64 packages of libraries, headers and archives, unpacked."""
+        """A folder with the unpacked arm64 packages ``names``: libraries and their headers. Raises FetchError."""
         name = "libraries-" + "-".join(names)
         found = self.have(name)
         if not found:
@@ -184,7 +201,10 @@ class Store:
         return found.path
 
     def qemu(self) -> qemu.Qemu:
-        """The machine's QEMU when it fits, else a private copy from its release or the backports."""
+        """The machine's QEMU if its version is supported, else a copy in the cache, from the release or its backports.
+
+        Raises: MissingError when there is neither.
+        """
         machine = qemu.of_machine()
         if machine and qemu.fits(machine):
             return machine
@@ -199,7 +219,10 @@ class Store:
         return qemu.require(qemu.probe(found.path / qemu.PROGRAM))
 
     def fetch_qemu(self) -> Fetched:
-        """Download QEMU and the libraries the machine lacks, and unpack them side by side."""
+        """Download QEMU and the libraries that the machine lacks, and unpack them into one folder of the cache.
+
+        Raises: MissingError when no archive has a supported version, FetchError when a download fails.
+        """
         private = self.private_apt_with(QEMU_PACKAGE, [[], backports()], lambda v: major(v) in qemu.SUPPORTED)
         fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) in qemu.SUPPORTED]
         if not fit:
@@ -229,7 +252,7 @@ class Store:
 
 
 def backports() -> list[str]:
-    """The backports suite of the machine's release."""
+    """The name of the backports suite of the machine's release, as a list."""
     return [f"{apt.codename()}-backports"]
 
 

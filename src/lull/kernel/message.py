@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Markdown as the plain text of a mail: what the kernel expects of a commit message, and what ``git am`` keeps whole.
+"""Convert Markdown to the plain text of a kernel commit message: at most 75 columns, and ``git am`` keeps every line.
 
-Understood is what the notes in kernel/ use: headings, paragraphs, lists, tables, indented and fenced text.
+Commit messages, the cover letter and README.lull of the packages are made with it. It understands what the notes in
+kernel/ use: headings, paragraphs, lists, tables, indented and fenced text.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 WIDTH = 75
-"""The longest line that checkpatch.pl lets a message have."""
+"""Columns: the longest line of a commit message that checkpatch.pl accepts."""
 INDENT = "    "
+"""Before each line of literal text and of tables."""
 GAP = 2
+"""Spaces between the columns of a table."""
 MARK = re.compile(r"(\* |- |\d+\. )")
-"""How an item of a list begins."""
+"""The beginning of an item of a list."""
 
 
 def plain(text: str) -> str:
-    """``text`` without Markdown's marks: emphasis, links, backquotes; what is in backquotes is kept as it is."""
+    """``text`` without Markdown's marks for emphasis, links and code; the text of code is not changed."""
     parts = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).split("`")
     parts[::2] = [part.replace("**", "") for part in parts[::2]]
     return "".join(parts).strip()
 
 
 def split(note: str) -> tuple[str, str]:
-    """A note's first heading, as plain text, and its body, still Markdown; comments are left out."""
+    """The first heading of a note, as plain text, and the note's body, still Markdown, without comments.
+
+    The heading is empty when the note does not begin with one.
+    """
     lines = re.sub(r"(?s)<!--.*?-->", "", note).strip().splitlines()
     if lines and lines[0].startswith("# "):
         return plain(lines[0].removeprefix("# ").strip()), "\n".join(lines[1:]).strip()
@@ -35,17 +41,20 @@ def split(note: str) -> tuple[str, str]:
 
 
 def text(markdown: str) -> str:
-    """Markdown as plain text of at most WIDTH columns, where words allow it; blocks have an empty line between them."""
+    """Markdown as plain text, with an empty line between blocks.
+
+    Lines have at most WIDTH columns, except where one word is longer.
+    """
     return "\n\n".join("\n".join(map(safe, block)) for block in blocks(markdown.splitlines())).rstrip()
 
 
 def safe(line: str) -> str:
-    """A line that neither ends the message for ``git am`` nor is a comment for git: it is set in by a column."""
+    """``line``, indented by one column if git would take it for a comment or ``git am`` for the end of the message."""
     return f" {line}" if re.match(r"#|diff -|Index: |---|>?From ", line) else line
 
 
 def kind(line: str) -> str:
-    """What a line of Markdown is part of."""
+    """The kind of block that a line of Markdown belongs to; empty for an empty line."""
     for begin, name in (("#", "heading"), ("|", "table"), (INDENT, "literal"), ("```", "fence")):
         if line.startswith(begin):
             return name
@@ -53,7 +62,7 @@ def kind(line: str) -> str:
 
 
 def blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Each heading, paragraph, list, table and block of literal text, as lines of plain text."""
+    """Yield each heading, paragraph, list, table and block of literal text as lines of plain text."""
     fenced = False
     unfenced: list[tuple[str, str]] = []
     for line in lines:
@@ -74,7 +83,7 @@ def blocks(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def items(lines: Sequence[str]) -> Iterator[str]:
-    """The paragraph, or each item of the list, in ``lines``, as one line."""
+    """Yield the paragraph, or each item of the list, in ``lines`` as one line."""
     item: list[str] = []
     for line in lines:
         if MARK.match(line) and item:
@@ -85,7 +94,12 @@ def items(lines: Sequence[str]) -> Iterator[str]:
 
 
 def filled(words: str, *, indent: str = "", hanging: bool = False) -> list[str]:
-    """A line as lines of at most WIDTH columns; no word is broken."""
+    """``words`` wrapped at WIDTH columns; no word is broken.
+
+    Args:
+        indent: before each line.
+        hanging: indent the lines after the first by two more columns.
+    """
     later = indent + "  " * hanging
     return textwrap.wrap(
         plain(words),
@@ -98,7 +112,10 @@ def filled(words: str, *, indent: str = "", hanging: bool = False) -> list[str]:
 
 
 def literal(lines: Sequence[str]) -> list[str]:
-    """Text that stands as it is; where that is too wide, a term and what it means are set below each other."""
+    """Literal text, unchanged when it fits into WIDTH columns.
+
+    Otherwise each line is read as a term and, after two spaces or more, its meaning, which goes on a line of its own.
+    """
     if max(map(len, lines)) <= WIDTH:
         return [line.rstrip() for line in lines]
     entries: list[tuple[str, list[str]]] = []
@@ -116,7 +133,7 @@ def literal(lines: Sequence[str]) -> list[str]:
 
 
 def table(lines: Sequence[str]) -> list[str]:
-    """A Markdown table as columns; where words do not fit into those, as a list of its rows."""
+    """A Markdown table as columns of text, or as a list of its rows when a word is too wide for its column."""
     header, _, *rows = [[plain(cell.strip()) for cell in line.strip().strip("|").split("|")] for line in lines]
     columns = list(zip(header, *rows, strict=True))
     widths = fitted(
@@ -130,7 +147,12 @@ def table(lines: Sequence[str]) -> list[str]:
 
 
 def fitted(natural: Sequence[int], least: Sequence[int]) -> list[int]:
-    """The widths of columns, as much less than ``natural`` as a line asks for; none when ``least`` is too much."""
+    """Widths of columns that fit into a line together; an empty list when there are none.
+
+    Args:
+        natural: the width of the longest cell of each column.
+        least: the width of the longest word of each column: no column becomes narrower.
+    """
     widths = list(natural)
     while sum(widths) + GAP * (len(widths) - 1) > WIDTH - len(INDENT):
         slack = [width if width > limit else 0 for width, limit in zip(widths, least, strict=True)]
@@ -141,7 +163,7 @@ def fitted(natural: Sequence[int], least: Sequence[int]) -> list[int]:
 
 
 def set_out(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """A row of a table, its cells wrapped at these widths, as lines."""
+    """The lines of one row of a table, with its cells wrapped at ``widths``."""
     cells = [textwrap.wrap(c, w, break_on_hyphens=False) if c else [] for c, w in zip(row, widths, strict=True)]
     gap = " " * GAP
     return [

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Features as commits: a git tree to work in, and the way back.
+"""`lull tree` and `lull save`: features as commits of a git tree, and commits back to features.
 
-Each feature is one group of commits behind the base, marked by a trailer ``Lull-feature: NAME``; ``save`` takes
-what a feature's group changed: files the base does not have become its files, the rest its hooks.
+The tree has a commit with the base. After it comes, for each feature, a group of commits with the trailer
+``Lull-feature: NAME``. ``lull save`` writes the changes of each group to the feature's folder in kernel/: files that
+the commits add go to files/, changes of other files become the patch in hooks/.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lull.progress import progress
 TRAILER = "Lull-feature"
 BASE_TAG = "lull-base"
 BRANCH = "lull"
-# Whatever the user's git prefers, the hooks are written the one way that patch -p1 reads.
+# Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
 DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
 IDENTITY = [
     "-c",
@@ -47,7 +48,7 @@ IDENTITY = [
     "-c",
     "diff.algorithm=myers",
 ]
-# What is made from the features alone is the same each time: no clock, no language, nothing of the user's git.
+# Commits made from the same features have the same hashes: fixed dates, fixed language, no configuration of the user.
 FIXED = {
     "GIT_AUTHOR_DATE": "@0 +0000",
     "GIT_COMMITTER_DATE": "@0 +0000",
@@ -59,7 +60,7 @@ FIXED = {
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of the tree: its hash, subject and feature (empty when it names none)."""
+    """A commit of the tree: its hash, its subject, and the feature of its trailer (empty without one)."""
 
     hash: str
     subject: str
@@ -68,19 +69,19 @@ class Commit:
 
 @dataclass(frozen=True)
 class Change:
-    """What ``save`` would write: a file of the repository, and its new text (None: it goes)."""
+    """A change that ``lull save`` makes: a file of the repository, and its new text (None: delete the file)."""
 
     path: Path
     text: str | None
 
 
 def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
-    """Output of a git command in ``tree``. Raises UsageError when git refuses."""
+    """Run git in ``tree`` with the options IDENTITY, and return its output. Raises UsageError when it fails."""
     return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
 
 
 def commit_message(feature: Feature, trailer: str) -> str:
-    """The commit message of a feature: its NOTE.md as plain text, its title as subject, and a trailer."""
+    """The commit message of a feature: the title of its NOTE.md, the note as plain text, and ``trailer``."""
     subject, body = message.split(note_of(feature.folder))
     return f"{subject or feature.name}\n\n{message.text(notes_named(body, feature.folder.parent))}\n\n{trailer}\n"
 
@@ -92,7 +93,7 @@ def note_of(folder: Path) -> str:
 
 
 def notes_named(body: str, kernel: Path) -> str:
-    """``body``, where the notes of other features are named by the subjects that they have as commits."""
+    """``body`` with each path of another feature's note replaced by the subject of that feature's commit."""
 
     def subject(match: re.Match[str]) -> str:
         return f'the commit "{message.split(note_of(kernel / match.group(1)))[0]}"'
@@ -101,7 +102,7 @@ def notes_named(body: str, kernel: Path) -> str:
 
 
 def commit_base(tree: Path, version: str) -> None:
-    """Make the folder ``tree`` a git tree with one commit, which is tagged."""
+    """Make the folder ``tree`` a git tree with one commit, tagged BASE_TAG."""
     git(tree, "init", "-q", "-b", BRANCH, env=FIXED)
     git(tree, "add", "-A", "-f", env=FIXED)
     git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
@@ -109,14 +110,22 @@ def commit_base(tree: Path, version: str) -> None:
 
 
 def commit_feature(tree: Path, feature: Feature, trailer: str, log: Path, *, source: Path) -> None:
-    """Apply a feature to a git tree, and commit it. Raises ApplyError, which speaks of ``source``."""
+    """Apply a feature to a git tree, and commit it.
+
+    Args:
+        trailer: the last line of the commit message.
+        log: takes the output of patch(1).
+        source: the tree that an error message names.
+
+    Raises: ApplyError when the feature does not fit.
+    """
     apply_feature(feature, tree, log, source=source)
     git(tree, "add", "-A", "-f", env=FIXED)
     git(tree, "commit", "-q", "-m", commit_message(feature, trailer), env=FIXED)
 
 
 def check_new(target: Path) -> None:
-    """Raise UsageError when there is something at ``target``."""
+    """Raise UsageError when ``target`` is a file, or a folder that is not empty."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
 
@@ -124,7 +133,7 @@ def check_new(target: Path) -> None:
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
     """Make ``target`` a git tree: the pristine source, then one commit per feature.
 
-    Raises: UsageError when ``target`` exists; ApplyError when a feature does not fit.
+    Raises: UsageError when ``target`` is not empty; ApplyError when a feature does not fit.
     """
     check_new(target)
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
@@ -152,20 +161,24 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
 
 
 def check_tree(tree: Path) -> None:
-    """Raise UsageError when ``tree`` is no git tree of ours."""
+    """Raise UsageError when ``tree`` is not a git tree."""
     if not (tree / ".git").exists():
         raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
 
 
 def commits(tree: Path) -> list[Commit]:
-    """The commits behind the base, oldest first."""
+    """The commits after the base, oldest first."""
     form = f"%H%x00%s%x00%(trailers:key={TRAILER},valueonly,separator=%x2C)"
     listing = git(tree, "log", "--reverse", f"--format={form}", f"{BASE_TAG}..HEAD")
     return [Commit(*line.split("\0")) for line in listing.splitlines() if line]
 
 
 def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
-    """Feature -> its commits, which stand together. Raises UsageError naming the commit that does not fit."""
+    """Feature -> its commits, oldest first.
+
+    Raises: UsageError for a commit that names no feature or an unknown one, or that other commits separate from the
+    earlier ones of its feature.
+    """
     found: dict[str, list[Commit]] = {}
     last = ""
     for commit in commits(tree):
@@ -182,8 +195,8 @@ def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
             )
         if commit.feature in found and commit.feature != last:
             raise UsageError(
-                f"{where}: the commits of feature {commit.feature} do not stand together",
-                remedy="reorder them with git rebase -i",
+                f"{where}: other commits separate it from the earlier commits of feature {commit.feature}",
+                remedy="put each feature's commits next to each other with git rebase -i",
             )
         found.setdefault(commit.feature, []).append(commit)
         last = commit.feature
@@ -191,7 +204,7 @@ def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
 
 
 def stable_diff(text: str) -> str:
-    """A diff without what changes for no reason: git's own headers, and the function names it guesses."""
+    """A diff without git's own header lines and the function names behind ``@@``, which change for no reason."""
     lines = [
         re.sub(r"^(@@ .*? @@).*", r"\1", line)
         for line in text.splitlines(keepends=True)
@@ -201,7 +214,10 @@ def stable_diff(text: str) -> str:
 
 
 def changes(tree: Path, base: Base) -> list[Change]:
-    """What of the features differs from the tree's commits. Raises UsageError on uncommitted work."""
+    """The changes that make the features' folders what the commits of ``tree`` say.
+
+    Raises: UsageError when ``tree`` is no git tree or has uncommitted changes, or as ``groups`` does.
+    """
     check_tree(tree)
     if git(tree, "status", "--porcelain").strip():
         raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
@@ -225,7 +241,7 @@ def changes(tree: Path, base: Base) -> list[Change]:
 
 
 def keep_header(hooks: Path) -> str:
-    """What stands before the first diff of an existing hooks file: its licence line and words."""
+    """The text before the first diff of the file ``hooks``: its licence line and comments; empty without a file."""
     if not hooks.exists():
         return ""
     header: list[str] = []
@@ -237,14 +253,14 @@ def keep_header(hooks: Path) -> str:
 
 
 def differs(change: Change) -> bool:
-    """Would writing ``change`` change anything?"""
+    """Return true if writing ``change`` would change its file."""
     if change.text is None:
         return change.path.exists()
     return not change.path.exists() or change.path.read_text() != change.text
 
 
 def write(found: Sequence[Change]) -> None:
-    """Write the changes, each file at once."""
+    """Write the changes; each file is replaced in one step."""
     for change in found:
         if change.text is None:
             change.path.unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What can be switched in a Lull kernel, in words: for a cover letter, and for who has installed one."""
+"""Describe the switches of a Lull kernel: for the cover letter, and for the packages' README.lull."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ FOLDER = "/sys/kernel/mm/lull"
 
 
 def counters(feature: Feature) -> list[str]:
-    """What a feature adds to /proc/vmstat: the names that its hooks add to mm/vmstat.c."""
+    """The names that a feature adds to /proc/vmstat, read from its patch of mm/vmstat.c."""
     hooks = feature.hooks.read_text() if feature.hooks else ""
     of_vmstat = re.findall(r"(?ms)^\+\+\+ b/mm/vmstat\.c\n(.*?)(?=^--- |\Z)", hooks)
     return re.findall(r'(?m)^\+\s*"(\w+)",', "".join(of_vmstat))
 
 
 def table(features: Iterable[Feature]) -> str:
-    """A Markdown table of the switches: where, the policies, the default, and what stock does."""
+    """A Markdown table of the switches: file, policies, default, and the policy that does what stock does."""
     rows = [f"| {FOLDER}/{f.name} | {' '.join(f.policies)} | {f.default} | {f.off} |" for f in features if f.policies]
     return "\n".join(["| file | policies | default | as stock |", "|---|---|---|---|", *rows])
 
 
 def section(feature: Feature) -> str:
-    """What is said of one feature: its title, its switch and counters, and how its note begins; Markdown."""
+    """A feature described in Markdown: its title, switch and counters, and the beginning of its note."""
     title, body = message.split(note_of(feature.folder))
     facts = []
     if feature.policies:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel's symbols: from its System.map, or by nm from its vmlinux. Addresses to names, names to addresses."""
+"""A kernel's symbols, from its System.map or, by nm, from its vmlinux: names to addresses and addresses to functions.
+
+The check needs addresses for the plugin's hooks, and names for the code that a report shows.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,19 @@ from lull.errors import UsageError
 LINE = re.compile(r"([0-9a-fA-F]{1,16}) ([A-Za-z?-]) (\S+)(?:\s+\[(\S+)\])?")
 UNDEFINED = re.compile(r"\s+[UwvWV] \S+")
 CODE = "tTwWiI"
+"""nm's letters of functions."""
 NO_PLACE = "aA"
+"""nm's letters of absolute symbols, whose values are not addresses."""
 ELF = b"\x7fELF"
 USER_BIT = 55
-"""Clear in addresses that TTBR0 translates. Around it, from bit 48 on, a pointer may be signed."""
+"""The address bit that is 0 in addresses which TTBR0 translates, and 1 for TTBR1. Bit 55 is never part of a pointer's
+signature (pointer authentication); the other bits from 48 on may be."""
 SIGNATURE = 0xFFFF << 48
+"""The bits that are 1 in a kernel address without a signature."""
 LOADED = 0x40200000
-"""Where QEMU's virt machine puts an Image: code that runs in the identity map has addresses from here on."""
+"""Physical address at which QEMU's virt machine loads an Image. The kernel's code in the identity map begins there."""
 INSTRUCTION = 4
-"""Bytes; a return address is the one behind the call."""
+"""Bytes of an instruction: a return address is that of the call plus 4."""
 REMEDY = "name the System.map or the vmlinux that was built with the image"
 
 
@@ -37,11 +44,11 @@ class Entry:
 
 
 class Symbols:
-    """Looks up both ways.
+    """The symbols of one kernel.
 
     Args:
-        entries: in any order. Of several names of one place the plainest stands for it, of several places of one name
-            a global one.
+        entries: in any order. An address with several names gets the first in this order: names without a leading
+            underscore, global names, alphabetical. A name with several addresses gets that of a global symbol.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -49,7 +56,7 @@ class Symbols:
         self.addresses: dict[str, int] = {}
         for entry in sorted(found, key=lambda e: e.kind.islower()):
             self.addresses.setdefault(entry.name, entry.address)
-        # Data ends the function before it: its name is None.
+        # A symbol of data ends the function before it. The name None marks such an address.
         names: dict[int, str | None] = {}
         for entry in found:
             if entry.kind in CODE and not entry.name.startswith("$"):
@@ -63,11 +70,11 @@ class Symbols:
         self.end = max(self.addresses.get("_end", last), last)
 
     def address(self, name: str) -> int | None:
-        """Where ``name`` is."""
+        """The address of ``name``, or None."""
         return self.addresses.get(name)
 
     def span(self, name: str) -> tuple[int, int] | None:
-        """The first address of a function, and that of the next one."""
+        """The first address of function ``name`` and that of the next symbol; None when there is no such function."""
         start = self.address(name)
         place = -1 if start is None else bisect.bisect_right(self.starts, start)
         if start is None or place < 1 or self.starts[place - 1] != start or not self.names[place - 1]:
@@ -75,15 +82,16 @@ class Symbols:
         return start, self.starts[place] if place < len(self.starts) else self.end
 
     def spans(self, prefix: str | tuple[str, ...]) -> list[tuple[int, int]]:
-        """Those of all functions whose names begin so, or in one of these ways."""
+        """The spans of all functions whose names begin with ``prefix``, or with one of several."""
         found = (self.span(name) for name in self.addresses if name.startswith(prefix))
         return sorted({span for span in found if span})
 
     def function(self, address: int, *, returns: bool = False) -> tuple[str, int] | None:
-        """The function an address is in, and how far; None for user space, modules, and what is no code.
+        """The function that ``address`` is in, and its offset there; None for user space, modules, and data.
 
         Args:
-            returns: it is a return address: the function that called is meant, also when the call is its last word.
+            returns: ``address`` is a return address. The caller is looked up by the address of the call, because a call
+                that is a function's last instruction returns to an address after that function.
         """
         if not address >> USER_BIT & 1:
             return None
@@ -96,12 +104,12 @@ class Symbols:
         return (name, place - self.starts[index]) if name else None
 
     def identity(self, address: int) -> tuple[str, int] | None:
-        """The function an address is in, if it is one of the identity map: user space has the same addresses."""
+        """The function at ``address`` if that is an address of the identity map; user space may have the same one."""
         linked = address - LOADED + (self.text or 0)
         return self.function(linked) if self.text and self.text <= linked < self.end else None
 
     def describe(self, address: int, *, returns: bool = False) -> str:
-        """``function+0x1c``, or the number and what is known of it."""
+        """``function+0x1c``; for other addresses the number, and whether it is one of user space."""
         found = self.function(address, returns=returns)
         if found:
             return f"{found[0]}+{found[1]:#x}"
@@ -114,7 +122,13 @@ class Symbols:
 
 
 def parse(text: str, where: str) -> Symbols:
-    """Symbols in the format of System.map, nm or /proc/kallsyms (whose modules are left out). Raises UsageError."""
+    """Symbols in the format of System.map, nm or /proc/kallsyms. Symbols of modules are left out.
+
+    Args:
+        where: the file that ``text`` is from, for messages.
+
+    Raises: UsageError when the text has another format, names no function, or has only zeros for addresses.
+    """
     entries: list[Entry] = []
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.rstrip()
@@ -123,21 +137,27 @@ def parse(text: str, where: str) -> Symbols:
             entries.append(Entry(int(match.group(1), 16), match.group(2), match.group(3)))
         elif stripped and not match and not UNDEFINED.fullmatch(stripped):
             raise UsageError(
-                f"not a symbol file: line {number} is not an address, a letter and a name",
+                f"not a symbol file: line {number} is not of the form ADDRESS LETTER NAME",
                 where=where,
                 remedy=REMEDY,
             )
     if not any(e.kind in CODE for e in entries):
-        raise UsageError("the symbol file names no function", where=where, remedy=REMEDY)
+        raise UsageError("the symbol file has no function", where=where, remedy=REMEDY)
     if not any(e.address for e in entries if e.kind in CODE):
         raise UsageError(
-            "the symbol file hides the addresses: all are zero", where=where, remedy="read /proc/kallsyms as root"
+            "the symbol file hides the addresses: all are zero", where=where, remedy="copy /proc/kallsyms as root"
         )
     return Symbols(entries)
 
 
 def load(path: Path, nm: str) -> Symbols:
-    """The symbols in a System.map, or in a vmlinux by the program ``nm``. Raises UsageError, MissingError."""
+    """The symbols in a System.map, or in a vmlinux.
+
+    Args:
+        nm: the program that lists the symbols of a vmlinux.
+
+    Raises: UsageError when the file cannot be read, MissingError when ``nm`` is not installed.
+    """
     try:
         data = path.read_bytes() if not is_elf(path) else None
     except OSError as error:
@@ -148,6 +168,6 @@ def load(path: Path, nm: str) -> Symbols:
 
 
 def is_elf(path: Path) -> bool:
-    """Does the file begin as an ELF file does?"""
+    """Return true if the file begins with the magic number of ELF files."""
     with open(path, "rb") as handle:
         return handle.read(len(ELF)) == ELF

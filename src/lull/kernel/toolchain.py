@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arm64 compiler: a cross compiler, or the machine's own on an arm64 host."""
+"""Find the arm64 compiler: a cross compiler, or on an arm64 host the machine's own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Toolchain:
 
     Args:
         prefix: CROSS_COMPILE of the kernel's build; empty for the machine's own compiler.
-        version: first line of ``gcc --version``; part of every build's key.
-        ccache: the kernel is compiled through ccache.
+        version: the first line of ``gcc --version``, part of the key of every build.
+        ccache: whether the kernel is compiled through ccache.
     """
 
     prefix: str
@@ -30,33 +30,33 @@ class Toolchain:
 
     @property
     def gcc(self) -> str:
-        """The C compiler's command name."""
+        """The command name of the C compiler."""
         return f"{self.prefix}gcc"
 
     @property
     def nm(self) -> str:
-        """The symbol lister's command name."""
+        """The command name of nm, which lists symbols."""
         return f"{self.prefix}nm"
 
     def make_variables(self) -> list[str]:
-        """What the kernel's make is told about the compiler."""
-        # What a kernel developer may have exported must not reach a build that is keyed without it.
+        """The variables for the kernel's make that choose the compiler."""
+        # Empty values override variables of the environment, which are no part of a build's key.
         variables = ["ARCH=arm64", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS=", "LOCALVERSION="]
         return [*variables, f"CC=ccache {self.gcc}"] if self.ccache else variables
 
 
 def host_is_arm64() -> bool:
-    """True on an arm64 machine: native tools, and KVM when /dev/kvm is there."""
+    """Return true on an arm64 machine, which has a native compiler and, if /dev/kvm is there, KVM."""
     return platform.machine() == "aarch64"
 
 
 def kvm_usable() -> bool:
-    """True when arm64 guests can run under KVM here."""
+    """Return true if this machine can run arm64 guests under KVM."""
     return host_is_arm64() and os.access("/dev/kvm", os.R_OK | os.W_OK)
 
 
 def find() -> Toolchain:
-    """The compiler to use. Raises MissingError."""
+    """The compiler to use. Raises MissingError when it is not installed."""
     prefix = "" if host_is_arm64() else TRIPLET
     if not shutil.which(f"{prefix}gcc"):
         raise MissingError(f"no arm64 compiler ({prefix}gcc)", remedy="'./lull doctor' names the package")

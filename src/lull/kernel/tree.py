@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernel trees: unpacked, and with features applied. A tree of the user's is copied, never changed."""
+"""Kernel source trees in the cache: the base's package unpacked, or a copy of the user's tree, and trees with features.
+
+The user's own tree is copied and never changed.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ from lull.errors import ApplyError, UsageError
 from lull.progress import progress, say
 
 TREE_GIB = 2.5
-"""Free space an unpacked tree needs, with a margin."""
+"""GiB of free space that an unpacked tree needs, with a margin."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A kernel source tree that builds may read (they write elsewhere, O=).
+    """A kernel source tree. Builds only read it: they write to another folder (O=).
 
     Args:
-        path: its top.
-        key: content key of everything in it.
-        version: ``make kernelversion`` of it.
-        origin: what the user calls it, when ``path`` is a copy.
+        path: its top folder.
+        key: hash of its contents; equal trees have equal keys.
+        version: what ``make kernelversion`` prints.
+        origin: the user's tree, when ``path`` is a copy of it.
     """
 
     path: Path
@@ -38,7 +41,7 @@ class Tree:
 
 
 def kernel_version(path: Path) -> str:
-    """VERSION.PATCHLEVEL.SUBLEVEL of the tree at ``path``. Raises UsageError when it is no kernel tree."""
+    """VERSION.PATCHLEVEL.SUBLEVEL of the tree at ``path``. Raises UsageError when that is not a kernel tree."""
     try:
         text = (path / "Makefile").read_text(errors="replace")
     except OSError as error:
@@ -58,12 +61,12 @@ def kernel_version(path: Path) -> str:
 
 
 def waiting(name: str) -> None:
-    """Say that another run is making a cache entry."""
+    """Tell the user that another run is making the cache entry ``name``, and that this one waits."""
     say(f"another lull is making {name}; waiting for it")
 
 
 def check_place(part: Path) -> None:
-    """Raise UsageError when kernels cannot be built below the cache: their makefiles split paths at spaces."""
+    """Raise UsageError when ``part`` has white space or a colon, at which the kernel's makefiles split paths."""
     if any(c.isspace() or c == ":" for c in str(part)):
         raise UsageError(
             "kernels cannot be built below a path with a space or a colon",
@@ -76,8 +79,11 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
     """The pristine tree of a source package, unpacked into the cache.
 
     Args:
-        tarball_deb: the package (``linux-source-6.12``), a .deb.
-        sha256: its hash: the tree's key.
+        tarball_deb: the package (``linux-source-6.12``), a .deb with a tarball in it.
+        base: the base that the package is for.
+        sha256: the hash of the .deb, whose first characters become the tree's key.
+
+    Raises: UsageError when the cache's path does not suit make; DiskFull.
     """
     key = sha256[: cache.KEY_LENGTH]
 
@@ -96,7 +102,7 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
 
 
 def make_read_only(path: Path) -> None:
-    """Take the write permission from every file below ``path``: patched trees share them by hard links."""
+    """Make every file below ``path`` read-only, because trees with features share these files by hard links."""
     for folder, _, files in os.walk(path):
         for name in files:
             full = os.path.join(folder, name)
@@ -118,7 +124,9 @@ def check_series(path: Path, base: Base) -> str:
 
 
 def of_user(path: Path, base: Base) -> Tree:
-    """A copy of the user's own tree (without build products), keyed by names, sizes and times.
+    """A copy of the user's own tree in the cache, without .git and build products.
+
+    Its key is made of the names, sizes and modification times of its files.
 
     Raises: UsageError when it is not a tree of the base's series.
     """
@@ -150,7 +158,9 @@ def of_user(path: Path, base: Base) -> Tree:
 def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     """``pristine`` with ``features`` applied, in the cache.
 
-    Raises: ApplyError naming the file and the hunk that does not fit; ``pristine`` stays as it is.
+    ``pristine`` is not changed.
+
+    Raises: ApplyError, which names the file and the hunk that do not fit.
     """
     if not features:
         return pristine
@@ -160,7 +170,8 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     def make(part: Path) -> None:
         log = part.parent / f"{part.name}.log"
         with progress.step(f"applying {names} to Linux {pristine.version}"):
-            # Hard links to read-only files: patch(1) and the copies below replace files, never write into them.
+            # The new tree has hard links to the pristine files. That is safe: patch(1) and apply_feature() replace
+            # files and never write into existing ones, which are read-only.
             process.run_logged(["cp", "-al", f"{pristine.path}/.", part], log)
             try:
                 for feature in features:
@@ -174,9 +185,13 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
 
 
 def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> None:
-    """Apply one feature to ``tree`` in place: hooks by patch with no fuzz, then its own files.
+    """Apply one feature to ``tree`` in place: its hooks by patch(1) without fuzz, then copies of its own files.
 
-    Raises: ApplyError; ``source`` is the tree the message speaks of.
+    Args:
+        log: takes the output of patch(1).
+        source: the tree that an error message names.
+
+    Raises: ApplyError when a hunk does not fit, or the tree already has one of the files.
     """
     if feature.hooks:
         check_hooks(feature.hooks)
@@ -208,7 +223,7 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
         target = tree / relative
         if target.exists():
             raise ApplyError(
-                f"feature {feature.name} brings {relative}, which this tree has already",
+                f"feature {feature.name} adds {relative}, which this tree already has",
                 where=str(source),
                 remedy="use a tree without Lull's features",
             )
@@ -217,22 +232,22 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
 
 
 def check_hooks(hooks: Path) -> None:
-    """It is a patch from the first line to the last. Raises ApplyError.
+    """Raise ApplyError when the file ``hooks`` is not a well-formed patch from the first line to the last.
 
-    patch(1) takes what stands behind a hunk whose header counts too few lines for garbage, and all hunks of that file
-    after it, and says nothing.
+    patch(1) would not notice: where a hunk's header counts too few lines, it silently skips the rest of the hunk and
+    all later hunks of the same file.
     """
     done = process.complete(["git", "apply", "--numstat", hooks])
     if done.status != 0:
         raise ApplyError(
-            f"no patch: {done.output.strip().removeprefix('error: ')}",
+            f"not a well-formed patch: {done.output.strip().removeprefix('error: ')}",
             where=str(hooks),
-            remedy="'./lull save DIR' writes hooks with the right counts; 'git log' has the file as it was",
+            remedy="change hooks in a tree and write them with './lull save DIR'; git has the earlier file",
         )
 
 
 def failed_hunks(output: str) -> str:
-    """The files and hunks that patch(1) says failed, from its output."""
+    """The files and hunks that failed, read from the output of patch(1)."""
     failed: list[str] = []
     current = ""
     for line in output.splitlines():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's own tests of its memory management, on stock and on Lull, test by test.
+"""`lull selftest`: run Linux's own tests of memory management on stock and Lull, and compare each test's result.
 
-tools/testing/selftests/mm is built from the kernel's source, and run by its own run_vmtests.sh under Debian's bash;
-KUnit's suites run as the kernel boots. What fails, is skipped or varies on stock is named in the baseline, with the
-reason; what ends otherwise on Lull differs, and that is a failure.
+tools/testing/selftests/mm is built from the kernel's source and run by its own run_vmtests.sh under Debian's bash.
+KUnit suites run while the kernel boots. The baseline names the tests that fail, are skipped or vary on stock, with the
+reason. A test with another result on Lull than on stock is a failure.
 """
 
 from __future__ import annotations
@@ -33,28 +33,30 @@ from lull.selftests.report import BEGIN, END, MESSAGES, Outcome
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
 SHARED = ("vm_util.c", "thp_settings.c")
-"""Files that are in each program, as the folder's Makefile has it."""
+"""Sources that are linked into every program, as the folder's Makefile does."""
 UFFD = "uffd-common.c"
-"""And this in each whose name begins so."""
+"""A source that is linked into every program whose name begins with ``uffd-``."""
 OTHERS = {"soft-dirty", "pkey_sighandler_tests"}
 """Programs that the Makefile does not build for arm64."""
 LIBRARIES = ("liburing-dev", "libnuma-dev", "libcap-dev")
-"""What some programs are linked with, of Debian's arm64."""
+"""Debian's arm64 packages with the libraries that some programs are linked with."""
 FOLDER = "lull/selftests"
-"""Where the programs are in the guest."""
+"""The folder of the programs in the guest."""
 SCRIPT = "run_vmtests.sh"
 LIMIT = ('("$@" 2>&1)', '(timeout --signal=KILL "$TEST_SECONDS" "$@" 2>&1)')
-"""A test that hangs is to cost itself only. What runs a test in SCRIPT, and what does so then."""
+"""A change of SCRIPT, as text and replacement: a time limit for each test, so that the others run when one hangs."""
 MORE = ('echo "SUMMARY: ', '. /lull/real/more_vmtests.sh\necho "SUMMARY: ')
-"""SCRIPT's end, and the tests that it leaves out before that."""
+"""A change of SCRIPT, as text and replacement: before its summary it also runs the tests that it leaves out."""
 POOL = "echo 128 >/proc/sys/vm/nr_hugepages"
-"""Pages of 2 MiB that SCRIPT asks for, 256 MiB: in its middle it goes back to what was there before."""
+"""Allocates the 128 pages of 2 MiB that SCRIPT asks for before SCRIPT starts. Halfway through, SCRIPT sets the pool
+back to what it was at its start."""
 MACHINE = Machine(memory_mib=4096, nodes=2)
 """Some tests migrate pages between NUMA nodes."""
 APPEND = "log_buf_len=4M"
 SLOWER = 4.0
-"""How much longer than others a guest may take to boot: KUnit runs meanwhile."""
+"""Factor on the time limits of a guest, because KUnit runs while it boots."""
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
+"""A line of the job script: switch HVO on. If that fails, the guest ends."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ class Suite:
     """Tests that run in a boot of their own.
 
     Args:
-        name: what it is called in tables.
-        options: of run_vmtests.sh; none: KUnit's suites.
-        before: shell lines.
-        hvo: run on Lull with struct pages given back, too.
-        seconds: what a test may take.
-        timeout: what all may take together.
+        name: its name in tables.
+        options: the options of run_vmtests.sh; empty: the suite is KUnit.
+        before: shell lines to run before the tests.
+        hvo: on Lull, also run it with HVO.
+        seconds: the time limit of one test, in seconds.
+        timeout: the time limit of the whole suite, in seconds.
     """
 
     name: str
@@ -79,18 +81,18 @@ class Suite:
 
     @property
     def append(self) -> str:
-        """Kernel parameters."""
+        """The kernel parameters of its boots."""
         return APPEND if self.options else f"{APPEND} kunit.enable=1"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What suites run under.
+    """A kernel, with the policies that suites run under.
 
     Args:
-        name: what it is called in tables.
-        kernel: a kernel of the base.
-        lines: shell lines at its beginning.
+        name: its name in tables.
+        kernel: the kernel of the base.
+        lines: shell lines at the beginning of the job, which set the policies.
     """
 
     name: str
@@ -114,11 +116,12 @@ def load(path: Path = SUITES) -> dict[str, Suite]:
             for name, entry in raw.items()
         }
     except (OSError, tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"not a file of selftests: {error}", where=str(path)) from error
+        remedy = "correct the file: the comment at its beginning explains the form"
+        raise UsageError(f"not a file of selftests: {error}", where=str(path), remedy=remedy) from error
 
 
 def headers(tree: Tree, toolchain: Toolchain) -> Path:
-    """The kernel's headers for user space."""
+    """The folder of the kernel's headers for user space, which ``make headers`` wrote. Raises BuildError."""
 
     def make(part: Path) -> None:
         words = ["make", "-C", str(tree.path), f"O={part}", *toolchain.make_variables(), "headers"]
@@ -132,21 +135,31 @@ def headers(tree: Tree, toolchain: Toolchain) -> Path:
 
 
 def script(text: str) -> str:
-    """run_vmtests.sh with a limit for each test, and with the tests that it leaves out. Raises BuildError."""
+    """The text of run_vmtests.sh with the changes LIMIT and MORE. Raises BuildError when a change does not fit it."""
     for old, new in (LIMIT, MORE):
         if text.count(old) != 1:
-            raise BuildError(f"{SCRIPT} of this kernel is another one: {old!r} is not there once")
+            raise BuildError(
+                f"{SCRIPT} of this kernel does not fit: it does not have {old!r} exactly once",
+                remedy="use a kernel tree nearer to the base",
+            )
         text = text.replace(old, new)
     return text
 
 
 def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
-    """The folder with every test of the kernel's, programs compiled for arm64. Raises BuildError naming the file."""
+    """A folder with all of the kernel's tests, programs compiled for arm64.
+
+    Args:
+        libraries: the folder with the unpacked packages LIBRARIES.
+
+    Raises: BuildError for a program that does not compile.
+    """
     folder = tree.path / SOURCES
     include = headers(tree, toolchain)
     programs = sorted({p.stem for p in folder.glob("*.c")} - {Path(p).stem for p in (*SHARED, UFFD)} - OTHERS)
-    # Not our programs: their warnings are no news. khugepaged.c of 6.12.117 lacks the header that has KSFT_SKIP.
-    # Some make files that are named after their source: in the folder they run in.
+    # -w: the programs are Linux's, so that nobody here acts on their warnings. KSFT_SKIP: khugepaged.c of 6.12.117 does
+    # not include the header that defines it. -fmacro-prefix-map: some programs create files named after __FILE__, which
+    # must then be in the folder they run in.
     plain = f"-fmacro-prefix-map={folder}/="
     flags = ["-O2", "-static", plain, "-U_FORTIFY_SOURCE", "-D_GNU_SOURCE=", "-DKSFT_SKIP=4", "-w"]
     links = ["-lrt", "-lpthread", "-lm", "-luring", "-lnuma", "-lcap"]
@@ -185,7 +198,7 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
 
 
 def initramfs(lab: Lab, programs: Path) -> Path:
-    """The guest's userland, with the tests."""
+    """The guest's initramfs, with the tests added."""
     key = cache.key_of(lab.initramfs.parent.name, programs.name)
 
     def make(part: Path) -> None:
@@ -200,8 +213,11 @@ def initramfs(lab: Lab, programs: Path) -> Path:
 
 
 def job(setting: Setting, suite: Suite) -> str:
-    """The /lull/job that runs a suite under a setting. Between marks stand what tests say, and what the kernel says."""
-    tests = "/var/tmp/mm"  # on the disk: files of its file system are tested, too
+    """The job script that runs a suite under a setting.
+
+    It prints marks around the output of the tests and around the kernel's log (report.BEGIN, MESSAGES, END).
+    """
+    tests = "/var/tmp/mm"  # on the disk, because some tests need files of a disk's file system
     words = f"cd {tests} && TEST_SECONDS={suite.seconds} ./{SCRIPT} {process.shown(suite.options)}"
     lines = [
         *setting.lines,
@@ -220,7 +236,7 @@ def job(setting: Setting, suite: Suite) -> str:
 
 
 def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
-    """One suite under one setting, run now or read from what an interrupted run left."""
+    """The outcome of one suite under one setting. The boot is skipped if an interrupted command already did it."""
     log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
         trouble = ""
@@ -241,7 +257,7 @@ def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Out
 
 
 def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
-    """What a suite runs under: the kernels named, and those that can give struct pages back when they do."""
+    """The settings that a suite runs under: each kernel, and once more with HVO if the suite asks for it."""
     found = []
     for spec in specs:
         lines = tuple(f"setting {feature} {value}" for feature, value in spec.settings)
@@ -260,7 +276,16 @@ def conduct(
     *,
     as_json: bool = False,
 ) -> int:
-    """Run the suites on the kernels, the first of which is the baseline. Returns 0 when nothing differs, else 1."""
+    """Run the suites on the kernels, and print and write the results.
+
+    Returns the exit status: 0 when nothing differs, else 1.
+
+    Args:
+        specs: the kernels; the others are compared with the first.
+        repeat: boots of each suite under each setting.
+        out: the folder of the results; None: a new one in ./results.
+        as_json: print selftests.json instead of the table.
+    """
     baseline = report.load_baseline()
     userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))
     images = dict.fromkeys(spec.image for spec in specs)
@@ -273,7 +298,8 @@ def conduct(
         with progress.step(f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}") as step:
             for number, (suite, setting, turn) in enumerate(boots, 1):
                 step.update(f"{number}/{len(boots)} {suite.name} on {setting.name}")
-                # The console is the tests'; what the kernel has to say is read from its log. KUnit's verdicts are its.
+                # For selftests, keep the kernel's messages off the console, which has the output of the tests; they are
+                # read from dmesg. KUnit prints its results as kernel messages.
                 level = "loglevel=1" if suite.options else "loglevel=7"
                 arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
                 slower = SLOWER * guests[setting.kernel].slower

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KTAP, as the kernel prints KUnit results (Documentation/dev-tools/ktap.rst). Tested on real logs."""
+"""Parse KTAP, the format in which the kernel prints KUnit results (Documentation/dev-tools/ktap.rst).
+
+The tests of this module use logs of real guests.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ class Case:
 
 
 def parse(text: str) -> list[Case]:
-    """The cases of all suites in a console log that holds one KTAP document, other messages mixed in.
+    """The cases of all suites in a console log with one KTAP document, among which other messages may stand.
 
-    Raises ValueError when there is no KTAP, when a suite ends early, or when a planned suite is missing.
+    Raises: ValueError when there is no KTAP, when a suite ends early, or when a planned suite is missing.
     """
     cases: list[Case] = []
     suite, planned, seen, suites_planned, suites_seen = "", 0, 0, -1, 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What Linux's own tests said, test by test, and what of it is no news. Tested on real output."""
+"""Read the output of Linux's own tests, and judge it: against the first kernel, and against the baseline.
+
+The tests of this module use output of real guests.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from lull.selftests import ktap
 
 BASELINE = paths.GUEST / "selftests-baseline.toml"
 BEGIN, MESSAGES, END = "--- tests", "--- messages", "--- end"
+"""Lines that the job prints: before the output of the tests, between it and the kernel's log, and after the log."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Outcome:
     """How a suite ended.
 
     Args:
-        verdicts: of each test and case: ``ok``, ``failed``, ``skipped``, or ``unfinished``.
-        reports: what the kernel held to be wrong with itself meanwhile.
-        trouble: how the guest ended, when it did not come through.
+        verdicts: test or case -> ``ok``, ``failed``, ``skipped`` or ``unfinished``.
+        reports: the kernel's reports of defects of its own during the suite.
+        trouble: how the guest ended, if not normally.
     """
 
     verdicts: Mapping[str, str]
@@ -37,17 +41,17 @@ class Outcome:
 
 
 Found = Mapping[tuple[str, str], Sequence[Outcome]]
-"""(setting, suite) -> how it ended, each time."""
+"""(setting, suite) -> the outcome of each boot."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is known of stock: for each kind, name (``*`` is anything) -> reason.
+    """Known results of stock. Each field maps a name, in which ``*`` stands for any text, to a reason.
 
     Args:
-        failed, skipped: tests and cases that end so.
-        varies: those that end now so, now so, and are shown but not compared.
-        reports: first lines of what the kernel reports.
+        failed, skipped: tests and cases that fail or are skipped.
+        varies: tests and cases whose result changes from boot to boot; they are shown but not compared.
+        reports: first lines of reports of the kernel.
     """
 
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -56,13 +60,13 @@ class Baseline:
     reports: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, kind: str, name: str) -> bool:
-        """Whether ``name`` is named under ``kind``; what ends well needs no name."""
+        """Return true if the field ``kind`` has a pattern for ``name``; false for ``ok``, which has no field."""
         patterns: Mapping[str, str] = getattr(self, kind, {})
         return any(matches(pattern, name) for pattern in patterns)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a pattern of the baseline stands for a name."""
+    """Return true if a pattern of the baseline, with ``*`` for any text, matches ``name``."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
 
 
@@ -71,7 +75,8 @@ def load_baseline(path: Path = BASELINE) -> Baseline:
     try:
         return Baseline(**{kind: dict(entry.items()) for kind, entry in tomllib.loads(path.read_text()).items()})
     except (OSError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
-        raise UsageError(f"not a baseline of selftests: {error}", where=str(path)) from error
+        remedy = "write tables [failed], [skipped], [varies] and [reports] with lines NAME = REASON"
+        raise UsageError(f"not a baseline of selftests: {error}", where=str(path), remedy=remedy) from error
 
 
 TITLE = re.compile(r"^# running (?:bash )?(?:\./)?(.*)$")
@@ -82,13 +87,13 @@ PLAN = re.compile(r"(?m)^1\.\.\d+$")
 UFFD_CASE = re.compile(r"^# Testing (.*)\.\.\. (done|skipped|failed)")
 UFFD_VERDICTS = {"done": "ok", "skipped": "skipped", "failed": "failed"}
 CHANGING = re.compile(r"0x[0-9a-f]+|\d+(?=MB of memory allocations)|(?<=transact_test Extra pages ).*")
-"""What is another one each time."""
+"""Parts of a name that differ from boot to boot; ``read`` replaces them by ``*``."""
 
 
 def read(output: str) -> dict[str, str]:
-    """Test, or ``test / case`` -> verdict, from what run_vmtests.sh said.
+    """Test, or ``test / case`` -> verdict, from the output of run_vmtests.sh.
 
-    A test that began and has no verdict is unfinished. A name that comes again has its number behind it.
+    A test that began and has no verdict is ``unfinished``. The second test of a name gets `` (2)`` added, and so on.
     """
     found: dict[str, str] = {}
     seen: Counter[str] = Counter()
@@ -121,17 +126,20 @@ def read(output: str) -> dict[str, str]:
 
 
 def of_tests(text: str, trouble: str = "") -> Outcome:
-    """How the tests of a console ended, and what the kernel's log, behind them, holds to be wrong.
+    """The outcome of run_vmtests.sh, from the console.
+
+    Reports of stalls are left out, because a busy host alone can cause them.
 
     Args:
-        trouble: how the guest ended, when it did not come through; there is no log then, and what a dying kernel says
-            stands among what the tests say.
+        text: the console: the output of the tests, then the kernel's log.
+        trouble: how the guest ended, if not normally. Then there is no kernel's log, all of the console is searched for
+            reports, and stalls count.
     """
     text = text.replace("\r", "")
     output, _, messages = text.partition(f"{BEGIN}\n")[2].partition(f"{MESSAGES}\n")
     reports = console.reports(text if trouble else messages.partition(f"{END}\n")[0])
     verdicts = read(output)
-    # Its plan, which comes last; without it, or without a test, nothing was compared with nothing.
+    # The script ends with its plan (1..N). Without it, or without any test, two empty outcomes would compare as equal.
     if not trouble and not (verdicts and PLAN.search(output) and f"{END}\n" in messages):
         trouble = f"run_vmtests.sh did not come to its end: {output.strip()[-200:]}"
     told = [report.text for report in reports if trouble or not console.STALL.search(report.title)]
@@ -139,7 +147,13 @@ def of_tests(text: str, trouble: str = "") -> Outcome:
 
 
 def of_kunit(text: str, trouble: str = "") -> Outcome:
-    """How KUnit's suites of a console ended. What they provoke is no report: a case fails of one it did not expect."""
+    """The outcome of the KUnit suites, from the console.
+
+    The kernel's reports are not read: cases provoke some, and a case fails when it meets one that it does not expect.
+
+    Args:
+        trouble: how the guest ended, if not normally.
+    """
     cases: list[ktap.Case] = []
     try:
         cases = ktap.parse(text)
@@ -151,23 +165,23 @@ def of_kunit(text: str, trouble: str = "") -> Outcome:
 
 
 def ends(outcomes: Iterable[Outcome], name: str) -> str:
-    """How a test ended, each time: ``ok``, or ``failed or ok``; ``missing`` where it did not run."""
+    """The results of a test over all boots: ``ok``, or ``failed or ok``; ``missing`` where it did not run."""
     return " or ".join(sorted({outcome.verdicts.get(name, "missing") for outcome in outcomes}))
 
 
 def names(outcomes: Iterable[Outcome]) -> list[str]:
-    """All tests and cases, in their order."""
+    """The names of all tests and cases, in their order."""
     return list(dict.fromkeys(name for outcome in outcomes for name in outcome.verdicts))
 
 
 DIFFERS, REPORTED, NEWS = "differs", "reported", "not in the baseline"
 VARIES, BETTER = "varies, not compared", "named in the baseline, ended well"
 FAILING = (DIFFERS, REPORTED, NEWS)
-"""Kinds of findings that fail a run."""
+"""The kinds of findings that make the command fail."""
 
 
 def judge(found: Found, baseline: Baseline) -> dict[str, list[str]]:
-    """Kind of finding -> a line for each: settings compared with the first one, and that with the baseline."""
+    """Kind of finding -> its lines. Settings are compared with the first one, and the first one with the baseline."""
     first = next(iter(found))[0]
     lines: dict[str, list[str]] = defaultdict(list)
     for (setting, suite), outcomes in found.items():
@@ -181,7 +195,7 @@ def judge(found: Found, baseline: Baseline) -> dict[str, list[str]]:
                 if here != "ok":
                     lines[VARIES].append(f"{name}: {here} on {setting}")
             elif here == "missing" and ends(outcomes, name.partition(" / ")[0]) == "unfinished":
-                continue  # that it is unfinished is said
+                continue  # its test is unfinished, which has a line of its own
             elif here != there:
                 lines[DIFFERS].append(f"{name}: {here} on {setting}, {there} on {first}")
             elif setting == first and here != "ok" and not baseline.names(here, name):
@@ -196,7 +210,7 @@ def judge(found: Found, baseline: Baseline) -> dict[str, list[str]]:
 
 
 def grid(found: Found) -> Grid:
-    """Suites x settings: tests and cases that passed, failed, were skipped."""
+    """The table of suites x settings: how many tests and cases passed, failed and were skipped."""
     settings = list(dict.fromkeys(setting for setting, _ in found))
     rows = []
     for suite in dict.fromkeys(suite for _, suite in found):
@@ -209,13 +223,13 @@ def grid(found: Found) -> Grid:
 
 
 def counted(outcomes: Iterable[Outcome]) -> str:
-    """``12, 0, 3``: how many passed, failed (or did not end), and were skipped."""
+    """``12, 0, 3``: how many tests and cases passed, failed or did not end, and were skipped."""
     counts = Counter(verdict for outcome in outcomes for verdict in outcome.verdicts.values())
     return f"{counts['ok']}, {counts['failed'] + counts['unfinished']}, {counts['skipped']}"
 
 
 def details(found: Found) -> Grid:
-    """Tests x settings, without what ended well everywhere."""
+    """The table of tests x settings, without tests that passed everywhere."""
     settings = list(dict.fromkeys(setting for setting, _ in found))
     rows = []
     for suite in dict.fromkeys(suite for _, suite in found):
@@ -228,7 +242,7 @@ def details(found: Found) -> Grid:
 
 
 def described(found: Found) -> dict[str, dict[str, str]]:
-    """Every test and case -> setting -> how it ended."""
+    """Test or case -> setting -> result, for selftests.json."""
     every: dict[str, dict[str, str]] = defaultdict(dict)
     for (setting, _), outcomes in found.items():
         for name in names(outcomes):
@@ -237,14 +251,14 @@ def described(found: Found) -> dict[str, dict[str, str]]:
 
 
 def findings(judged: Mapping[str, Sequence[str]]) -> list[str]:
-    """What was found, a line each, the verdict last."""
+    """The lines of the findings, and the verdict as the last line."""
     lines = [f"{kind}: {line}" for kind, lines in judged.items() for line in lines]
     verdict = "something differs" if any(judged[kind] for kind in FAILING) else "nothing differs"
     return [*lines, f"verdict: {verdict}"]
 
 
 def show(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
-    """Print the table, and what was found."""
+    """Print the table and the findings."""
     console = tables.make_console()
     tables.show_grid(console, grid(found))
     for line in findings(judged):
@@ -252,5 +266,5 @@ def show(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
 
 
 def markdown(found: Found, judged: Mapping[str, Sequence[str]]) -> str:
-    """The same as Markdown, and every test that did not pass everywhere."""
+    """The table and the findings as Markdown, with a table of the tests that did not pass everywhere."""
     return "\n".join([grid_markdown(grid(found)), *findings(judged), "", grid_markdown(details(found))]) + "\n"

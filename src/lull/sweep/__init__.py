@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Many runs as one: every number of vCPUs with every CPU and every set of workloads, on one machine or more.
+"""`lull sweep`: a run for every number of vCPUs with every CPU and every set of workloads, on one host or several.
 
-A job is one run, whole: its stock and its Lull are booted in turns by one host, so that a ratio stays one run's. Jobs
-share nothing but what is built, and the table at the end.
+A job of a sweep is one whole `lull run`: one host boots its stock and Lull kernels in turn, so that each ratio is of
+boots on the same host. Jobs share only the built kernels and the table at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from lull.sweep import job as sweep_job
 
 FELL_SHORT = 1
 HELD, FAILED, BROKE_OFF, WAITING = "held", "failed", "broke off", "waiting"
-"""States of a job: everything held; its run is complete and a check failed; its run did not end; not run yet."""
+"""States of a job. HELD: its run is complete and every check held. FAILED: its run is complete and a check failed.
+BROKE_OFF: its run ended before it was complete. WAITING: not run yet."""
 
 
 class Unfinished(LullError):
@@ -41,11 +42,11 @@ class Job:
     """One run of a sweep.
 
     Args:
-        name: of its folder.
-        machine: the guest's.
-        workloads: names; none: the default selection.
-        boots: what it boots.
-        words: of ``lull run``, but for ``--out``.
+        name: the name of its folder.
+        machine: the guest's hardware.
+        workloads: names of the workloads; empty: the default selection.
+        boots: the boots of the run.
+        words: the arguments of ``lull run``, without ``--out``.
     """
 
     name: str
@@ -56,21 +57,21 @@ class Job:
 
     @property
     def what(self) -> str:
-        """What is its own, for people."""
+        """The line that tells this job from others: vCPUs, CPU, workloads."""
         chosen = ", ".join(self.workloads) or "default workloads"
         return f"{self.machine.vcpus} vCPU{'s' * (self.machine.vcpus > 1)}, {self.machine.cpu}: {chosen}"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a sweep is made of.
+    """What a sweep runs.
 
     Args:
-        vcpus, cpus, sets: of these each with each; a set is the names of workloads that share a run.
-        kernels: as on the command line.
+        vcpus, cpus, sets: a job is made for each combination of these. A set has the names of workloads of one job.
+        kernels: names of kernels, as on the command line.
         repeat: boots of each kernel in a job.
         memory_mib, accel, append, model: as for a run.
-        words: more words of each job's ``lull run``.
+        words: further arguments of each job's ``lull run``.
     """
 
     vcpus: tuple[int, ...]
@@ -85,15 +86,15 @@ class Choice:
     words: tuple[str, ...]
 
     def jobs(self, lab: Lab) -> list[Job]:
-        """The jobs, the largest guests first: what takes longest must not be begun last.
+        """The jobs, those with the most vCPUs first: they take longest, so they must not start last.
 
-        Raises: UsageError for what a run would not take, either.
+        Raises: UsageError for anything that `lull run` refuses.
         """
         cells = sorted(itertools.product(self.vcpus, self.cpus, self.sets), key=lambda cell: -cell[0])
         return [self.job(lab, number, *cell) for number, cell in enumerate(cells, 1)]
 
     def job(self, lab: Lab, number: int, vcpus: int, cpu: str, workloads: tuple[str, ...]) -> Job:
-        """The job of one cell."""
+        """The job number ``number``, of one combination."""
         machine = Machine(vcpus, self.memory_mib, cpu, self.accel)
         named = [plan.parse_spec(kernel, lab.base) for kernel in self.kernels]
         boots = plan.make_plan(plan.select_workloads(workloads, lab.workloads), named, lab.base, self.repeat)
@@ -108,13 +109,13 @@ class Choice:
 
 
 def default_workers(vcpus: int, memory_mib: int) -> int:
-    """How many guests of that size a machine runs at once: each vCPU has a CPU, and half of the memory is left."""
+    """The number of such guests to run at once: each vCPU has a CPU, guests use half of the memory; at least one."""
     memory = host_mib()
     return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
 def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
-    """Make everything that jobs boot, so that none waits for a compiler. Returns the sweep's key."""
+    """Build everything that jobs boot, so that no job waits for a compiler. Returns the key of the sweep's plan."""
     images = dict.fromkeys(boot.image for job in jobs for boot in job.boots)
     guests = [lab.guest(image, jobs[0].machine, append=choice.append, timing=choice.model) for image in images]
     made = (f"{g.image} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
@@ -130,13 +131,17 @@ def conduct(
     listen: sweep_engine.Address | None,
     as_json: bool,
 ) -> int:
-    """Do the jobs that are left, and show all. Returns 0 when everything held, 1 when a check failed.
+    """Run the jobs that are not complete, and print and write the results of all.
+
+    Returns the exit status: 0 when everything held, 1 when a check failed.
 
     Args:
-        workers: jobs at once on this machine; None: as many as it is made for.
-        listen: where other machines may join.
+        out: the folder of the results; None: a new one in ./results.
+        workers: jobs to run at once on this machine; None: ``default_workers``.
+        listen: the address where other machines may join; None: none may.
+        as_json: print sweep.json instead of the tables.
 
-    Raises: Unfinished when a job has no results; and what making the kernels raises.
+    Raises: Unfinished when a job has no results; errors of building the kernels.
     """
     jobs = choice.jobs(lab)
     if workers is None:
@@ -162,7 +167,7 @@ def conduct(
             raise Unfinished(
                 f"{broken} of {len(jobs)} jobs have no results",
                 where=f"{folder}/{sweep_job.JOBS}: the logs of those that broke off",
-                remedy="the same command tries them again, and nothing else",
+                remedy="run the same command again: it repeats only these jobs",
             )
     return FELL_SHORT if FAILED in states else 0
 
@@ -170,7 +175,13 @@ def conduct(
 def perform(
     record: Record, left: Sequence[Job], key: str, workers: int, listen: sweep_engine.Address | None, *, offline: bool
 ) -> None:
-    """Have jobs performed, and record each as it ends."""
+    """Run jobs, and record the end of each.
+
+    Args:
+        left: the jobs to run.
+        key: the key of the sweep's plan.
+        workers: jobs to run at once on this machine.
+    """
     folder = record.folder.absolute()
     orders = [sweep_job.Order(job.name, job.words, str(folder), sweep_job.HERE, key) for job in left]
     where = f", others join with 'lull sweep --join {listen}'" if listen else ""
@@ -180,7 +191,7 @@ def perform(
         ended = 0
         for event in engine.perform(orders):
             if isinstance(event, str):
-                under_way = [*dict.fromkeys([*under_way, event])]  # once more when a machine was lost
+                under_way = [*dict.fromkeys([*under_way, event])]  # a job begins again when its machine was lost
                 say(f"  {event}: begun: {record.job(event).what}")
             elif event:
                 ended += 1
@@ -193,19 +204,19 @@ def perform(
 
 
 def last_words(folder: Path, names: Sequence[str]) -> Iterator[str]:
-    """What each of the jobs under way said last, where that can be seen from here."""
+    """The last line of the log of each running job; only its name when it runs on another machine."""
     for name in names:
         said = process.tail(sweep_job.log_of(folder, name), 1)
         yield f"; {name}" + (f": {said}" if said and not said.startswith("$ ") else "")
 
 
 class Record:
-    """What became of each job: read from the jobs' folders, and sweep.json beside them.
+    """The states of the jobs, read from their folders and from sweep.json, and written to sweep.json.
 
     Args:
-        lab: for its versions.
-        jobs: all of the sweep.
-        folder: the sweep's.
+        lab: the lab, whose versions are recorded.
+        jobs: all jobs of the sweep.
+        folder: the sweep's folder.
     """
 
     def __init__(self, lab: Lab, jobs: Sequence[Job], folder: Path) -> None:
@@ -221,35 +232,35 @@ class Record:
                     self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
 
     def job(self, name: str) -> Job:
-        """A job by name."""
+        """The job of this name."""
         return next(job for job in self.jobs if job.name == name)
 
     def ended(self, done: sweep_job.Done) -> None:
-        """Take down how a job ended."""
+        """Record the end of a job, and write sweep.json."""
         self.ends[done.name] = {"exit_code": done.status, "seconds": round(done.seconds, 1)}
         self.write()
 
     def failures(self, job: Job) -> list[str]:
-        """The checks of a complete run that failed."""
+        """The names of the checks that failed in the run of a complete job."""
         if job.name not in self.failed:
             results = Results.load(sweep_job.place_of(self.folder, job.name) / "results.json")
             self.failed[job.name] = [c.name for c in results.checks if c.verdict == "failed"]
         return self.failed[job.name]
 
     def state(self, job: Job) -> str:
-        """One of the states above."""
+        """The state of a job: HELD, FAILED, BROKE_OFF or WAITING."""
         if sweep_job.complete(self.folder, job.name):
             return FAILED if self.failures(job) else HELD
         return BROKE_OFF if job.name in self.ends else WAITING
 
     def exit_code(self, job: Job) -> int | None:
-        """What its run ended with; of a complete one that is told by its results, whoever saw it end."""
+        """The exit code of a job's run. For a complete run it follows from the results. None: not run yet."""
         known = {HELD: 0, FAILED: FELL_SHORT, WAITING: None}
         state = self.state(job)
         return known[state] if state in known else int(self.ends[job.name]["exit_code"])
 
     def says(self, job: Job) -> str:
-        """A job's state, and why."""
+        """A job's state, with the reason when it did not hold."""
         state = self.state(job)
         if state == FAILED:
             return f"{state}: {', '.join(self.failures(job))}"
@@ -260,7 +271,7 @@ class Record:
         return state
 
     def entries(self) -> list[dict[str, Any]]:
-        """What sweep.json says of the jobs."""
+        """The entries of the jobs in sweep.json."""
         return [
             {
                 "name": job.name,
@@ -297,7 +308,7 @@ class Record:
 
 
 def show_plan(jobs: Sequence[Job], *, as_json: bool) -> None:
-    """What would be done."""
+    """Print the jobs that ``conduct`` would run."""
     plan.show(
         (f"would run {job.name}, {len(job.boots)} boots: {process.shown(['lull', 'run', *job.words])}" for job in jobs),
         [{"job": job.name, "words": job.words, "boots": [boot.name for boot in job.boots]} for job in jobs],

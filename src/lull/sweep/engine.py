@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine of a sweep, Dask's scheduler: in this process for this machine alone, at an address for others to join.
+"""Distribute the jobs of a sweep with Dask's scheduler, which runs in this process.
 
-Each machine has one worker with as many threads as it runs jobs at once; a job is a process that its thread waits for.
+Without an address only this machine works; with one, other machines may join. Each machine has one Dask worker with as
+many threads as jobs run on it at once. A job is a process, and a thread waits for its end.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from lull.sweep import job as sweep_job
 from lull.sweep.job import Done, Order, Stopped, stopping
 
 EXTRA = "sweep"
-"""requirements-sweep.txt"""
+"""The NAME in requirements-NAME.txt with the packages of Dask."""
 BEGUN = "lull-begun"
+"""The topic under which workers announce the jobs that they begin."""
 FINGERPRINT = "lull-fingerprint"
-"""What the engine's machines tell each other."""
+"""The key under which the scheduler keeps the fingerprint of its Lull (sweep.job.fingerprint)."""
 LOST = -1
-"""Instead of an exit code: the machine that had the job is gone."""
+"""Stands for the exit code of a job whose machine was lost."""
 PATIENCE = 60.0
-"""Seconds in which a machine that joins must find a sweep."""
+"""Seconds within which a machine that joins must find a sweep."""
 INTERVAL = 0.3
 PAGES = "127.0.0.1:0"
-"""Where its pages for people are, of which we leave none: it has a port for them in any case."""
+"""The address of Dask's web pages. load() removes all pages, but Dask opens a port in any case: this one is local."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the scheduler listens: ``tcp://HOST:PORT``, or ``tls://`` with Dask's own configuration of certificates."""
+    """The scheduler's address: ``tcp://HOST:PORT``, or ``tls://`` with the certificates of Dask's configuration."""
 
     protocol: str
     host: str
@@ -47,15 +49,15 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """An address of the command line. Raises UsageError."""
+    """The address that ``text`` names. Raises UsageError when it is malformed."""
     match = re.fullmatch(r"(tcp|tls)://([^/\s]+):(\d+)", text)
     if not match or not 0 < int(match[3]) < 1 << 16:
-        raise UsageError(f"'{text}' is no address", remedy="write tcp://HOST:PORT or tls://HOST:PORT")
+        raise UsageError(f"'{text}' is not an address", remedy="write tcp://HOST:PORT or tls://HOST:PORT")
     return Address(match[1], match[2], int(match[3]))
 
 
 def load(*, offline: bool) -> Any:
-    """The module ``distributed``, silent, and set to how we use it."""
+    """Import Dask's module ``distributed``, configure it, and silence its log. Raises FetchError."""
     extras.use(EXTRA, offline=offline)
     import dask
     import distributed
@@ -64,12 +66,13 @@ def load(*, offline: bool) -> Any:
     dask.config.set(
         {
             "temporary-directory": str(cache.root() / "dask"),
-            # A job waits at the scheduler until a thread is free, and is moved from who has several to who has none.
+            # A job stays at the scheduler until a worker has a free thread. Jobs take minutes, so that Dask finds it
+            # worthwhile to move one from a worker with several to an idle worker.
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.scheduler.default-task-durations": {"job": "10m"},
             "distributed.scheduler.http.routes": [],
             "distributed.worker.http.routes": [],
-            # A machine that is lost, not a job that failed: that is told by its exit code.
+            # Lost machines after which a job is given up. A job that fails does not count: it has an exit code.
             "distributed.scheduler.allowed-failures": 3,
         }
     )
@@ -77,13 +80,13 @@ def load(*, offline: bool) -> Any:
 
 
 def worker_options(distributed: Any) -> dict[str, Any]:
-    """Options of each machine's worker. The jobs' memory is not its own to limit."""
+    """Options of each machine's worker. Jobs are processes of their own, so that Dask must not limit memory."""
 
     class Stop(distributed.WorkerPlugin):  # type: ignore[misc]
-        """When the worker closes, its jobs end."""
+        """Ends the jobs of a worker when it closes."""
 
         def teardown(self, worker: Any) -> None:
-            """Called before the worker waits for its threads."""
+            """End the jobs; Dask calls this before the worker waits for its threads."""
             stopping.set()
 
     return {"memory_limit": 0, "plugins": [Stop()]}
@@ -91,19 +94,19 @@ def worker_options(distributed: Any) -> dict[str, Any]:
 
 @dataclass
 class Engine:
-    """A scheduler under way.
+    """A running scheduler.
 
     Args:
-        client: Dask's.
+        client: Dask's client.
     """
 
     client: Any
     _begun: list[tuple[str, str]] = field(default_factory=list)
 
     def perform(self, orders: Sequence[Order]) -> Iterator[Done | str | None]:
-        """Have all orders performed. Yields a job's name when it is begun, how each ended, and None now and then.
+        """Perform all orders. Yields a job's name when it begins, a Done when it ends, and None every INTERVAL seconds.
 
-        A job whose machine was lost, three times over, ended with status LOST.
+        A job whose machine was lost three times ends with status LOST.
         """
 
         def heard(event: tuple[float, str]) -> None:
@@ -111,7 +114,7 @@ class Engine:
 
         begun: list[str] = []
         self.client.subscribe_topic(BEGUN, heard)
-        # The first part of a key is what Dask takes for the kind of a task.
+        # Dask takes the first part of a key for the kind of task; default-task-durations refers to it.
         futures = {self.client.submit(performed, order, key=("job", order.name)): order for order in orders}
         while futures:
             for future in [future for future in futures if future.done()]:
@@ -125,7 +128,10 @@ class Engine:
 
 
 def ended(future: Any, order: Order) -> Done | None:
-    """How a job ended; None when its machine left, and another gets it. Raises what the engine, or we, did wrong."""
+    """The end of a job; None when its machine left, after which the job is given to another machine.
+
+    Any other exception of the task is a defect, and is raised.
+    """
     from distributed import KilledWorker
 
     try:
@@ -139,7 +145,7 @@ def ended(future: Any, order: Order) -> Done | None:
 
 
 def performed(order: Order) -> Done:
-    """Perform an order in a worker's thread, and say that it has begun."""
+    """Perform an order in a thread of a worker, and announce that it begins. Raises Stopped."""
     from distributed import get_worker
 
     get_worker().log_event(BEGUN, order.name)
@@ -148,12 +154,13 @@ def performed(order: Order) -> Done:
 
 @contextlib.contextmanager
 def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[Engine]:
-    """An engine with a worker in this process, which runs ``workers`` jobs at once (0: only others work).
+    """Run a scheduler for the body.
 
     Args:
-        listen: where other machines may join; None: nobody can.
+        workers: jobs to run at once on this machine; 0: only other machines work.
+        listen: the address where other machines may join; None: none may.
 
-    Raises: FetchError, and LullError when it cannot listen there.
+    Raises: FetchError; LullError when it cannot listen at the address.
     """
     distributed = load(offline=offline)
     stopping.clear()
@@ -178,9 +185,9 @@ def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[
         except (OSError, RuntimeError, ValueError) as error:
             reason = error.__cause__ or error
             raise LullError(
-                f"the engine does not start: {reason}",
+                f"Dask's scheduler does not start: {reason}",
                 where=str(listen or ""),
-                remedy="--listen takes an address of this machine and a free port",
+                remedy="name an address of this machine and a free port with --listen",
             ) from error
         client.set_metadata([FINGERPRINT], sweep_job.fingerprint())
         try:
@@ -190,9 +197,13 @@ def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[
 
 
 def join(address: Address, workers: int, *, offline: bool) -> None:
-    """Work for a sweep elsewhere until it is over.
+    """Work for the sweep of another machine until it is over.
 
-    Raises: LullError when there is no sweep; UsageError when it is of another Lull than this.
+    Args:
+        address: the address at which that sweep listens.
+        workers: jobs to run at once on this machine.
+
+    Raises: LullError when there is no sweep; UsageError when the sources of Lull differ between the machines.
     """
     distributed = load(offline=offline)
     stopping.clear()
@@ -210,7 +221,10 @@ def join(address: Address, workers: int, *, offline: bool) -> None:
 
 
 def check_same(distributed: Any, address: Address) -> None:
-    """Raise UsageError unless the sweep's machine has the same Lull as this one; LullError when there is no sweep."""
+    """Compare the sources of Lull on this machine and on that of the sweep.
+
+    Raises: UsageError when they differ; LullError when no sweep answers within PATIENCE seconds.
+    """
     deadline = time.monotonic() + PATIENCE
     theirs = None
     while theirs is None and time.monotonic() < deadline:
@@ -221,8 +235,9 @@ def check_same(distributed: Any, address: Address) -> None:
             theirs = client.get_metadata([FINGERPRINT], default=None)
         time.sleep(INTERVAL)
     if theirs is None:
-        raise LullError(f"there is no sweep at {address}", remedy="begin it with 'lull sweep --listen', then join")
+        raise LullError(f"there is no sweep at {address}", remedy="start it with 'lull sweep --listen', then join")
     if theirs != sweep_job.fingerprint():
         raise UsageError(
-            f"the sweep at {address} is of another Lull than this", remedy="check out the same commit, without changes"
+            f"the sweep at {address} has other sources of Lull than this machine",
+            remedy="check out the same commit on both, without changes",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One job of a sweep, on whichever machine it is given to: a ``lull run`` of its own, with its own folder and log."""
+"""Run one job of a sweep, on any machine: a ``lull run`` in a process of its own, with its own folder and log."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from lull import cache, paths, process
 
 JOBS = "jobs"
 HERE = uuid.uuid4().hex
-"""This process, among those of all machines."""
+"""Identifies this process among the processes of all machines."""
 COMPLETE = "complete"
+"""The file that marks the folder of a complete run."""
 GRACE = 10.0
-"""Seconds for a run to end its guest in."""
+"""Seconds that a run has to end its guest."""
 INTERVAL = 0.2
 SOURCES = ("src/lull", "kernel", "guest", "checker", "timing")
+"""Folders whose files make the fingerprint."""
 
 stopping = threading.Event()
-"""Set when this process is to end: jobs end theirs, and leave what can be resumed."""
+"""Set when this process is to end. Jobs then end their runs, which can be resumed."""
 
 
 class Stopped(Exception):
-    """A job was ended before its run had: nothing of it counts, what it did is there for the next time."""
+    """A job was ended before its run was complete. It has no result; the next attempt resumes its run."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Order:
     """A job as it is sent to a machine.
 
     Args:
-        name: its folder, and its log's name.
-        words: of ``lull run``, but for ``--out``.
-        sweep: the sweep's folder, absolute.
-        giver: the process that has that folder.
-        key: the sweep's plan.
+        name: the name of the job, of its folder and of its log.
+        words: the arguments of ``lull run``, without ``--out``.
+        sweep: the absolute path of the sweep's folder.
+        giver: the process (HERE) that has this folder.
+        key: the key of the sweep's plan.
     """
 
     name: str
@@ -54,10 +56,11 @@ class Done:
     """How a job ended.
 
     Args:
-        name: the job's.
+        name: the name of the job.
         status: the exit code of its run.
-        seconds: that it took.
-        files: what it left, path in the sweep's folder -> content; nothing when it is there.
+        seconds: the time it took, in seconds.
+        files: path in the sweep's folder -> content of the files that the run wrote on another machine; empty when the
+            run wrote them to the sweep's folder itself.
     """
 
     name: str
@@ -67,26 +70,27 @@ class Done:
 
 
 def place_of(sweep: Path, name: str) -> Path:
-    """The folder of a job's run."""
+    """The folder of the run of job ``name`` in the folder ``sweep``."""
     return sweep / JOBS / name
 
 
 def complete(sweep: Path, name: str) -> bool:
-    """Whether the run of a job is: that is for its folder to say, whoever wrote it."""
+    """Return true if the run of a job is complete, as its folder says."""
     return (place_of(sweep, name) / COMPLETE).exists()
 
 
 def log_of(sweep: Path, name: str) -> Path:
-    """What its run said; beside its folder, for a run takes no folder that holds other files."""
+    """The log of a job's run. It is beside the run's folder, because `lull run` refuses a folder with other files."""
     return sweep / JOBS / f"{name}.log"
 
 
 def perform(order: Order) -> Done:
-    """Run a job to its end. Raises Stopped.
+    """Run a job to its end. Raises Stopped when this process is to end.
 
-    In another process than the sweep's the run is in the cache, is sent back whole, and is removed when it is complete.
-    What was interrupted is resumed there when the job comes again. The sweep's folder is of no use even where files are
-    shared: a run is resumed under the cache that it was begun under, and no other.
+    In the sweep's own process the run writes to the sweep's folder. On another machine it writes to the cache: its
+    files are returned in Done, and removed from the cache when the run is complete. An interrupted run stays there and
+    is resumed when the machine gets the job again. The sweep's folder is not used even if both machines share it,
+    because a run can only be resumed with the cache that it started with.
     """
     if order.giver == HERE:
         return run(order, Path(order.sweep))
@@ -102,7 +106,7 @@ def perform(order: Order) -> Done:
 
 
 def run(order: Order, sweep: Path) -> Done:
-    """Run a job in ``sweep``'s folder on this machine. Raises Stopped."""
+    """Run a job on this machine, in the folder ``sweep``. Raises Stopped when this process is to end."""
     place, tool = place_of(sweep, order.name), paths.REPOSITORY / "src"
     argv: list[str | Path] = [sys.executable, tool, "run", *order.words, "--out", place]
     log = log_of(sweep, order.name)
@@ -119,9 +123,9 @@ def run(order: Order, sweep: Path) -> Done:
 
 
 def take(done: Done, sweep: Path) -> None:
-    """Put what a machine sent back where its run would have been; one that is not complete beside it.
+    """Write the files that a machine sent back to the folder of the job, or to NAME.broken if its run is incomplete.
 
-    A run that broke off elsewhere cannot be resumed here: it is of another machine's cache.
+    An incomplete run of another machine cannot be resumed here, because it needs that machine's cache.
     """
     place, log = place_of(sweep, done.name), log_of(sweep, done.name)
     inside = place.relative_to(sweep)
@@ -141,7 +145,7 @@ def take(done: Done, sweep: Path) -> None:
 
 
 def fingerprint() -> str:
-    """A key of everything here that a number depends on: machines of one sweep have the same."""
+    """A hash of all sources that results depend on. It must be the same on all machines of a sweep."""
     files = [
         path
         for folder in SOURCES

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The jobs of a sweep in one table, the ratios of several CPUs side by side. Imports scipy; imported when needed.
+"""Show the results of a sweep: one table of all jobs, with the ratios of several CPUs side by side.
 
-With one CPU a line is of one workload and one number of vCPUs, and that is one job's: so each ratio in it is one run's.
+A line of the table is of one workload and one number of vCPUs, on one CPU. It therefore comes from one job, and each
+ratio compares boots of one run. This module imports scipy, which is slow: import it only when needed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from lull.sweep import job as sweep_job
 
 
 def join(places: Iterable[Path], folder: Path) -> list[Run]:
-    """The complete jobs, those with one CPU as if one run had made them; each such run is written to ``folder``.
+    """The results of complete jobs, joined to one run for each CPU. Each such run is written to ``folder``.
 
     Args:
-        places: the jobs' folders.
+        places: the folders of the jobs.
     """
     found: dict[str, list[Results]] = {}
     for place in places:
@@ -48,13 +49,13 @@ def join(places: Iterable[Path], folder: Path) -> list[Run]:
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
-    """By workload, as they came, then by vCPUs: what is asked of a sweep is how one changes with the other."""
+    """The records sorted by workload, in the order given, and then by vCPUs, so that scaling can be read off."""
     place = {name: number for number, name in enumerate(dict.fromkeys(record.workload for record in records))}
     return sorted(records, key=lambda record: (place[record.workload], record.vcpus))
 
 
 def alike(dictionaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all of them say, and say alike; of tables in them, too."""
+    """The entries that all dictionaries have with the same value; nested dictionaries are compared likewise."""
     first, *others = dictionaries
     found: dict[str, Any] = {}
     for name, value in first.items():
@@ -67,7 +68,7 @@ def alike(dictionaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def index(entries: Sequence[Mapping[str, Any]]) -> tables.Grid:
-    """Each job, and what became of it."""
+    """The table of jobs and their verdicts."""
     rows = tuple(
         (
             entry["name"],
@@ -84,7 +85,7 @@ def index(entries: Sequence[Mapping[str, Any]]) -> tables.Grid:
 
 
 def write(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Write comparison.md: what each CPU has, and the jobs."""
+    """Write comparison.md: the tables of each CPU, and the table of jobs."""
     parts = [
         f"## {run.results.settings['machine']['cpu']}\n\n{tables.markdown(run.results, run.comparison)}" for run in runs
     ]
@@ -92,7 +93,7 @@ def write(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Pat
 
 
 def show(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Print the tables, each job's verdict and where everything is."""
+    """Print the tables, the verdict of each job, and the paths of the results."""
     console = tables.make_console()
     if len(runs) > 1:
         joint.show(console, runs)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Cost files: what an instruction, a TLBI and a DSB are said to take on a machine (timing/NAME.toml).
+"""Read cost files (timing/NAME.toml): what an instruction, a TLBI and a DSB cost on a machine, for modelled time.
 
-A cost is in nanoseconds. Where each comes from stands beside it in the file, and so do the published numbers that it
-was fitted to, and those that it was not and which therefore test it. docs/timing.md has the model.
+Costs are in nanoseconds. A cost file also states the source of each cost, the published numbers that the costs were
+fitted to, and published numbers that they were not fitted to, which therefore test the model. docs/timing.md describes
+the model.
 """
 
 from __future__ import annotations
@@ -19,31 +20,32 @@ from lull.errors import UsageError
 from lull.plan import unknown
 
 TEMPLATE = "template"
-"""The file that a user copies; no model itself."""
+"""The file that users copy to write their own. It is not a model."""
 METRIC = "seconds_modelled"
 ASTRAY = "insns_astray"
-"""Instructions that a vCPU executed although it was to wait for slower ones."""
+"""The metric: instructions that a vCPU executed although it should have waited for slower vCPUs."""
 WAITING = ("osh", "ish", "sy", "oshnxs", "ishnxs", "synxs")
-"""DSBs that wait for broadcasts, as in checker/plugin_time.c."""
+"""The DSBs that wait for broadcast TLBIs, as in checker/plugin_time.c."""
 MOST = 10_000_000.0
-"""ns below which a cost is, as the plugin has it."""
+"""Nanoseconds. Every cost is less than this; the plugin has the same limit."""
 MOST_ASTRAY = 0.05
-"""Of a window's instructions: beyond that its time is not to be trusted."""
+"""Share of a window's instructions. With more instructions astray the window's modelled time is not trusted."""
 SECONDS, FLUSH, SAVING, RATIO = MEASURES = ("seconds", "flush", "saving", "ratio")
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What things take, in ns.
+    """Costs in nanoseconds.
 
     Args:
-        insn: each instruction.
+        insn: executing an instruction.
         tlbi: issuing a TLBI, local or broadcast.
-        broadcast: how long a broadcast TLBI occupies what all CPUs share.
-        dsb: each DSB, beside what it waits for.
-        latency: from there until the broadcast is complete.
-        walk: each entry that a TLBI took from a CPU which had used it, though it was still true. Only the checker
-            sees those (``lull check --timing``); it is no part of a run's modelled time. 0: not known.
+        broadcast: the time for which a broadcast TLBI occupies the resource that all CPUs share; broadcasts occupy it
+            one after the other.
+        dsb: executing a DSB, without the time for which it waits.
+        latency: from the end of that occupation until the broadcast TLBI is complete.
+        walk: a page walk that reloads a valid entry which a TLBI removed from a CPU that had used it. Only the checker
+            sees such entries (``lull check --timing``): this is no part of a run's modelled time. 0: not known.
     """
 
     insn: float
@@ -59,17 +61,17 @@ class Figure:
     """A published number.
 
     Args:
-        what: one line for people.
-        measure: ``seconds`` that ``operations`` took; of a ``flush``, the seconds that one CPU alone sees;
-            ``saving``, the share of its time that ``workload`` lost when it did not wait for each broadcast any more;
-            ``ratio``, the time of stock to that of ``kernel``.
+        what: what was measured, in one line.
+        measure: ``seconds``: the time that ``operations`` took. ``flush``: the seconds of a flush by one CPU while no
+            other flushes. ``saving``: the share of its time that ``workload`` saved when the kernel no longer waited
+            for each broadcast. ``ratio``: the time of stock divided by that of ``kernel``.
         published: the number, in seconds or as a share.
-        calibrated: the costs were fitted to it, so that it tests nothing but that the fit is right.
-        workload, kernel: what the lab runs for it; none for a flush.
+        calibrated: the costs were fitted to this number, so that it only tests the fit.
+        workload, kernel: what the lab runs for it; a flush needs neither.
         operations: operations of the lab's workload, on all CPUs together; for ``seconds``.
-        cpus: CPUs that worked.
-        wait: ``each``: a kernel that waits for each broadcast, as before Linux 6.12; ``batch``: as the kernel has it.
-        note: what else the reader should know.
+        cpus: the number of CPUs that worked.
+        wait: ``each``: the kernel waits for each broadcast, as before Linux 6.12. ``batch``: as the lab's kernel does.
+        note: anything else that the reader should know.
     """
 
     what: str
@@ -89,12 +91,12 @@ class Model:
     """A cost file.
 
     Args:
-        name: of the file, without its ending.
-        about: one line for people.
-        cpus: of the machine that the costs are of; 0: not known.
+        name: the name of the file, without its ending.
+        about: the machine, in one line.
+        cpus: the number of CPUs of that machine; 0: not known.
         costs: the costs.
-        sources: a sentence for each cost: fitted to what, published where, or assumed.
-        figures: published numbers.
+        sources: a sentence for each cost: what it was fitted to, where it was published, or that it is assumed.
+        figures: published numbers to compare the model with.
     """
 
     name: str
@@ -105,44 +107,45 @@ class Model:
     figures: tuple[Figure, ...] = ()
 
     def options(self) -> tuple[str, ...]:
-        """The costs as options of the plugin, to a picosecond. It does not know of walks."""
+        """The costs as options of the plugin, rounded to picoseconds; without ``walk``, which it does not use."""
         named = (field.name for field in fields(Costs) if field.name != "walk")
         return tuple(f"cost={name}:{getattr(self.costs, name):.3f}" for name in named)
 
 
 def slower(vcpus: int) -> int:
-    """How many times the guest's clock is to go slower than the host's: four times what its work does on two host CPUs
-    that do nothing else, so that it still does on a busy host.
+    """The factor by which a guest's clock is slower than the host's.
 
-    It decides how many ticks there are, and no more: a sixteenth of it adds a hundredth to a window (docs/timing.md).
+    On two idle host CPUs a guest's work is slowed down by a quarter of this factor. The rest is reserve for a busy
+    host. The factor only decides how many timer ticks a window has: with a sixteenth of it, windows took 1 % longer
+    (docs/timing.md).
     """
     return 48 * vcpus
 
 
 def known() -> list[str]:
-    """The models there are."""
+    """The names of the cost files in timing/."""
     return sorted(path.stem for path in paths.TIMING.glob("*.toml") if path.stem != TEMPLATE)
 
 
 def load(name: str) -> Model:
     """A model by name, or by the path of its TOML file.
 
-    Raises: UsageError when there is none, or when it is not one: what is wrong, in which file.
+    Raises: UsageError when the file does not exist, or is not a cost file; the message says what is wrong in it.
     """
     path = Path(name) if name.endswith(".toml") else paths.TIMING / f"{name}.toml"
     if not path.is_file():
         if name.endswith(".toml"):
-            raise UsageError(f"there is no cost file '{name}'", remedy=f"name one, or a model: {', '.join(known())}")
+            raise UsageError(f"there is no cost file '{name}'", remedy=f"name a file, or one of {', '.join(known())}")
         raise unknown("timing model", name, known())
     try:
         return parse(tomllib.loads(path.read_text()), path.stem)
-    except (OSError, ValueError) as error:  # of TOML and of its encoding, too
+    except (OSError, ValueError) as error:  # ValueError: also from the TOML parser, and of text that is not UTF-8
         remedy = f"{paths.TIMING / TEMPLATE}.toml explains each line"
         raise UsageError(f"not a cost file: {error}", where=str(path), remedy=remedy) from error
 
 
 def parse(raw: Mapping[str, Any], name: str) -> Model:
-    """The model in parsed TOML. Raises ValueError: what does not fit, and where."""
+    """The model of a parsed cost file. Raises ValueError, which says what does not fit, and where."""
     _only(raw, ("about", "cpus", "costs", "source", "figure"), "the file")
     costs = _costs(_table(raw, "costs"))
     sources = _table(raw, "source")
@@ -175,13 +178,13 @@ def _costs(raw: Mapping[str, Any]) -> Costs:
         if found[field.name] >= MOST:
             raise ValueError(f"[costs] {field.name} is {value!r} ns: less than 10 ms is possible")
     if round(found["insn"], 3) == 0:
-        raise ValueError("[costs] insn is 0, to a picosecond: time would stand still")
+        raise ValueError("[costs] insn is 0 when rounded to picoseconds: time would not advance")
     return Costs(**found)
 
 
 def _figure(raw: object, where: str) -> Figure:
     if not isinstance(raw, dict):
-        raise ValueError(f"{where} is no table")
+        raise ValueError(f"{where} is not a table")
     _only(raw, [field.name for field in fields(Figure)], where)
     missing = [field.name for field in fields(Figure) if field.default is MISSING and field.name not in raw]
     if missing:
@@ -203,7 +206,7 @@ def _figure(raw: object, where: str) -> Figure:
     if figure.measure == SECONDS and figure.operations < 1:
         raise ValueError(f"{where} does not say how many operations took its seconds")
     if figure.published == 0 or figure.cpus < 1:
-        raise ValueError(f"{where}: 'published' and 'cpus' are more than 0")
+        raise ValueError(f"{where}: 'published' and 'cpus' must be more than 0")
     return figure
 
 
@@ -225,7 +228,7 @@ def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _only(raw: Iterable[str], known: Sequence[str], where: str) -> None:
-    """Raise ValueError for a name that means nothing: a cost that is misspelt would be silently 0."""
+    """Raise ValueError for an unknown name. Otherwise a misspelt cost would silently be 0."""
     strange = [name for name in raw if name not in known]
     if strange:
-        raise ValueError(f"{where} has '{strange[0]}', which means nothing; known: {', '.join(known)}")
+        raise ValueError(f"{where} has the unknown name '{strange[0]}'; known: {', '.join(known)}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs under modelled time say: how an operation's time grows with CPUs, and how near the published numbers are.
+"""Evaluate runs under modelled time: how an operation's time grows with CPUs, and how near published numbers are.
 
-Two things are computed twice, and judged: what was run with 8 and more vCPUs must come out of the simulation
-(lull.timing.scale) from its own counts, and what the costs were fitted to must come out of the runs. Other published
-numbers test the model: how far off those are is stated.
+Two comparisons are judged. The simulation (lull.timing.scale), fed with the counts of a run, must give the run's time.
+The model must give the published numbers that its costs were fitted to. Other published numbers test the model; their
+difference is stated and not judged.
 """
 
 from __future__ import annotations
@@ -20,31 +20,33 @@ from lull.timing import FLUSH, METRIC, RATIO, SAVING, SECONDS, WAITING, Costs, F
 from lull.timing.scale import Counts, simulate
 
 SWEEP = "mprotect_pinned"
-"""The workload that does the same on each CPU, so that it can be simulated for any number of them."""
+"""The workload that does the same on each CPU, so that it can be simulated for any number of CPUs."""
 STICKY, LULL = "lull+residency=sticky", "lull"
 KERNELS = (STOCK, STICKY, LULL)
 TOLERANCE = 0.10
+"""The difference, as a share, that a judged comparison may have."""
 JUDGED = 8
-"""CPUs from which on the simulation must agree on STICKY, too: of some processes it knows one CPU, of others many, and
-few of them are not like their average."""
+"""The least number of CPUs for which the simulation is judged on STICKY. Under that policy some processes have been
+loaded on one CPU and others on many, and with few processes their average describes none of them."""
 BEYOND = (64, 128, 256, 512)
-"""CPUs that are only simulated."""
+"""Numbers of CPUs that are only simulated."""
 ENOUGH = 500
-"""Operations of each CPU that are simulated: the first of them, before which nobody waits, is one of many."""
+"""The most operations of each CPU that are simulated. With so many, the first one, which waits for no other CPU, does
+not matter."""
 QUIET = 4
-"""vCPUs for what runs on one CPU: enough for everything else to be elsewhere."""
+"""vCPUs for workloads that run on one CPU: other tasks find room on the others."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload on a kernel, at one number of vCPUs: the repeat in the middle.
+    """A workload on a kernel with one number of vCPUs.
 
     Args:
-        vcpus: of the guest.
-        seconds: of an operation, as the CPU sees it that does it: the repeat in the middle.
-        spread: the least and the most of the repeats.
-        counts: of an operation, in that repeat.
-        operations: of each CPU that works.
+        vcpus: vCPUs of the guest.
+        seconds: modelled seconds of an operation on the CPU that does it, in the repeat with the median time.
+        spread: the smallest and the largest of these seconds among the repeats.
+        counts: the counts of an operation, in the repeat with the median time.
+        operations: operations of each CPU that works.
     """
 
     vcpus: int
@@ -56,7 +58,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Point:
-    """An operation of SWEEP: modelled where that was run, and simulated from the counts of ``measured``."""
+    """The time of an operation of SWEEP on ``cpus`` CPUs.
+
+    Args:
+        measured: the run with so many CPUs or, beyond what was run, the run with the most CPUs.
+        simulated: seconds, simulated from the counts of ``measured``.
+    """
 
     kernel: str
     cpus: int
@@ -65,18 +72,25 @@ class Point:
 
     @property
     def modelled(self) -> float | None:
-        """Seconds, when it was run with so many CPUs."""
+        """Modelled seconds; None when SWEEP was not run with so many CPUs."""
         return self.measured.seconds if self.measured.vcpus == self.cpus else None
 
     @property
     def off(self) -> float | None:
-        """The simulation's distance from the run, as a share."""
+        """The difference of the simulation from the run, as a share of the run."""
         return None if self.modelled is None else self.simulated / self.modelled - 1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A published number beside the model's: of the kernel it was published for, and of Lull. None: not measured."""
+    """A published number and the model's.
+
+    Args:
+        figure: the published number.
+        modelled: the model's number for the figure's kernel; None: not measured.
+        lull: the model's number for Lull, where the figure's kernel is stock; None: not measured, or no such number.
+        how: what the model's numbers were computed from.
+    """
 
     figure: Figure
     modelled: float | None
@@ -85,13 +99,13 @@ class Outcome:
 
     @property
     def residual(self) -> float | None:
-        """The model's distance from what was published, as a share."""
+        """The difference of the model's number from the published one, as a share of the latter."""
         return None if self.modelled is None else self.modelled / self.figure.published - 1
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that is said of the runs."""
+    """The results of an evaluation; ``checks`` are the comparisons that were judged, and failed checks of the runs."""
 
     model: Model
     points: tuple[Point, ...] = ()
@@ -100,25 +114,30 @@ class Evaluation:
 
 
 def shown(figure: Figure, value: float) -> str:
-    """A number of the figure's kind, for people."""
+    """``value`` as text, in the unit of the figure."""
     if figure.measure == SAVING:
         return f"{value:.1%}"
     return ratio(value) if figure.measure == RATIO else number(value, "s")
 
 
 def place(vcpus: Sequence[int], workload: str, cpus: int) -> int:
-    """Which of the numbers of vCPUs a workload is looked at with, of which a figure says that it used ``cpus``."""
+    """The number of vCPUs, among ``vcpus``, with which a workload is run whose figure used ``cpus`` CPUs.
+
+    A workload on one CPU runs with the number nearest to QUIET, others with the largest that is at most ``cpus``.
+    """
     if workload != SWEEP and cpus == 1:
         return min(vcpus, key=lambda several: (abs(several - QUIET), several))
     return max((several for several in vcpus if several <= cpus), default=min(vcpus))
 
 
 def measured(results: Results, kernel: str, workload: str, vcpus: int, *, alone: bool) -> Measured | None:
-    """What a run says of a workload; None when it does not have it.
+    """A workload's time and counts in a run; None when the run does not have it.
 
     Args:
-        alone: it works on one CPU: the instructions of others, which idle, are not its own. What they have of TLBIs
-            and DSBs is not told apart; in swap_bench it is a hundredth.
+        alone: the workload works on one CPU, so that instructions of other CPUs, which idle, do not count. TLBIs and
+            DSBs of other CPUs do count, because they are not known separately; in swap_bench they are 1 %.
+
+    Raises: ValueError when the run has modelled time but no counts.
     """
     series = {record.metric: record for record in results.find(kernel=kernel, workload=workload, vcpus=vcpus)}
     time = series.get(METRIC)
@@ -127,10 +146,10 @@ def measured(results: Results, kernel: str, workload: str, vcpus: int, *, alone:
     middle = time.values.index(median_low(time.values))
 
     def each(*names: str) -> float:
-        """How many an operation has, of the first of ``names`` that was counted."""
+        """The count per operation of the first metric among ``names`` that the run has."""
         found = next((series[name] for name in names if name in series), None)
         if found is None:
-            raise ValueError(f"{workload} on {kernel} has {METRIC} and no {names[0]}: was it counted?")
+            raise ValueError(f"{workload} on {kernel} has {METRIC} but no {names[0]}: it was not counted")
         return found.values[middle] / time.operations
 
     kinds = [name for name in series if name.startswith("dsb_")]
@@ -149,10 +168,10 @@ def measured(results: Results, kernel: str, workload: str, vcpus: int, *, alone:
 
 
 def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False) -> float:
-    """Seconds of an operation on ``cpus`` CPUs, from what was counted.
+    """Seconds of an operation on ``cpus`` CPUs, simulated from the counts of ``found``.
 
     Args:
-        waiting: for each broadcast, whatever the kernel that was counted does.
+        waiting: simulate a kernel that waits for each broadcast, even if the kernel that was counted does not.
     """
     counts = found.counts.waiting_for_each() if waiting else found.counts
     operations = min(found.operations, ENOUGH)
@@ -160,7 +179,13 @@ def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False
 
 
 def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
-    """Evaluate the runs, by their number of vCPUs. Raises ValueError for one whose windows were not counted."""
+    """Evaluate runs.
+
+    Args:
+        runs: number of vCPUs -> its results.
+
+    Raises: ValueError for a run whose windows were not counted.
+    """
     points = sweep(model.costs, runs)
     outcomes = tuple(_outcome(figure, Estimates(model, runs)) for figure in model.figures)
     ran = [check for results in runs.values() for check in results.checks if check.verdict == "failed"]
@@ -171,7 +196,10 @@ def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
 
 
 def sweep(costs: Costs, runs: Mapping[int, Results]) -> tuple[Point, ...]:
-    """SWEEP on each kernel, with as many CPUs as were run, and beyond from the counts of the most."""
+    """The points of SWEEP on each kernel: with each number of CPUs that was run, and with those BEYOND.
+
+    The latter are simulated from the counts of the run with the most CPUs.
+    """
     points = []
     for kernel in KERNELS:
         found = [measured(runs[vcpus], kernel, SWEEP, vcpus, alone=False) for vcpus in sorted(runs)]
@@ -184,16 +212,20 @@ def sweep(costs: Costs, runs: Mapping[int, Results]) -> tuple[Point, ...]:
 
 
 class Estimates:
-    """Seconds of an operation on a kernel, from a run where there is one, else from the simulation; and how."""
+    """Estimates seconds of operations: from a run if there is one, else by simulation; ``how`` says which."""
 
     def __init__(self, model: Model, runs: Mapping[int, Results]) -> None:
         self.costs = model.costs
         self.runs = runs
         self.how: dict[str, None] = {}
-        """What the estimates that were asked for come from, in their order."""
+        """The sources of the estimates that were asked for, in the order of asking."""
 
     def of(self, figure: Figure, kernel: str, wait: str) -> float | None:
-        """Seconds; None when it was not run, and cannot be simulated."""
+        """Seconds of an operation of the figure's workload on ``kernel``; None when neither run nor simulation has it.
+
+        Args:
+            wait: ``each`` or ``batch``, as in Figure.
+        """
         if not self.runs:
             return None
         cpus, same = figure.cpus, figure.workload == SWEEP
@@ -219,9 +251,9 @@ def _outcome(figure: Figure, estimates: Estimates) -> Outcome:
 
 
 def _value(figure: Figure, kernel: str, wait: str, estimates: Estimates) -> float | None:
-    """What the model says a figure is."""
+    """The model's number for a figure, on ``kernel``; None when it was not measured."""
     if figure.measure == FLUSH:
-        # As flush_tlb_page() does it: DSB ISHST, TLBI, DSB ISH.
+        # The instructions of flush_tlb_page(): DSB ISHST, TLBI, DSB ISH.
         flush = Counts(insns=0, tlbis=1, broadcasts=1, waits=1, dsbs=2)
         return simulate(estimates.costs, flush, 1, 1) / 1e9
     one = estimates.of(figure, kernel, wait)

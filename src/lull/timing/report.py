@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An evaluation of modelled time for people and programs: tables, a picture, timing.md, timing.json."""
+"""Show an evaluation of modelled time: tables, a picture, and the files timing.md and timing.json."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 PICTURE = "timing.svg"
 NEAR = 1.6
-"""Times of lines whose names would be written over each other."""
+"""Lines of the picture that end at times within this factor of each other would have overlapping names."""
 
 
 def grids(found: Evaluation) -> list[Grid]:
-    """Everything that was found, as tables."""
+    """The tables of an evaluation; an empty table is left out."""
     made = [costs_grid(found)]
     if found.points:
         made.append(sweep_grid(found))
@@ -38,7 +38,7 @@ def grids(found: Evaluation) -> list[Grid]:
 
 
 def costs_grid(found: Evaluation) -> Grid:
-    """The costs, and where each comes from."""
+    """The table of the model's costs and their sources."""
     rows = []
     for cost in fields(Costs):
         value = getattr(found.model.costs, cost.name)
@@ -48,7 +48,7 @@ def costs_grid(found: Evaluation) -> Grid:
 
 
 def sweep_grid(found: Evaluation) -> Grid:
-    """Seconds of an operation by the number of CPUs: modelled, simulated, and how far the second is from the first."""
+    """The table of seconds of an operation by number of CPUs: modelled, simulated, and the difference as a share."""
     points = {(point.kernel, point.cpus): point for point in found.points}
     kernels = [kernel for kernel in KERNELS if any(point.kernel == kernel for point in found.points)]
     rows = []
@@ -82,7 +82,7 @@ def _best(point: Point) -> float:
 
 
 def published_grid(found: Evaluation) -> Grid:
-    """Each published number, the model's, and how far off that is."""
+    """The table of published numbers, the model's numbers, and the difference as a share."""
     rows, notes = [], []
     for outcome in found.outcomes:
         figure = outcome.figure
@@ -121,7 +121,7 @@ def markdown(found: Evaluation, address: str = "") -> str:
 
 
 def as_json(found: Evaluation) -> str:
-    """Everything, for programs; shares, seconds and counts as they are."""
+    """The text of timing.json: all results, in seconds, shares and counts."""
     points = [
         {
             "kernel": point.kernel,
@@ -142,9 +142,9 @@ def as_json(found: Evaluation) -> str:
 
 
 def from_json(text: str) -> Evaluation:
-    """An evaluation back from ``as_json``, for its tables and its picture. Raises ValueError when it is none.
+    """Read timing.json back, for its tables and its picture. Raises ValueError when ``text`` is not one.
 
-    How many operations a run had is not kept: nothing more can be simulated from it.
+    The file does not have the number of operations of a run, so that nothing more can be simulated from it.
     """
     raw = json.loads(text)
     try:
@@ -172,7 +172,7 @@ def from_json(text: str) -> Evaluation:
 
 
 def picture_svg(found: Evaluation) -> str:
-    """Seconds of an operation against CPUs: modelled solid, with dots; simulated dashed.
+    """The picture: seconds of an operation against CPUs. Modelled: solid lines with dots. Simulated: dashed lines.
 
     Raises: ValueError when there is nothing to draw.
     """
@@ -205,7 +205,7 @@ def picture_svg(found: Evaluation) -> str:
 
 
 def _name_ends(axes: Axes, found: Evaluation) -> None:
-    """The kernels' names at the ends of their lines; two that are near each other step aside."""
+    """Write the kernels' names at the ends of their lines, above or below the line where two are near each other."""
     last = {point.kernel: point for point in found.points}
     ends = sorted(last.values(), key=lambda point: point.simulated)
     looks = picture.looks(KERNELS)
@@ -221,7 +221,7 @@ def _name_ends(axes: Axes, found: Evaluation) -> None:
 
 
 def write(found: Evaluation, folder: Path) -> None:
-    """timing.json, timing.md and, if there is something to draw, the picture."""
+    """Write timing.json, timing.md and, if SWEEP was measured, the picture to ``folder``."""
     if found.points:
         cache.write_atomic(folder / PICTURE, picture_svg(found))
     cache.write_atomic(folder / "timing.md", markdown(found, PICTURE if found.points else ""))
@@ -229,7 +229,7 @@ def write(found: Evaluation, folder: Path) -> None:
 
 
 def show(found: Evaluation, folder: Path) -> None:
-    """Print the tables, and where everything is."""
+    """Print the tables, and the paths of the results."""
     console = tables.make_console()
     for grid in grids(found):
         tables.show_grid(console, grid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Conduct what checks a timing model: a run for each number of vCPUs, then everything that they say together."""
+"""`lull timing`: run the workloads that test a timing model, with each number of vCPUs, and evaluate them together."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from lull.timing.evaluation import KERNELS, LULL, SWEEP, place
 def plans(
     model: Model, base: Base, workloads: dict[str, Workload], vcpus: Sequence[int], repeat: int
 ) -> dict[int, list[Boot]]:
-    """The boots for each number of vCPUs: the sweep's workload with each, a figure's with the one that serves it best.
+    """Number of vCPUs -> its boots.
 
-    A figure's workload that is not of this suite is left out; so is a kernel that the base does not have.
+    The workload SWEEP runs with each number, and the workload of a figure with the number that ``place`` chooses. Left
+    out are workloads that are not in ``workloads``, and those of KERNELS that the base does not have.
 
-    Raises: UsageError when that leaves nothing, or a figure names a kernel that does not exist.
+    Raises: UsageError when nothing is left, or a figure names a kernel that does not exist.
     """
     wanted: dict[int, dict[str, set[str]]] = {number: {} for number in vcpus}
     if SWEEP in workloads:
@@ -41,12 +42,15 @@ def plans(
             both = {kernel for kernel in (STOCK, LULL) if plan.is_known(kernel, base)}
             wanted[number].setdefault(figure.workload, set()).update(both, {figure.kernel})
     if not any(wanted.values()):
-        raise UsageError(f"neither {SWEEP} nor a workload of {model.name}'s figures is in this suite")
+        raise UsageError(
+            f"neither {SWEEP} nor a workload of {model.name}'s figures is in this suite",
+            remedy="choose another one with --suite",
+        )
     return {number: _boots(kernels, base, workloads, repeat) for number, kernels in wanted.items() if kernels}
 
 
 def _boots(wanted: dict[str, set[str]], base: Base, workloads: dict[str, Workload], repeat: int) -> list[Boot]:
-    """Boots of each image in each repeat; no second series of stock, as what is modelled has next to no noise."""
+    """The boots of each image in each repeat. There is no A/A control, because modelled time has almost no noise."""
     order = [*KERNELS, *sorted({kernel for kernels in wanted.values() for kernel in kernels} - set(KERNELS))]
     pairs = [
         (workloads[name], plan.parse_spec(kernel, base))
@@ -59,7 +63,15 @@ def _boots(wanted: dict[str, set[str]], base: Base, workloads: dict[str, Workloa
 
 
 def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
-    """Run everything, or what is left of it, evaluate and report. Returns 1 when a check failed."""
+    """Do all runs, or those that an interrupted command left, evaluate them, and print and write the results.
+
+    Args:
+        planned: number of vCPUs -> its boots (``plans``).
+        out: the folder of the results; None: a new one in ./results.
+        as_json: print timing.json instead of the tables.
+
+    Returns: the exit status: 1 when a check failed, else 0.
+    """
     key = cache.key_of(repr(model), *(plan.plan_key(boots, str(number)) for number, boots in planned.items()))
     with experiment.holding(out, key) as folder:
         runs: dict[int, Results] = {}
@@ -77,7 +89,7 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
 
 
 def tell(planned: dict[int, list[Boot]], *, as_json: bool) -> None:
-    """Say what would be booted."""
+    """Print the boots that ``conduct`` would do."""
     lines = [
         f"would boot {boot.image:6} ({boot.name}), {number} vCPUs: "
         + ", ".join(f"{job.workload.name} [{job.spec.name}]" for job in boot.jobs)

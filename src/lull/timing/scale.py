@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How long n CPUs take that do the same at once: a simulation from what one operation counts.
+"""Simulate how long n CPUs take that all do the same operation at once, from the counts of one operation.
 
-The costs are those of modelled time (lull.timing), and so is what they mean: each CPU has a time of its own;
-broadcasts are served one after the other by what all CPUs share, first come, first served; a DSB that waits does so
-for the CPU's own broadcasts. The emulator gives counts for as many CPUs as it can boot; this gives times for more, and
-a second opinion on the emulator's.
+Costs have the same meaning as in modelled time (lull.timing). Each CPU has its own time. A resource that all CPUs share
+serves broadcast TLBIs one after the other, first come, first served. A DSB waits for the broadcasts of its own CPU.
+
+The emulator measures only as many CPUs as it can boot. The simulation extends its results to more CPUs, and is a second
+computation to compare the emulator's times with.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from lull.timing import Costs
 
 @dataclass(frozen=True)
 class Counts:
-    """What one operation takes on its CPU, on average.
+    """What one operation executes on its CPU, on average.
 
     Args:
         insns: instructions.
         tlbis: TLBIs, local and broadcast.
-        broadcasts: those of them that go to every CPU.
+        broadcasts: broadcast TLBIs.
         waits: DSBs that wait for broadcasts.
-        dsbs: DSBs of all kinds, those among them.
+        dsbs: all DSBs, ``waits`` included.
     """
 
     insns: float
@@ -34,18 +35,18 @@ class Counts:
     dsbs: float
 
     def waiting_for_each(self) -> Counts:
-        """The same with a DSB after each broadcast, if there are fewer now."""
+        """These counts with at least one waiting DSB for each broadcast."""
         more = max(0.0, self.broadcasts - self.waits)
         return replace(self, waits=self.waits + more, dsbs=self.dsbs + more)
 
     def local(self, costs: Costs) -> float:
-        """ns of an operation without waiting."""
+        """Nanoseconds of an operation, without the time for which it waits."""
         return self.insns * costs.insn + self.tlbis * costs.tlbi + self.dsbs * costs.dsb
 
 
 @dataclass(frozen=True)
 class _Step:
-    """ns of work, then a broadcast, or a wait, or both in this order."""
+    """A step of an operation: nanoseconds of work, then a broadcast, a wait, or a broadcast and a wait for it."""
 
     work: float
     broadcast: bool
@@ -53,18 +54,18 @@ class _Step:
 
 
 def simulate(costs: Costs, counts: Counts, cpus: int, operations: int) -> float:
-    """ns until the last of ``cpus`` CPUs has done ``operations`` operations, all having begun at once.
+    """Nanoseconds until the last of ``cpus`` CPUs, which start together, has done ``operations`` operations.
 
-    Fractions are spread evenly: 0.25 broadcasts are one in each fourth operation. The same input gives the same output.
+    Fractions are spread evenly: 0.25 broadcasts are one in each fourth operation. Equal inputs give equal results.
     """
     steps, rest = _schedule(counts, operations, counts.local(costs))
     return max(_finish(costs, steps, cpus)) + rest
 
 
 def _schedule(counts: Counts, operations: int, local: float) -> tuple[list[_Step], float]:
-    """What each CPU does, and ns of work after the last step.
+    """The steps of each CPU, and the nanoseconds of work after the last step.
 
-    In an operation with several broadcasts they are as far apart as the others, its waits likewise behind them.
+    The broadcasts of one operation are spread evenly over its work, and its waits evenly over its broadcasts.
     """
     steps: list[_Step] = []
     worked = 0.0
@@ -81,23 +82,23 @@ def _schedule(counts: Counts, operations: int, local: float) -> tuple[list[_Step
 
 
 def _due(share: float, operation: int) -> int:
-    """How many of something there are in an operation, when there are ``share`` on average."""
-    tiny = 1e-9  # ten times 0.1 is one
+    """The whole number of events in operation number ``operation``, when an operation has ``share`` on average."""
+    tiny = 1e-9  # so that ten times 0.1 rounds down to 1
     return int((operation + 1) * share + tiny) - int(operation * share + tiny)
 
 
 def _finish(costs: Costs, steps: list[_Step], cpus: int) -> list[float]:
     """The time at which each CPU has done all steps.
 
-    CPUs wait in a heap for their next broadcast, the earliest first. So no request comes at an earlier time than the
-    one before it, and what is shared is free from the end of that one on.
+    The heap ``waiting`` has each CPU at the time of its next broadcast, the earliest first. Broadcasts are therefore
+    served in the order of time, and the shared resource is free again when the last one that was served ends.
     """
     finished: list[float] = []
     waiting: list[tuple[float, int]] = []
     place, completed = [0] * cpus, [0.0] * cpus
 
     def go_on(time: float, cpu: int) -> None:
-        """Let a CPU work until it issues a broadcast, or has done everything."""
+        """Advance ``cpu`` from ``time`` until it issues a broadcast, or has done all steps."""
         for number in range(place[cpu], len(steps)):
             step = steps[number]
             time += step.work
