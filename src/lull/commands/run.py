@@ -126,7 +126,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if short:
         named = [plan.parse_spec(kernel, lab.base) for kernel in lab.base.default_kernels]
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
-    repeat = arguments.repeat or (SHORT_REPEAT if short else REPEAT)
+    usual = SHORT_REPEAT if short else REPEAT
+    repeat = usual if arguments.repeat is None else arguments.repeat
     boots = plan.make_plan(workloads, named, lab.base, repeat)
     if arguments.dry_run:
         plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
