@@ -51,7 +51,6 @@ ADVANCED = {
     "fetch": "download kernel source, busybox and QEMU, so that --offline works later",
     "deb": "make Debian packages of a Lull kernel with your configuration",
     "completion": "print a script that completes command lines in a shell",
-    "man": "print the manual page",
 }
 """The commands that ``lull --help`` only names."""
 COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, about in group.items()}
@@ -86,7 +85,6 @@ WITHOUT = {
     "calibrate": {"--suite"},
     "deb": {"--suite"},
     "completion": ALL - {"--base"},
-    "man": ALL,
 }
 """The shared options that a command has no use for, and refuses; a command that is not named here takes all of them."""
 MISSING = "the following arguments are required: "

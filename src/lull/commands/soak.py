@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep-going", action="store_true", help="go on after a round that failed")
     add(
         "--kernel",
-        metavar="K",
+        metavar="NAME",
         action="append",
         default=[],
         help=f"draw only these (default: {', '.join(soak.KERNELS)}); repeatable",
