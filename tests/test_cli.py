@@ -107,7 +107,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--kernel", "lull+young=never"], "sync"),
         (["run", "--frob"], "'lull run' does not take --frob"),
         (["run", "--kernl", "stock"], "did you mean --kernel? 'lull run --help'"),
-        (["--quiet", "run"], "options stand behind the command: lull run --quiet"),
+        (["--quiet", "run"], "options go after the command: lull run --quiet"),
         (["test", "-k", "x"], "options of pytest go behind --: lull test -- -k"),
         (["test", "--fats"], "did you mean --fast"),
         (["boot", "ls", "-l"], "options of program go behind --: lull boot -- -l"),

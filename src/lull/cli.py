@@ -142,7 +142,7 @@ def unrecognized(parser: argparse.ArgumentParser, words: Sequence[str]) -> Usage
     behind = next((a.dest for a in parser._actions if str(a.metavar).startswith("-- ")), None)
     hint = f"did you mean {near[0]}? " if near else ""
     if option in known:
-        hint = f"options stand behind the command: {parser.prog} {word}"
+        hint = f"options go after the command: {parser.prog} {word}"
     elif behind:
         hint += f"options of {behind} go behind --: {parser.prog} -- {word}"
     else:
@@ -191,8 +191,9 @@ def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
     variables = "\n".join(f"  {name:11} {text}" for name, text in ENVIRONMENT.items())
     parser = Parser(
         prog="lull",
-        description="Lull: features for arm64 Linux that avoid broadcast TLB invalidations, and a lab that measures and checks "
-        "them in QEMU.",
+        description="Lull: features for arm64 Linux that avoid broadcast TLB invalidations, and a lab "
+        "that measures and "
+        "checks them in QEMU.",
         epilog=f"exit codes:\n{codes}\n\nenvironment:\n{variables}",
     )
     parser.add_argument("--version", action="version", version=f"lull {__version__}")

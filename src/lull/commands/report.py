@@ -23,9 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RESULTS",
         nargs="+",
         type=Path,
-        help="results.json, or a folder that 'lull run', 'lull check' or 'lull timing' wrote; the first run leads",
+        help="a results.json, or a results folder of 'lull run', 'lull check' or 'lull timing'; the "
+        "first run comes first",
     )
-    parser.add_argument("--out", metavar="FILE", type=options.FILE, help=f"default: {NAME} in the first folder")
+    parser.add_argument(
+        "--out", metavar="FILE", type=options.FILE, help=f"the page to write (default: {NAME} in the first folder)"
+    )
     parser.epilog = "example: lull report results/001 results/002 --out report.html"
 
 
