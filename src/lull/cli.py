@@ -114,12 +114,9 @@ class Help(argparse.RawDescriptionHelpFormatter):
         indent = " " * self._current_indent
         lines = []
         self._indent()
-        for heading, names in GROUPS.items():
-            lines += [
-                f"{indent}{heading}\n",
-                *(super(Help, self)._format_action(choices[name]) for name in names),
-                "\n",
-            ]
+        for heading, group in GROUPS.items():
+            described = (super(Help, self)._format_action(choices[name]) for name in group)
+            lines += [f"{indent}{heading}\n", *described, "\n"]
         names = self._fill_text(", ".join(ADVANCED), self._width, " " * self._current_indent)
         self._dedent()
         return "".join([*lines, f"{indent}advanced ('lull COMMAND --help' describes each)\n", names, "\n"])
