@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System E's experiment: six programs over more memory than they may keep, so that reclaim has to guess what is in
- * use. seq: page after page; rand: pages at random; hot: one hot page in turn with pages at random; each reading or
- * writing. The memory cgroup's limit makes reclaim run, zRAM takes what goes, classic LRU asks for accessed bits.
+ * System E's experiment: six access patterns over more memory than the cgroup may hold, so that reclaim has to guess
+ * which pages are in use.
+ *
+ *	seq	reads or writes page after page
+ *	rand	reads or writes random pages
+ *	hot	reads or writes one hot page and random pages in turn
+ *
+ * The limit of a memory cgroup makes reclaim run, reclaimed pages go to zRAM, and the classic LRU reads accessed bits.
  */
 #include "cgroup.h"
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What flushes that are put off, and flushes of many pieces, have to stand: for the checker, with the contents verified.
- * Pages are reclaimed while other CPUs change, discard, move and use the same memory; and memory is torn down of which
- * pieces are there, of all sizes. A case each, alone with only=CASE, or all in turn.
+ * Tests of deferred flushes (reclaim) and of flushes of many runs (gather), for the checker. Contents are verified.
+ *
+ * In some cases pages are reclaimed while other CPUs change, discard, move and use the same memory. In others, memory
+ * is unmapped or discarded of which only pieces of all sizes are present. only=CASE runs one case; otherwise all run
+ * in turn.
  */
 #include "cgroup.h"
 #include "storm_cases.h"

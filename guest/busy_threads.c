@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One process whose threads are busy all the time: what an address space that many CPUs run pays for its flushes and
- * switches. The threads are pinned, as evenly as can be; those that share a CPU take turns, a round each. In a round a
- * thread computes, and in each fourth it discards a page of its own and takes a fresh one: a flush.
+ * One process whose threads are busy all the time: it measures what an address space that many CPUs have loaded pays
+ * for its flushes and context switches.
  *
- * The threads of the first CPU do a fixed number of rounds, in windows much shorter than the time between two ticks of
- * the clock (see README.md, insns_quiet). All others go on for as long as that takes.
+ * The threads are pinned and spread evenly over the CPUs. Threads that share a CPU take turns, one round each. In each
+ * round a thread computes. In each fourth round it also discards a page of its own and touches it again, which
+ * flushes.
+ *
+ * The threads of the first CPU do a fixed number of rounds, in windows that are much shorter than the time between two
+ * timer ticks (see README.md, insns_quiet). All other threads run until these are done.
  */
 #include "lull.h"
 

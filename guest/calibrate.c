@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What TLB maintenance costs, for "lull calibrate": mprotect of one mapping, to read-only and back, by a process that stays
- * on its CPU. An operation is one mprotect. Also run by hand on real hardware; no root is needed.
+ * What TLB maintenance costs, for "lull calibrate": mprotect() of one mapping, to read-only and back, by a process
+ * that stays on its CPU. One operation is one mprotect(). It also runs by hand on real hardware, and needs no root.
  *
- *	plain		a mapping never touched: the system call, and no flush
- *	flush		one touched page, written to each time it is writable again: one flush, which waits
- *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of all between, in one wait.
- *	batch-512	Without TLB ranges Linux issues a TLBI for each page of 511 and one for the whole ASID from 512 pages
- *			on; with ranges 3 (1 + 62 + 448 pages) and 1. All else is alike, so the difference is TLBIs alone.
- *	dsb		DSB ISH at EL0, with nothing to wait for; an operation is one DSB
- *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... that we may use, and all
+ *	plain		the mapping was never touched: the system call, without a flush
+ *	flush		one touched page, written to each time it is writable again: one flush, and a wait for it
+ *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of the whole
+ *			range, and one wait
+ *	batch-512	the same with 512 pages. Without range TLBIs Linux issues one TLBI for each of 511 pages, and a
+ *			single TLBI of the whole ASID from 512 pages on. With range TLBIs it issues 3 (1 + 62 + 448
+ *			pages), and 1. Nothing else differs, so the difference between the two cases is TLBIs alone
+ *	dsb		DSB ISH at EL0 with nothing to wait for; one operation is one DSB
+ *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... CPUs that the program may
+ *			use, and all of them
  *
- * What user space can tell of the model's costs by its clock:
- *	insn		plain, over the instructions it takes: perf counts them where that is permitted, else the lab has
- *	dsb		dsb: only where nothing is pending. What a DSB waits for is no cost of its own
- *	broadcast	flush-N, once broadcasts are what all N wait for: then they take N times as long on N CPUs. While they
- *			are not, it is known only to be less; batches help where it is known what issuing costs
- *	tlbi		batches whose TLBIs are local (a Lull kernel, residency on), or take longer to issue than to serve.
- *			Otherwise only the sum of it and latency is known: a flush waits for both
- *	latency		what is left of flush, when all the above is known
+ * How the costs of the timing model follow from the times that user space can measure:
+ *	insn		plain, divided by the instructions it executes. perf counts them where that is permitted;
+ *			otherwise calibrate.toml has them, counted in the lab
+ *	dsb		dsb, which measures a DSB that has nothing to wait for. What a DSB waits for is not part of
+ *			this cost
+ *	broadcast	flush-N, once all N CPUs do nothing but wait for broadcasts: then N CPUs take N times as long.
+ *			Before that, flush-N gives only an upper bound; the batches give the cost if the cost of
+ *			issuing is known
+ *	tlbi		batches whose TLBIs are local (a Lull kernel with residency on), or take longer to issue than
+ *			the interconnect takes to serve them. Otherwise only tlbi + latency is known: a flush waits for
+ *			both
+ *	latency		the rest of flush, once the costs above are known
  *
- * A round measures each case once, so that a clock that speeds up or slows down does so for all. Rounds are reported one by
- * one; who reads them takes the median: the least would be the luckiest meeting of N processes. A kernel on which the
- * writes fault (before 6.2 permission to write is not given back at once) cannot be calibrated: what a fault flushes is
- * another thing.
+ * A round measures each case once, so that a CPU clock that speeds up or slows down affects all cases alike. The
+ * program reports each round by itself. The host takes the median of the rounds: the fastest round would depend on luck
+ * in how the N processes met. A kernel on which the writes fault cannot be calibrated, because then a fault flushes, too
+ * (before Linux 6.2 mprotect() does not give write permission back at once).
  */
 #include "lull.h"
 

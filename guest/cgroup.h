@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A memory cgroup (v2) of a program's own: made before the work, removed after it. */
+/*
+ * A memory cgroup (v2) of the program's own, which is made before the work and removed after it.
+ */
 #ifndef LULL_CGROUP_H
 #define LULL_CGROUP_H
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files on a real file system, written through shared mappings while everything happens to their pages that makes a
- * kernel clean them, write them out, copy them or give them back. ext4 on a zRAM device of the program's own.
+ * Files on a real file system, written through shared mappings while the kernel cleans their pages, writes them out,
+ * copies them and frees them, for every reason that it has. The file system is ext4 on a zRAM device of the program's
+ * own.
  *
- *	write		threads store to a mapped file all the time, while their process has it written back, paged out and
- *			dropped, maps it a second time and unmaps that, cuts it short and punches holes; each page is compared
- *			with what was stored to it last, in memory and on the device
+ *	write		threads store to a mapped file all the time. Meanwhile their process has the file written back,
+ *			paged out and dropped, maps it a second time and unmaps that mapping, truncates it and punches
+ *			holes. Each page is compared with what was stored to it last, in memory and on the device
  *	crowd		many processes map one file and store to the same pages, each to words of its own
- *	reclaim		takes the memory of all of them
- *	flush		sync(), by which kernel threads write pages back
- *	drop		drops what is clean from the page cache
- *	move		compaction
- *	hotplug		CPUs go and come; only when asked for
+ *	reclaim		reclaims the memory of all of them
+ *	flush		calls sync(), so that kernel threads write pages back
+ *	drop		drops clean pages from the page cache
+ *	move		makes the kernel compact memory
+ *	hotplug		takes CPUs offline and online; only if asked for
  *
- * A store that the kernel does not learn of is lost when the page is dropped: the next look finds an older value.
+ * If the kernel misses a store, the store is lost when the page is dropped, and the next comparison finds an older
+ * value.
  */
 #include "cgroup.h"
 #include "storm_actors.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fork, copy-on-write, exec, over and over, with a byte through a pipe each way: the shape of shells and of services
- * that fork.
+ * fork, copy-on-write and exec in a loop, with a byte through a pipe each way: the shape of shells, and of services
+ * that fork for each request.
  */
 #include "lull.h"
 

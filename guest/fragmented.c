@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An allocator that gives the memory of large blocks back with MADV_DONTNEED, as tcmalloc does, of which only a few pages
- * were used, while threads on other CPUs read their own. Three pages of each block are written: the first, one in the
- * middle, the last.
+ * An allocator that gives the memory of large blocks back with MADV_DONTNEED, as tcmalloc does, although only a few
+ * pages of each block were used. Meanwhile threads on other CPUs read pages of their own. Three pages of each block
+ * are written: the first, one in the middle, and the last.
  *
- * Case growing is the shape of gperftools' large_heap_fragmentation unit test, with which system B was published: a
- * block of 100 MiB is allocated and freed, then one 20,000 bytes larger, up to 500 MiB; here a few of its 20,972 sizes.
- * Case alternate is the fragmentation that it looks for: blocks side by side, of which every other one is freed.
+ *	growing		the shape of gperftools' large_heap_fragmentation unit test, with which system B was published:
+ *			a block of 100 MiB is allocated and freed, then one that is 20,000 bytes larger, up to 500 MiB.
+ *			The program runs a few of the 20,972 sizes
+ *	alternate	the fragmentation for which that test looks: blocks lie side by side, and every other one is
+ *			freed
  */
 #include "hot.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Processes that begin at once, and one that sleeps until all of them are done: words in memory that they share, and
- * futex(2). With pipes each of them is told by a system call of its own, and whoever is told first may take the CPU of
- * the one that tells; and all that come back at once wait for the pipe's lock.
+ * A gate: processes that begin at the same time, and one that sleeps until all of them are done. It uses words in
+ * memory that they share, and futex(2). Pipes would not do: each process would be woken by a system call of its own,
+ * the first one woken might take the CPU of the process that wakes the others, and all that come back at once would
+ * wait for the lock of the pipe.
  */
 #ifndef GATE_H
 #define GATE_H

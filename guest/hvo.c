@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System D: HugeTLB pages give most of their struct pages back (HVO). The four operations it was published with, each a
- * window: allocate 1 GiB pages, demote them to 2 MiB, free those; and, when they are allocated again, free 1 GiB pages.
+ * HVO (system D): HugeTLB pages give most of their struct pages back. The program runs the four operations with which
+ * system D was published, each in a window: allocate 1 GiB pages; demote them to 2 MiB pages; free these; and, after 1
+ * GiB pages are allocated again, free 1 GiB pages.
  *
- * After each step the pools have the sizes they must have, the vmemmap lacks exactly the pages that are given back, and
- * memory of the pools is mapped, written and read back. A kernel without HVO runs it too, and must give nothing back.
+ * After each step the program verifies that the pools have the right sizes, and that the vmemmap has exactly as many
+ * pages less as it must have. It maps, writes and reads back memory of the pools. A kernel without HVO runs it, too,
+ * and must give nothing back.
  *
- * A 2 MiB page is there all the time. The first optimised page turns a static key on, the last one turns it off: some
- * 380 jumps in the kernel are patched, each with a TLBI and a barrier, and that is not what the operations are about.
+ * One 2 MiB page is kept allocated all the time. The first optimised page turns a static key on, and the last one
+ * turns it off. Each patches about 380 jumps in the kernel, with a TLBI and a barrier for each jump, and that is not
+ * part of the four operations.
  */
 #include "lull.h"
 

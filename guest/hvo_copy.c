@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel copies HugeTLB pages that have given their struct pages back: copy-on-write after fork(), and migration, of
- * 2 MiB pages, of such pages that were part of a 1 GiB page, and of 32 MiB pages. Contents are compared.
+ * The kernel copies HugeTLB pages that have given their struct pages back: by copy-on-write after fork(), and by
+ * migration. It copies 2 MiB pages, 2 MiB pages that were part of a 1 GiB page, and 32 MiB pages. Contents are
+ * compared.
  *
- * Most struct pages of such a page are read-only, and a kernel that writes to one of them while it copies stops with an
- * oops. KASAN by memory tags did: it resets a tag in page->flags of each page that is copied to.
+ * Most struct pages of such a page are read-only. A kernel that writes to one of them while it copies stops with an
+ * oops. KASAN with memory tags did so: it resets a tag in page->flags of each page to which it copies.
  */
 #include "lull.h"
 

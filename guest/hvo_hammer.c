@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HugeTLB pages give their struct pages back, while everybody who looks at struct pages does so: on every CPU one that
- * walks all page frames, beside pools of all sizes that grow, shrink and are demoted, and users of their pages, who
- * verify contents, and what the kernel says of each page frame.
+ * HugeTLB pages give their struct pages back while all readers of struct pages run: a walker of all page frames on
+ * every CPU, pools of HugeTLB pages of all sizes that grow, shrink and are demoted, and users of their pages. The
+ * users verify the contents of their pages, and what the kernel reports for each page frame.
  *
- *	walk		/proc/kpageflags, kpagecount and kpagecgroup, page_idle (which takes references), compaction
- *	pools		pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages grow, shrink, and are demoted
- *	hold		mappings of such pages: written, moved, discarded, pinned, forked, migrated, poisoned; verified
- *	churn		small pages and huge ones of the page allocator, which then become HugeTLB pages, and back
- *	blocks		memory blocks go offline and come back
- *	hotplug, sweep	CPUs go and come, switches and tunables change, while the others run; only when asked for
- *	take, peek	one HugeTLB page is taken and given back, and its page frames are looked at; only when asked for
+ *	walk		reads /proc/kpageflags, kpagecount and kpagecgroup, and page_idle (which takes references);
+ *			compacts
+ *	pools		grows, shrinks and demotes pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages
+ *	hold		maps such pages; writes, moves, discards, pins, forks, migrates and poisons them; verifies
+ *	churn		uses small and huge pages of the page allocator, which then become HugeTLB pages, and back
+ *	blocks		takes memory blocks offline and online
+ *	hotplug, sweep	take CPUs offline and online, change switches and tunables; only if asked for
+ *	take, peek	allocate and free one HugeTLB page, and read its page frames; only if asked for
  *
- * A reference that is taken by chance must never be written to a struct page that is read-only by now; and a struct page
- * must be what it was when a pool gives its pages back. At the end all of them have.
+ * The kernel takes references to page frames by chance (page_idle, compaction). It must never write such a reference
+ * to a struct page that has become read-only. When a pool gives a page back, the page's struct pages must be as they
+ * were before. At the end the pools have given all pages back.
  */
 #include "storm_actors.h"
 

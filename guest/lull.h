@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What every guest program shares: options, the window, results, and system calls that may not fail.
+ * What every guest program uses: options, the window, results, and system calls that must not fail.
  *
  * A program opens a window, does its work, closes the window, and verifies what it did. The counting plugin sees the
- * two marker instructions; the result line carries the same number to the host. See README.md.
+ * two marker instructions, and the result line has the same window number for the host. See README.md.
  */
 #ifndef LULL_H
 #define LULL_H

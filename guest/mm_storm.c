@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Everything that makes a kernel flush TLBs, with the contents verified: for the checker. A case each, alone with
- * only=CASE, or all in turn. Threads hop from CPU to CPU and use the memory while the case changes it.
+ * All reasons that a kernel has to flush TLBs, one case each, for the checker. Contents are verified. only=CASE runs
+ * one case; otherwise all run in turn. Threads hop from CPU to CPU and use the memory while the case changes it.
  *
- * Where a case unmaps, it does not come back to the address: a kernel whose flush is broken is to be reported by the
- * checker, and need not corrupt memory.
+ * A case that unmaps memory does not use the same addresses again. The checker reports a kernel whose flush is broken,
+ * and the case need not show it by corrupt memory.
  */
 #include "storm_cases.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
- * Published as mprotect-threaded 10000, a copy per CPU of 32; each of its loops changes it twice, there and back.
+ * It was published as mprotect-threaded 10000, with one copy on each of 32 CPUs. Each loop of the published program
+ * changes the protection twice, to read-only and back.
  */
 #include "gate.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two processes, a byte to and fro through pipes: context switches on one CPU, and through idle on two. Case same-cpu
- * switches between two address spaces; in case two-cpus each CPU goes idle and comes back to the same one.
+ * Two processes that send each other a byte through pipes. In case same-cpu, one CPU switches between two address
+ * spaces. In case two-cpus, each CPU goes idle and comes back to the address space that it had.
  *
- * A case is measured in many windows, each much shorter than the time between two ticks of the clock: the median window
- * has none, and its instructions are the round trips' own. They are reported when all is over: the UART that takes the
- * reports interrupts, too.
+ * A case is measured in many windows, each much shorter than the time between two timer ticks. So the median window
+ * has no tick, and its instructions are those of the round trips. The program reports at the very end, because the
+ * UART that carries the reports causes interrupts, too.
  */
 #include "lull.h"
 

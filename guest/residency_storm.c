@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Everything at once that moves address spaces between CPUs and changes them there, for some seconds; each process
- * verifies what is its own. Where mm_storm shows the checker one thing at a time, this is for what nobody thought of.
+ * Everything that moves address spaces between CPUs and changes them there, all at once, for some seconds. Each
+ * process verifies its own memory. mm_storm shows the checker one reason to flush at a time; this program searches for
+ * faults in combinations that nobody has thought of.
  *
  *	spawn		fork, vfork, exec, exit, threads that are killed
- *	threads		1 to 6 threads that hop, and change what others have used a moment before
- *	outside		another process pages out, writes, and debugs what runs or sleeps
- *	idle		sleepers, changed as they sleep, that wake up on another CPU
- *	hotplug, sweep	CPUs go and come, policies change, while the others run; only when asked for
+ *	threads		1 to 6 threads that hop between CPUs, and change memory that another thread used a moment
+ *			before
+ *	outside		pages out, writes to and debugs the memory of another process, which runs or sleeps
+ *	idle		processes whose memory is changed while they sleep, and that wake up on another CPU
+ *	hotplug, sweep	take CPUs offline and online, change policies; only if asked for
  *
- * An actor is a process or two, with children that it waits for. What ought to fault is tried, so addresses are used
- * again, on purpose: an entry that should be gone shows as a page of another life, or as a fault that does not come.
+ * An actor is one or two processes, with children for which it waits. Actors also access memory where they must fault,
+ * and use addresses again on purpose: an entry that should have been removed then shows as contents of an older
+ * mapping, or as a fault that does not come.
  */
 #include "storm_actors.h"
 

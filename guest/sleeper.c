@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process that sleeps is paged out by another with process_madvise(MADV_PAGEOUT), as Android does to applications
- * in the background. Nobody runs its address space: no TLBI is needed at all.
+ * A process that sleeps is paged out by another one with process_madvise(MADV_PAGEOUT), as Android does with
+ * applications in the background. No CPU has the sleeper's address space loaded, so no TLBI is needed.
  */
 #include "lull.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System B's third program: background shells, each running short sort processes one after the other (published: 256
- * shells, 32 sorts each). The sort is our own: numbers from a seed, merge-sorted, checked for order and sum.
+ * System B's third program: shells in the background, each of which runs short sort processes one after the other
+ * (published: 256 shells, 32 sorts each). The sort is the program's own: it merge-sorts numbers made from a seed, and
+ * verifies their order and sum.
  */
 #include "lull.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the storms share: memory whose contents are known.
+ * Memory whose contents are known, and other functions that all storms use.
  */
 #ifndef STORM_H
 #define STORM_H

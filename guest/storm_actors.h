@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What storms that are made of actors share: processes that do their work all at once, for some seconds, each by a
- * sequence of chance of its own. One that has made no step for long, or that fails, ends the storm and is named.
+ * For storms that consist of actors: processes that do their work all at once, for some seconds, each controlled by a
+ * random sequence of its own. An actor that fails, or that has made no step for a long time, ends the storm and is
+ * named.
  */
 #ifndef STORM_ACTORS_H
 #define STORM_ACTORS_H

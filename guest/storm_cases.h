@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What storms that are made of cases share: the cases in turn, or one of them, and threads that hop from CPU to CPU and
+ * For storms that consist of cases: runs all cases in turn, or one of them. Also threads that hop from CPU to CPU and
  * use memory while a case changes it.
  */
 #ifndef STORM_CASES_H

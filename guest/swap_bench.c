@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System A's program: 1 MiB of shared anonymous memory filled with 0x88; again and again one byte of every page is
- * read (swap in), then madvise(MADV_PAGEOUT) sends all of it to swap. Published with 10 000 rounds and zRAM.
+ * System A's program: 1 MiB of shared anonymous memory is filled with 0x88. In each round one byte of every page is
+ * read, which swaps the page in, and then madvise(MADV_PAGEOUT) sends all pages to swap. It was published with 10 000
+ * rounds and zRAM.
  *
- * share=N: the address space is loaded on N CPUs. procs=N: N processes map the memory and read all of it in each round,
- * each on a CPU of its own, where it runs all the time. MADV_PAGEOUT leaves pages alone that are mapped twice, so reclaim
- * is that of a memory cgroup whose limit comes down; and as it keeps what several processes have used, the accessed
- * bits are cleared first, which takes no TLBI (/proc/PID/clear_refs): what TLBs hold stays there.
+ * share=N: threads keep the address space loaded on N CPUs.
+ *
+ * procs=N: N processes map the memory and read all of it in each round. Each runs all the time, on a CPU of its own.
+ * MADV_PAGEOUT skips pages that are mapped more than once, so the limit of a memory cgroup is lowered to reclaim them.
+ * Reclaim keeps pages that several processes have used, so the program first clears their accessed bits by
+ * /proc/PID/clear_refs. That issues no TLBI, so TLBs keep their entries.
  */
 #include "cgroup.h"
 

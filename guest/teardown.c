@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System C: what it costs to give memory back. A process maps and touches memory of one kind, then, in the window, ends
- * (how=exit), unmaps it (munmap), discards it (dontneed), or cuts it off its file, which nobody maps any more (truncate).
- * how=fork: a child ends that has only what its parent shares with it: no page is freed, but tables and their entries
- * are. A case per kind of folio; that it really was of that kind is verified in smaps or the kernel's own statistics.
+ * System C: what it costs to give memory back. A process maps and touches memory of one kind. In the window it then
+ * ends (how=exit), unmaps the memory (munmap), discards it (dontneed), or truncates its file, which no process maps
+ * any more (truncate). how=fork: a child ends that has only memory which it shares with its parent, so that page
+ * tables and their entries are freed, but no page is. There is a case for each kind of folio. The program verifies in
+ * smaps or in the kernel's own statistics that the memory really was of that kind.
  *
- * With windows=N there are N such memories, all there before the first goes: what is freed is not what comes next. To
- * count instructions mib=0 takes as much in a window as fits between two ticks of the clock (see README.md).
+ * With windows=N there are N such memories, all of which exist before the first is freed, so that a later one cannot
+ * reuse pages that an earlier one freed. To count instructions, mib=0 chooses as much memory for a window as fits
+ * between two timer ticks (see README.md).
  */
 #include "lull.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A window around other programs: opened before they start, side by side, closed when all have ended.
+ * A window around other programs. It opens before they start, side by side, and closes when all have ended.
  *
  *	window [case=NAME] [operations=N] [unit=WORD] [number=N] -- COMMAND ARGS [--and COMMAND ARGS]...
  *
- * They open no windows of their own. Ends as the first of them did that failed, which is then not reported; or as one
- * that cannot run here, when none could.
+ * The commands open no windows of their own. If a command fails, window ends with the status of the first one that
+ * failed, and reports nothing. If all commands say that they cannot run here, so does window.
  */
 #include "lull.h"
 
