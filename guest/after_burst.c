@@ -26,7 +26,7 @@ static void *burst(void *number)
 {
 	pin((long)number);
 	__atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
-	/* All at once: none ends before the last has come. */
+	/* All threads run at the same time: none ends before the last one has started. */
 	while (arrived < threads)
 		;
 	return NULL;

@@ -16,7 +16,7 @@
 #include <semaphore.h>
 
 #define MAX_THREADS	64
-#define REGION		(2UL << 20)	/* a page table for each thread's page: no lock is shared */
+#define REGION		(2UL << 20)	/* a page table of its own for the page of each thread, so that they share no lock */
 #define FLUSH_EACH	4
 
 static long threads = 8, windows = 63, rounds = 4, numbers = 1000;
@@ -30,7 +30,7 @@ static const struct option_spec options[] = {
 };
 
 static struct worker {
-	long number, done;	/* done: rounds */
+	long number, done;	/* done: rounds that the thread has finished */
 	uint64_t state, sum;
 	sem_t turn;
 	volatile long *page;
@@ -65,7 +65,7 @@ static void one_round(struct worker *w)
 	*w->page = w->number + 1;
 }
 
-/* Let the others of this CPU do theirs. */
+/* Give the turn to the next thread on this CPU, and wait for the turn to come back. */
 static void pass(struct worker *w)
 {
 	long next = w->number + cpus < threads ? w->number + cpus : w->number % cpus;
@@ -83,7 +83,10 @@ static void settle(struct worker *w)
 	w->state = seed_of(w);
 	*w->page = w->number + 1;
 	pthread_barrier_wait(&ready);
-	/* Whoever leaves a barrier first is not to be through before others have woken: one of each CPU runs. */
+	/*
+	 * The first thread that leaves the barrier must not finish before the others have woken: wait until one thread
+	 * of each CPU runs.
+	 */
 	if (w->number < cpus) {
 		__atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST);
 		while (__atomic_load_n(&running, __ATOMIC_SEQ_CST) < cpus)
@@ -104,7 +107,7 @@ static void *work(void *argument)
 		one_round(w);
 		pass(w);
 	}
-	/* Whoever waits for its turn is to see it, too. */
+	/* Wake the threads that wait for their turn, so that they see @stop, too. */
 	for (long i = w->number % cpus; i < threads; i += cpus)
 		must(sem_post(&workers[i].turn));
 	return NULL;
@@ -116,7 +119,7 @@ static void lead(struct worker *w, struct window *closed)
 
 	settle(w);
 	for (i = 0; i < windows; i++) {
-		/* What the scheduler makes of a pause stays outside. */
+		/* The scheduler's work after the pause stays outside the window. */
 		for (j = 0; j < rounds; j++) {
 			one_round(w);
 			pass(w);
@@ -134,7 +137,7 @@ static void lead(struct worker *w, struct window *closed)
 		must(sem_post(&workers[i].turn));
 }
 
-/* Nothing was lost or done twice: the sum is that of as many rounds. */
+/* Verify that no round was lost or done twice: the sum is that of the number of rounds. */
 static void check(const struct worker *w)
 {
 	uint64_t state = seed_of(w), sum = 0;

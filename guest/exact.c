@@ -20,7 +20,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* @extra makes each kind's number its own, so that none can be taken for another. */
+/* @extra makes the number of each kind different, so that the host cannot mistake one for another. */
 #ifdef __aarch64__
 #define DSB(kind, extra) do {						\
 	long dsb_i;							\
@@ -73,7 +73,7 @@ static void count_atomics(void)
 	ATOMIC(1000, "stadd %3, [%2]");
 	ATOMIC(2000, "swpal %3, %1, [%2]");
 	ATOMIC(3000, "cas %1, %3, [%2]");
-	ATOMIC(4000, "stxr %w1, %3, [%2]");		/* not after a load of its kind: it fails */
+	ATOMIC(4000, "stxr %w1, %3, [%2]");		/* without a preceding exclusive load: it fails */
 	close_window();
 	add_metric("atleast_atomics_own", 4 * atomics + 10000);
 	report("atomics", 4 * atomics + 10000, "atomic", "");

@@ -15,7 +15,7 @@ static const struct option_spec options[] = {
 
 static const char *const rows[] = { "pgfault", NULL };
 
-/* The program that is executed: answers a byte with its successor. */
+/* The executed program: answers a byte with its successor. */
 static int answer(int in, int out)
 {
 	unsigned char byte;
@@ -26,7 +26,7 @@ static int answer(int in, int out)
 	return 0;
 }
 
-/* The child: sees the parent's pages, writes its own copies, executes. */
+/* The child: verifies the parent's pages, writes its own copies, and execs. */
 static void child(long *memory, long loop, int in, int out)
 {
 	const long step = PAGE / sizeof(long);

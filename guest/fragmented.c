@@ -12,12 +12,12 @@
  */
 #include "hot.h"
 
-#define GROWTH	20000UL			/* bytes, from one block to the next */
+#define GROWTH	20000UL			/* bytes by which each block is larger than the one before */
 #define FIRST	(100UL << 20)
 #define LAST	(500UL << 20)
 #define SIZES	((LAST - FIRST + GROWTH - 1) / GROWTH)
-#define BLOCKS	32			/* of case alternate; the first has a MiB */
-#define EACH	3			/* pages used of a block */
+#define BLOCKS	32			/* in case alternate; the first has 1 MiB */
+#define EACH	3			/* used pages of each block */
 
 static long threads = 3, windows = 32;
 static const char *wanted = "";
@@ -105,7 +105,7 @@ static void grow(struct window *closed)
 		close_case();
 		closed[i] = window;
 		verify_block(&b, i, true);
-		/* What was read there is the page of zeroes. */
+		/* A page that was read there is the zero page. */
 		free_block(&b);
 	}
 	must(munmap(memory, LAST + GROWTH));

@@ -13,7 +13,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 
-/* For who awaits the start: it must not take the CPU of the one that wakes all before that has woken the others. */
+/*
+ * For processes that wait for the start: SCHED_BATCH keeps them from preempting the process that wakes them, before it
+ * has woken all of them.
+ */
 __attribute__((unused))
 static void be_modest(void)
 {
@@ -22,7 +25,7 @@ static void be_modest(void)
 	must(sched_setscheduler(0, SCHED_BATCH, &none));
 }
 
-/* Sleep until a word has a value. */
+/* Sleep until @word has the value @value. */
 __attribute__((unused))
 static void await(int *word, int value)
 {
@@ -33,7 +36,7 @@ static void await(int *word, int value)
 			die("futex");
 }
 
-/* Give it that value, and wake all who wait for it. */
+/* Set @word to @value, and wake all processes that wait for it. */
 __attribute__((unused))
 static void announce(int *word, int value)
 {
@@ -41,7 +44,7 @@ static void announce(int *word, int value)
 	must(syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0));
 }
 
-/* One of @all has come so far: the last one wakes whoever awaits them. */
+/* Count one more of @all processes in @word. The last one wakes the process that waits for them. */
 __attribute__((unused))
 static void arrive(int *word, int all)
 {

@@ -52,7 +52,7 @@ static void hot_rounds(long times)
 	}
 }
 
-/* Threads on CPU 1 and up; the caller is to be on CPU 0. */
+/* Start the threads on CPU 1 and up. The caller must run on CPU 0. */
 static void hot_start(long count)
 {
 	long i, page;

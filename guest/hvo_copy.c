@@ -37,7 +37,7 @@ static void compare(const uint64_t *memory, size_t size, uint64_t seed, const ch
 		       at / (PAGE / sizeof(*memory)));
 }
 
-/* The child writes to the middle first: a page is copied from both its ends towards that. */
+/* The child first writes to the middle: the kernel copies a page from both ends towards the address of the fault. */
 static void copy_on_write(uint64_t *memory, size_t size)
 {
 	pid_t child = fork_child();
@@ -51,7 +51,7 @@ static void copy_on_write(uint64_t *memory, size_t size)
 	compare(memory, size, 1, "the copy's origin");
 }
 
-/* What is taken off for good, the kernel may refuse: no other page is free. */
+/* Soft-offlining takes a page out of use for good. The kernel may refuse it, if no other page is free. */
 static bool migrate(uint64_t *memory, size_t size)
 {
 	bool moved = !madvise(memory, PAGE, MADV_SOFT_OFFLINE);

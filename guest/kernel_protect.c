@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 static void ask(int file, const char *what)
 {
 	verify(pwrite(file, what, strlen(what), 0) == (ssize_t)strlen(what), "cannot write %s to " ASK, what);
-	/* The other CPUs go on, too. */
+	/* The children keep the other CPUs in user space. */
 	usleep(500);
 }
 

@@ -19,7 +19,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* Add one to what comes and send it back. */
+/* Add one to each byte that arrives, and send it back. */
 static void echo(int in, int out, int cpu)
 {
 	long value;
@@ -38,7 +38,7 @@ static void round_trip(int out, int in, long *value)
 	verify(read(in, value, sizeof(*value)) == sizeof(*value), "read");
 }
 
-/* The windows of a case, as they were closed. */
+/* The windows of a case, as they were when closed. */
 static struct window *play(int cpu)
 {
 	int down[2], up[2];
@@ -57,7 +57,10 @@ static struct window *play(int cpu)
 	close(down[0]);
 	pin(0);
 	for (i = 0; i < windows; i++) {
-		/* First steps, copies on write too, and what the scheduler makes of a pause, stay outside. */
+		/*
+		 * The first round trips, with their copies on write, and the scheduler's work after a pause stay
+		 * outside.
+		 */
 		for (j = 0; j < loops; j++)
 			round_trip(down[1], up[0], &value);
 		open_window();

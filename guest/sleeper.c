@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 
 static const char *const rows[] = { "pswpout", NULL };
 
-/* Touch, sleep until told, and verify. */
+/* Touch the memory, sleep until a byte arrives, and verify the contents. */
 static void sleeper(long *memory, int told, int say)
 {
 	const long step = PAGE / sizeof(long);
@@ -29,7 +29,7 @@ static void sleeper(long *memory, int told, int say)
 
 	pin(1);
 	for (i = 0; i < pages; i++)
-		memory[i * step] = i * 7 + 1;	/* not zero: Linux stores no page of zeroes */
+		memory[i * step] = i * 7 + 1;	/* not zero: Linux does not write pages of zeroes to swap */
 	drain_lru();
 	tell(say);
 	hear(told);

@@ -41,7 +41,7 @@ static void sort(uint64_t *data, uint64_t *spare, long count)
 	merge(data, spare, half, spare + half, count - half);
 }
 
-/* The sort process: status 0 when the result is in order and nothing was lost. */
+/* The sort process. Exits with 0 if the result is in order and no number was lost. */
 static int sort_main(long count, uint64_t seed)
 {
 	uint64_t *data = malloc(count * sizeof(*data)), *spare = malloc(count * sizeof(*spare)), sum = 0, after = 0;

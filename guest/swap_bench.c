@@ -35,7 +35,7 @@ static unsigned char *memory;
 static long pages;
 static bool stop;
 
-/* A thread that runs and does nothing, so that the address space is loaded on one CPU more. */
+/* A thread that runs and does nothing, so that one more CPU has the address space loaded. */
 static void *companion(void *cpu)
 {
 	pin((long)cpu);
@@ -53,7 +53,7 @@ static void read_all(void)
 		verify(*at == 0x88, "page %ld reads 0x%x", page, *at);
 }
 
-/* What the processes of procs=N tell each other; not in the memory that goes to swap. */
+/* Shared state of the processes of procs=N, outside the memory that goes to swap. */
 static struct shared {
 	long go;			/* the round to read for; -1: end */
 	long done[MAX_SHARE];		/* the round each has read for */
@@ -71,7 +71,7 @@ static void tell_round(long *what, long number)
 	__atomic_store_n(what, number, __ATOMIC_RELEASE);
 }
 
-/* A process of procs=N: reads everything when told to, and else runs and waits. */
+/* A process of procs=N: reads everything when asked to, and otherwise runs and waits. */
 static void partner(long cpu)
 {
 	long number = 0;
@@ -91,7 +91,10 @@ static void partner(long cpu)
 	}
 }
 
-/* The others read everything, all at once; none has a use of it on record after this. */
+/*
+ * Let the other processes read everything, all at once. Then clear the accessed bits, so that no use of a page is on
+ * record.
+ */
 static void read_by_partners(long number)
 {
 	char path[64];
@@ -119,7 +122,7 @@ static void page_out(long number)
 	cgroup_write("memory.high", "max");
 }
 
-/* Memory that is charged to a cgroup which holds nothing else: this process leaves again. */
+/* Make memory that is charged to a cgroup with nothing else in it. This process leaves the cgroup again. */
 static void fill_in_cgroup(void)
 {
 	if (access("/proc/self/clear_refs", W_OK))
@@ -169,7 +172,7 @@ int main(int argc, char **argv)
 		finish(USAGE, "share and procs do not go together");
 	if (share * procs > cpus)
 		skip("%ld CPUs are needed, there are %ld", share * procs, cpus);
-	/* On one CPU throughout: fresh pages wait in a list of its own, which only reclaim here empties. */
+	/* Stay on one CPU: new pages wait in a list of that CPU, which only reclaim on the same CPU drains. */
 	pin(0);
 	pages = (mib << 20) / PAGE;
 	memory = (unsigned char *)map_memory(mib << 20, MAP_SHARED);

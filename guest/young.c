@@ -30,7 +30,7 @@ static const char *const rows[] = {
 	"tlbi_elided", "tlbi_stale", NULL
 };
 
-/* Touch every page, say so, and verify the contents when told to. */
+/* The child: touch every page, report that, and verify the contents when asked to. */
 static void child(int told, int say)
 {
 	long *memory, i;
