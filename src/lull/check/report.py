@@ -174,7 +174,7 @@ WHY = {
     "level": "has the hint (TTL) of another level",
     "asid": "is for another ASID",
     "va": "is for another address, close to this one",
-    "nothing": "has an operand with which it removes nothing",
+    "nothing": "has an operand with which it need not remove anything",
     "order": "was issued with no DSB after the store",
     "covered": "covered it",
 }
