@@ -15,8 +15,8 @@
  * This is what lets a kernel elide TLBIs: an address space that is loaded nowhere
  * may have stale entries, if each CPU removes them before it loads it again.
  *
- * Cleared leaves of the kernel's half are never due, because vfree() may flush at
- * any later time. Permissions taken away there are due.
+ * Cleared leaves of the kernel's half are never reported as due, because vfree() may
+ * flush at any later time. Permissions taken away there are.
  *
  * An obligation can also be found by the page that the old entry leads to, for
  * when that page is freed. The caller serialises all calls.
