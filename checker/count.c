@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * count - see count.h.
+ * count - counters of each vCPU, windows, and their output as JSON. See count.h.
  */
 #include <stdlib.h>
 #include <string.h>

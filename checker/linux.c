@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * linux - see linux.h.
+ * linux - where Linux frees pages and relies on flushes, and its stacks. See linux.h.
  */
 #include <stdio.h>
 #include <string.h>

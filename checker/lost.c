@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lost - see lost.h.
+ * lost - counts entries that TLBIs remove although they have not changed. See lost.h.
  */
 #include "json.h"
 #include "lost.h"

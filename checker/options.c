@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * options - see options.h.
+ * options - the plugin's arguments. See options.h.
  */
 #include <stdio.h>
 #include <string.h>

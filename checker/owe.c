@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * owe - see owe.h.
+ * owe - obligations: storage, and when they become due. See owe.h.
  */
 #include <stdlib.h>
 #include <string.h>

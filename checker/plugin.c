@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * plugin - see plugin.h.
+ * plugin - loads a mode of the plugin, and what the modes share. See plugin.h.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * plugin_time - see plugin_time.h.
+ * plugin_time - modelled time of the guest that is counted. See plugin_time.h.
  */
 #include <errno.h>
 #include <stddef.h>

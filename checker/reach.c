@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * reach - see reach.h.
+ * reach - what a TLBI removes. See reach.h.
  */
 #include <stddef.h>
 

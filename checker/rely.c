@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rely - see rely.h.
+ * rely - rules for places at which a kernel relies on a deferred flush. See rely.h.
  */
 #include <stdlib.h>
 

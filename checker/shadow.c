@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * shadow - see shadow.h.
+ * shadow - the checker's events and rules. See shadow.h.
  */
 #include <stdlib.h>
 #include <string.h>

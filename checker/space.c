@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * space - see space.h.
+ * space - the shadow of the translation tables, and which CPUs hold entries. See space.h.
  */
 #include <string.h>
 

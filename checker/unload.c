@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * unload - see unload.h.
+ * unload - the rule `unload`: what CPUs announce as not loaded. See unload.h.
  */
 #include "unload.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * used - see used.h.
+ * used - entries that accesses have used. See used.h.
  */
 #include "used.h"
 

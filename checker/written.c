@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * written - see written.h.
+ * written - the rule `written`: pages that may no longer be written. See written.h.
  */
 #include <string.h>
 
