@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * account - see account.h.
+ * account - modelled time: the vCPUs' times, and the interconnect. See account.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static uint64_t max(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The first that ends after a time, or n. */
+/* Returns the first interval that ends after @time, or n. */
 static size_t find(const struct server *s, uint64_t time)
 {
 	size_t low = 0, high = s->n;
@@ -28,7 +28,7 @@ static size_t find(const struct server *s, uint64_t time)
 	return low;
 }
 
-/* One entry in place of those from first on and before next, which may be none. */
+/* Put one interval in place of those from @first to before @next, of which there may be none. */
 static void replace(struct server *s, size_t first, size_t next, struct busy by)
 {
 	if (first == next && s->n == s->room) {
@@ -43,8 +43,8 @@ static void replace(struct server *s, size_t first, size_t next, struct busy by)
 }
 
 /*
- * What is booked fills all that is free between its start and its end: it and
- * what lay between are busy without a gap afterwards, and so are one entry.
+ * A booking fills all free time between its start and its end. After it there is no gap
+ * between the two, so that the booking and the intervals between become one interval.
  */
 uint64_t server_book(struct server *s, uint64_t from, uint64_t length)
 {
@@ -96,7 +96,10 @@ void account_free(struct account *a)
 	*a = (struct account){ 0 };
 }
 
-/* After time passed for one of them, or one fell asleep: last is when that was. */
+/*
+ * Move the front, after time has passed for a vCPU or it fell asleep. @last: the time of
+ * that vCPU, which is the front if no vCPU runs.
+ */
 static void advance(struct account *a, uint64_t last)
 {
 	uint64_t least = UINT64_MAX;

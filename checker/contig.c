@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * contig - see contig.h.
+ * contig - the rule bbm/set: contiguous blocks whose descriptors do not agree. See contig.h.
  */
 #include <stdlib.h>
 
@@ -14,13 +14,13 @@
 /* A set that does not agree. */
 struct contig {
 	struct hash_node node;
-	uint64_t pa;		/* of its first descriptor */
-	uint64_t task, pc;	/* of the last store */
+	uint64_t pa;		/* physical address of its first descriptor */
+	uint64_t task, pc;	/* of the last store to it */
 	unsigned int cpu, stack;
-	struct contig *next;	/* while a task's are reported */
+	struct contig *next;	/* in contig_user(): the next set of the same task */
 };
 
-/* How many descriptors a set has at that level; 0: there are none. */
+/* The number of descriptors in a set of that level; 0: the level has no sets. */
 static unsigned int set_size(const struct regime *r, int level)
 {
 	if (level < 1)
@@ -35,7 +35,7 @@ static unsigned int set_size(const struct regime *r, int level)
 	}
 }
 
-/* What hardware may have changed in one of them is left out. */
+/* The descriptor without the bits that hardware may change in one of a set: AF, and the dirty state. */
 static uint64_t plain(uint64_t desc)
 {
 	if (desc & LEAF_DBM)
@@ -49,7 +49,7 @@ static bool is_contiguous(const struct table *t, unsigned int index)
 	       desc_contiguous(t->desc[index]);
 }
 
-/* Does the descriptor say the same as the first one? */
+/* Return true if the descriptor agrees with the first one of the set. */
 static bool agrees(const struct table *t, unsigned int first, unsigned int index)
 {
 	const struct regime *r = &t->r;
@@ -63,7 +63,7 @@ static bool agrees(const struct table *t, unsigned int first, unsigned int index
 	return desc_change(r, t->level, plain(a), (plain(b) & ~output) | at) == CHANGE_NOTHING;
 }
 
-/* Returns the descriptor that does not fit, or the size of the set. */
+/* Returns the first descriptor that does not agree with the others, or the size of the set. */
 static unsigned int odd_one(const struct table *t, unsigned int first, unsigned int size)
 {
 	bool contiguous = false;
@@ -110,7 +110,10 @@ void contig_stored(struct shadow *s, unsigned int cpu, struct table *t, unsigned
 	first = index & ~(size - 1);
 	pa = t->pa + 8ull * first;
 	set = find(&s->contigs, pa);
-	/* Most are not, and were not; and where one was, among others that are, it is known. */
+	/*
+	 * Most descriptors neither are nor were contiguous, and neither are the others of
+	 * their set. If others are, the set does not agree, and is in s->contigs already.
+	 */
 	if (!set && !is_contiguous(t, index) && !desc_contiguous(old))
 		return;
 	if (odd_one(t, first, size) == size) {
@@ -126,7 +129,7 @@ void contig_stored(struct shadow *s, unsigned int cpu, struct table *t, unsigned
 		hash_add(&s->contigs.by_set, &set->node, pa);
 		s->contigs.n++;
 	}
-	/* The same loop goes on. */
+	/* The same loop stores to its next descriptor: keep the stack. */
 	if (set->task == s->cpus[cpu].task && set->cpu == cpu && set->pc == pc)
 		return;
 	set->task = s->cpus[cpu].task;
@@ -169,7 +172,7 @@ static void contig_left(struct shadow *s, const struct contig *set)
 
 	told.t = table_at(&s->spaces, set->pa, &first);
 	if (!told.t || first & (set_size(&told.t->r, told.t->level) - 1))
-		return;		/* the table was given back */
+		return;		/* the table was freed */
 	odd = odd_one(told.t, first, set_size(&told.t->r, told.t->level));
 	if (odd == set_size(&told.t->r, told.t->level))
 		return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * count - see count.h.
+ * count - counters of each vCPU, windows, and their output as JSON. See count.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "count.h"
 #include "json.h"
 
-/* Sums of one vCPU, or of all. */
+/* Sums over all forms, of one vCPU or of all vCPUs. */
 struct totals {
 	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
@@ -46,7 +46,7 @@ void count_free(struct counts *c)
 	*c = (struct counts){ 0 };
 }
 
-/* One writer; readers on other threads must not see half of a number. */
+/* Only one thread writes a counter; readers on other threads must not see half of a number. */
 static void bump(uint64_t *n)
 {
 	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
@@ -154,7 +154,7 @@ static uint64_t sum(const uint64_t *of_classes)
 	return n;
 }
 
-/* One vCPU: only what it did, the forms are many. */
+/* Write one vCPU's counts. The forms are many, so only those that are not 0. */
 static void write_cpu(struct json *j, unsigned int cpu,
 		      const struct cpu_counts *c)
 {
@@ -192,7 +192,7 @@ static void write_cpu(struct json *j, unsigned int cpu,
 	json_close(j, '}');
 }
 
-/* All of them: every key, also when zero, so that readers need no default. */
+/* Write the sums of all vCPUs: every key, also when it is 0, so that readers need no default. */
 static void write_total(struct json *j, const struct totals *t)
 {
 	char key[48];
@@ -227,7 +227,7 @@ static void write_total(struct json *j, const struct totals *t)
 	json_close(j, '}');
 }
 
-/* What is in shown, after "window" was written; own: the vCPU it belongs to. */
+/* Write the counts in c->shown after the key "window". @own: the vCPU that opened the window. */
 static void write_rest(struct counts *c, struct json *j, unsigned int own)
 {
 	struct totals totals = { 0 };
@@ -273,7 +273,7 @@ void count_close(struct counts *c, uint64_t id, FILE *out)
 
 	if (!window_close(&c->window, id, out))
 		return;
-	/* all copies first: writing takes long, and others go on counting */
+	/* Make all copies first: writing takes long, and other vCPUs go on counting. */
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
@@ -313,5 +313,5 @@ void count_write_run(struct counts *c, FILE *out)
 	json_open(&j, '{');
 	json_key(&j, "window");
 	json_string(&j, "whole-run");
-	write_rest(c, &j, c->ncpus);	/* nobody's */
+	write_rest(c, &j, c->ncpus);	/* no vCPU opened it */
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * count - what each vCPU did, in the whole run and between two markers.
+ * count - counters of what each vCPU executes, in the whole run and in windows.
  *
- * Each vCPU adds to its own struct, without locks. A window takes a copy when
- * it opens and subtracts it when it closes, so that it costs nothing while it
- * is open. One window at a time in the whole guest.
+ * Each vCPU adds to its own struct, without locks. When a window opens the counters are
+ * copied, and when it closes the copy is subtracted, so a window costs nothing while it
+ * is open. One window can be open at a time in the whole guest.
  *
- * Locking: count_event() is for the vCPU's own thread. The window calls and
- * count_write_*() are serialised by the caller; they may run while other vCPUs
- * count, and see each counter either before or after an event.
+ * Locking: only the vCPU's own thread calls count_event(). The caller serialises the
+ * window calls and count_write_*(). These may run while other vCPUs count, and read each
+ * counter as it is either before or after an event.
  */
 #ifndef LULL_COUNT_H
 #define LULL_COUNT_H
@@ -36,29 +36,32 @@ struct counts {
 	struct window window;
 	unsigned int opener;		/* the vCPU whose marker opened it */
 	uint64_t seq;			/* windows written so far */
-	bool timed;			/* windows have a time */
-	uint64_t modelled, astray;	/* of the window: count_set_time() */
+	bool timed;			/* windows have a modelled time */
+	uint64_t modelled, astray;	/* of the window that closes: count_set_time() */
 };
 
 bool count_init(struct counts *c, unsigned int ncpus);
 void count_free(struct counts *c);
 
-/* A TLBI, DSB or SGI that vCPU cpu is about to execute; the operand of a TLBI and an SGI. */
+/* vCPU @cpu is about to execute a TLBI, DSB or SGI; @operand is that of a TLBI or an SGI. */
 void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		 uint64_t operand);
 
-/* These counters are kept outside; set them before each call below. */
+/* These counters are kept by the caller, which sets them here before each call below. */
 void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t insns_spin,
 		     uint64_t atomics);
 
-/* Before a window closes: its modelled time, ns, and instructions that were not held back as they should. */
+/*
+ * Before a window closes: its modelled time in ns, and the number of instructions that
+ * vCPUs executed while they should have been held (plugin_time.h).
+ */
 void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray);
 
-/* A marker. A wrong one is written as an error and changes nothing else; false. */
+/* A marker. Opening a second window is written as an error, changes nothing, and returns false. */
 bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);
 void count_close(struct counts *c, uint64_t id, FILE *out);
 
-/* Is it the one that is open? */
+/* Return true if window @id is open. */
 bool count_is_open(const struct counts *c, uint64_t id);
 
 /* The first line, and the last one. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * decode - see decode.h.
+ * decode - A64 instruction words that matter for TLB maintenance. See decode.h.
  */
 #include <stddef.h>
 
@@ -40,7 +40,7 @@ struct row {
 			   .what = TLBI_##w, ##__VA_ARGS__ }, NULL }
 
 static const struct row rows[] = {
-	/* EL1&0: what a kernel says about itself and its processes */
+	/* EL1&0: a kernel's TLBIs for itself and its processes */
 	ROW(0, 7, 0, "vmalle1",		1, LOCAL, ALL),
 	ROW(0, 7, 1, "vae1",		1, LOCAL, VA),
 	ROW(0, 7, 2, "aside1",		1, LOCAL, ASID),
@@ -72,7 +72,7 @@ static const struct row rows[] = {
 	ROW(0, 5, 5, "rvale1os",	1, OS, VA, RANGE, LAST),
 	ROW(0, 5, 7, "rvaale1os",	1, OS, VAA, RANGE, LAST),
 
-	/* EL2, and what a hypervisor says about its guests (stage 2) */
+	/* EL2, and a hypervisor's TLBIs for its guests (stage 2) */
 	ROW(4, 7, 0, "alle2",		2, LOCAL, ALL),
 	ROW(4, 7, 1, "vae2",		2, LOCAL, VA),
 	ROW(4, 7, 4, "alle1",		1, LOCAL, ALL),
@@ -241,7 +241,7 @@ static struct insn decode_sync(uint32_t word)
 	return (struct insn){ .kind = INSN_SYNC };
 }
 
-/* Most precise first. */
+/* The most precise patterns first. */
 static const struct {
 	uint32_t mask, value;
 	struct insn (*decode)(uint32_t word);
@@ -321,7 +321,6 @@ bool tlbi_has_operand(const struct tlbi *t)
 	return t->what != TLBI_ALL;
 }
 
-/* By address, by ASID and range alike (Arm ARM C5.5): ASID in 63:48. */
 bool sgi_reaches(uint64_t operand, unsigned int from, unsigned int cpu)
 {
 	unsigned int cluster = operand >> 16 & 0xff;
@@ -331,14 +330,15 @@ bool sgi_reaches(uint64_t operand, unsigned int from, unsigned int cpu)
 	return cpu / 16 == cluster && operand >> cpu % 16 & 1;
 }
 
+/* The ASID is in bits 63:48 of the operand in all forms: address, ASID and range (Arm ARM C5.5). */
 unsigned int tlbi_asid(uint64_t operand)
 {
 	return operand >> 48;
 }
 
 /*
- * Is the address in the half that TTBR1 translates? By address (Arm ARM C5.5,
- * TLBI VAE1IS and its kind): bits 43:0 hold VA[55:12], and bit 55 selects the
+ * Return true if the address is in the half that TTBR1 translates. Forms by address (Arm
+ * ARM C5.5, TLBI VAE1IS and similar): bits 43:0 hold VA[55:12], and bit 55 selects the
  * TTBR whatever the size of the address space, and also with tagged addresses.
  * Range forms (TLBI RVAE1IS and its kind): bits 36:0 hold BaseADDR, in units
  * of the granule, or of 64 KiB with 52-bit addresses; the hardware extends the
@@ -429,9 +429,9 @@ bool is_atomic(uint32_t word)
 }
 
 /*
- * By the top level of the encoding (Arm ARM C4.1, op0 in bits 28:25). What
- * always raises an exception, or always branches, ends its block anyway; the
- * question is what only sometimes does.
+ * By the top level of the encoding (Arm ARM C4.1, op0 in bits 28:25). An instruction
+ * that always raises an exception, or always branches, ends its block anyway. So this
+ * is about instructions that only sometimes do.
  */
 bool may_leave_block(uint32_t word)
 {

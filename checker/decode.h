@@ -17,34 +17,36 @@
 #define SGI_TO_ALL	(1ULL << 40)
 
 enum insn_kind {
-	INSN_OTHER,	/* nothing the checker looks at */
+	INSN_OTHER,	/* none of the following */
 	INSN_TLBI,
 	INSN_DSB,
 	INSN_SGI,	/* a write of ICC_SGI1R_EL1: an IPI */
 	INSN_OPEN,	/* marker: a measured window opens, x0 is its id */
-	INSN_CLOSE,	/* marker: it closes */
+	INSN_CLOSE,	/* marker: the window closes */
 	INSN_MARK,	/* marker of the lab kernel: insn.mark says which */
 	INSN_MSR,	/* a write of a register in enum sysreg from xN */
 	INSN_CALL,	/* HVC or SMC: a call of firmware, x0 is its function */
-	INSN_SYNC,	/* ISB or ERET: what was written to system registers is in force */
+	INSN_SYNC,	/* ISB or ERET: context synchronisation events */
 };
 
-/* The registers that decide what a CPU translates, and for whom. */
+/* The registers that decide how a CPU translates, and SP_EL0, in which Linux keeps the task. */
 enum sysreg {
 	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, SYSREGS
 };
 
-/* What the lab kernel says, by the number of the hint (kernel/lab/NOTE.md). */
+/* The markers of the lab kernel, by the number of the hint (kernel/lab/NOTE.md). */
 enum mark {
 	MARK_FREE = 114,/* x0 = PFN, x1 = order: these pages are free from now on */
-	MARK_DEAD,	/* x0 = physical address of a PGD that is given back */
+	MARK_DEAD,	/* x0 = physical address of a PGD that is freed */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
-	MARK_PAUSE = 118,/* x0 = enum pause (shadow.h): a CPU waits, or breaks what all CPUs use */
-	MARK_LOADED = 119,/* x0 = physical address of a PGD, x1 = 0, 1: this CPU says that it is not loaded, loaded */
-	MARK_COLLECTED = 120,/* x0 = physical address of a PGD, x1 = address: that entry's flush is put off */
+	MARK_PAUSE = 118,/* x0 = enum pause (shadow.h): a CPU waits, or makes kernel entries invalid */
+	/* x0 = physical address of a PGD; x1: this CPU announces it as not loaded (0) or loaded (1) */
+	MARK_LOADED = 119,
+	/* x0 = physical address of a PGD, x1 = address: the flush of that entry is deferred */
+	MARK_COLLECTED = 120,
 };
 
-/* Who must obey: this PE, its Inner Shareable domain, its Outer one. */
+/* Where a TLBI takes effect: this PE, its Inner Shareable domain, its Outer Shareable domain. */
 enum tlbi_scope { SCOPE_LOCAL, SCOPE_IS, SCOPE_OS };
 
 /* What the operand selects. */
@@ -99,11 +101,11 @@ bool tlbi_form(unsigned int index, struct tlbi *form);
 const char *dsb_name(enum dsb_form form);
 const char *tlbi_class_name(enum tlbi_class class);
 
-/* Does the register operand mean anything? */
+/* Return true if the form has a register operand. */
 bool tlbi_has_operand(const struct tlbi *t);
 
 /*
- * Does an SGI go to a vCPU, from another one? Operand of ICC_SGI1R_EL1, GIC
+ * Return true if an SGI of vCPU @from goes to vCPU @cpu. Operand of ICC_SGI1R_EL1, GIC
  * specification IHI 0069 12.2.23; QEMU's virt machine with a GICv3 numbers
  * vCPUs in clusters of 16.
  */
@@ -116,23 +118,24 @@ bool tlbi_upper_half(const struct tlbi *t, uint64_t operand);
 enum tlbi_class tlbi_class(const struct tlbi *t, uint64_t operand);
 
 /*
- * Does it access memory as EL0 would, when EL1 executes it: LDTR, STTR and
- * their kind (Arm ARM C4.1, "Load/store register (unprivileged)")? The kernel
- * reads and writes user memory with these. Not those of FEAT_LSUI, FEAT_MOPS
- * and FEAT_GCS, which Linux 6.12 does not use so.
+ * Return true for LDTR, STTR and their variants (Arm ARM C4.1, "Load/store register
+ * (unprivileged)"), which access memory as EL0 would when EL1 executes them. The
+ * kernel reads and writes user memory with these. Not for the instructions of
+ * FEAT_LSUI, FEAT_MOPS and FEAT_GCS, which Linux 6.12 does not use for that.
  */
 bool is_unprivileged(uint32_t word);
 
 /*
- * Is it an atomic read-modify-write: CAS, SWP, LDADD and their kind (FEAT_LSE),
- * or the store of an exclusive pair, whether it then succeeds or not? Not those
- * of FEAT_LSE128, FEAT_LSUI and FEAT_THE, which Linux 6.12 does not use.
+ * Return true for an atomic read-modify-write: CAS, SWP, LDADD and their variants
+ * (FEAT_LSE), and the store of an exclusive pair, whether or not it then succeeds. Not
+ * for those of FEAT_LSE128, FEAT_LSUI and FEAT_THE, which Linux 6.12 does not use.
  */
 bool is_atomic(uint32_t word);
 
 /*
- * May this instruction leave its translation block other than by being the
- * last of it? May be true too often, never false too often.
+ * Return true if this instruction may leave its translation block without being the
+ * last of it, by a fault for example. May return true when that is impossible, but
+ * never false when it is possible.
  */
 bool may_leave_block(uint32_t word);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * global - see global.h.
+ * global - the rule asid/global: global leaves of the lower half. See global.h.
  */
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ void globals_left(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	if (!c->root || !c->root->global)
 		return;
 	table_all(&s->spaces, c->root, add_leaf, &l);
-	/* And those that were taken away and are not flushed. */
+	/* And the leaves that were removed from the tables and not flushed. */
 	list_for(node, &c->owes) {
 		const struct owe *w = container_of(node, struct owe, in_context);
 
@@ -81,7 +81,7 @@ void globals_check(struct shadow *s, unsigned int cpu, const struct context *c, 
 	unsigned int n = s->globals.of[cpu].n, kept = 0;
 	struct finding f;
 
-	/* Nothing is at the addresses of an empty root. */
+	/* An empty root translates no address: no entry of it can conflict. */
 	if (!n || !c->root->seen_valid)
 		return;
 	for (unsigned int i = 0; i < n; i++) {

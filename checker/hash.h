@@ -2,8 +2,8 @@
 /*
  * hash - chained hash table of structs that embed a node.
  *
- * The caller compares: hash_first() and hash_next() give the nodes with the
- * same 64-bit key, which may be a mixture of several values. Grows by itself.
+ * hash_first() and hash_next() give the nodes with the same 64-bit key. The key may be
+ * a mixture of several values, so the caller compares them. The table grows by itself.
  */
 #ifndef LULL_HASH_H
 #define LULL_HASH_H
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 struct hash_node {
-	struct hash_node *next, **link;	/* link: what points to this one */
+	struct hash_node *next, **link;	/* link: the pointer that points to this node */
 	uint64_t key;
 };
 
@@ -26,7 +26,7 @@ struct hash {
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
-/* Fibonacci hashing: the high bits of the product are the good ones. */
+/* Fibonacci hashing: the high bits of the product depend on all bits of the values. */
 static inline uint64_t hash_mix(uint64_t a, uint64_t b)
 {
 	return (a ^ (b * 0xd6e8feb86659fd93ull)) * 0x9e3779b97f4a7c15ull;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * json - see json.h.
+ * json - writes one JSON value per line. See json.h.
  */
 #include <inttypes.h>
 

@@ -2,8 +2,8 @@
 /*
  * json - writes one JSON value per line.
  *
- * Commas are its business. Inside an object every value follows its key.
- * Errors of the stream are the caller's to find with ferror().
+ * This module writes the commas. Inside an object the caller writes a key before each
+ * value. The caller checks the stream for errors with ferror().
  */
 #ifndef LULL_JSON_H
 #define LULL_JSON_H
@@ -14,7 +14,7 @@
 
 struct json {
 	FILE *out;
-	bool comma;	/* something stands before the next value or key */
+	bool comma;	/* the next value or key needs a comma before it */
 };
 
 void json_open(struct json *j, char bracket);	/* '{' or '[' */
@@ -26,10 +26,10 @@ void json_i64(struct json *j, int64_t value);
 void json_bool(struct json *j, bool value);
 void json_end_line(struct json *j);
 
-/* A line that says what went wrong. */
+/* Write a line {"error": text}. */
 void json_error(FILE *out, const char *text);
 
-/* A key and its number: most of what there is to say. */
+/* Write a key and a number. */
 void json_field(struct json *j, const char *key, uint64_t value);
 
 #endif

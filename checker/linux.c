@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * linux - see linux.h.
+ * linux - where Linux frees pages and relies on flushes, and its stacks. See linux.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -82,9 +82,8 @@ bool linux_read(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint
 }
 
 /*
- * VMEMMAP_START of asm/memory.h, for a kernel of 4 KiB pages and that VA_BITS.
- * Its address space is as large on a machine with fewer bits, where
- * memstart_addr is biased instead.
+ * VMEMMAP_START of asm/memory.h, for a kernel with 4 KiB pages and this VA_BITS. It is the
+ * same on a machine with fewer address bits: there memstart_addr is biased instead.
  */
 static uint64_t vmemmap_start(unsigned int va_bits)
 {
@@ -94,7 +93,10 @@ static uint64_t vmemmap_start(unsigned int va_bits)
 	return -(1ull << 30) - (page_end - page_offset) / 4096 * STRUCT_PAGE;
 }
 
-/* Which of them makes this page one of the guest's RAM? They are terabytes apart. */
+/*
+ * Find the VA_BITS with which this struct page belongs to a page of the guest's RAM. The
+ * possible vmemmaps are terabytes apart.
+ */
 static bool find_vmemmap(struct linux_guest *l, unsigned int cpu, uint64_t page)
 {
 	static const uint8_t bits[] = { 48, 52, 39, 36, 42, 47 };
@@ -140,7 +142,10 @@ static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 	shadow_free(l->shadow, cpu, pfn, order, pc);
 }
 
-/* folio_order(): the flags of the first page, the order in those of the second. */
+/*
+ * A folio is freed. Its order is, as in folio_order(), in the flags of the second struct
+ * page; the flags of the first say whether there is a second.
+ */
 static void folio_freed(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
 {
 	uint64_t flags, order = 0;
@@ -153,7 +158,7 @@ static void folio_freed(struct linux_guest *l, unsigned int cpu, uint64_t folio,
 	freed(l, cpu, folio, order & 0xff, pc);
 }
 
-/* Where the PGD of an mm_struct is, if any CPU has ever had it loaded. */
+/* Find the root table that the kernel pointer at @va points to. False: no followed root. */
 static bool root_at(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint64_t *root)
 {
 	uint64_t pgd;
@@ -163,8 +168,8 @@ static bool root_at(const struct linux_guest *l, unsigned int cpu, uint64_t va, 
 }
 
 /*
- * The PGD is among the first members of struct mm_struct; where, depends on the
- * configuration. Nothing else there points to the root of an address space.
+ * Find the root table of an mm. pgd is among the first members of struct mm_struct; its
+ * offset depends on the configuration. Nothing else there points to a root table.
  */
 static bool root_of(struct linux_guest *l, unsigned int cpu, uint64_t mm, uint64_t *root)
 {
@@ -184,7 +189,7 @@ static struct changer *changer_of(struct linux_guest *l, uint64_t task)
 	return &l->changers[(task * 0x9e3779b97f4a7c15ull) >> 58];
 }
 
-/* A task goes on from what others have taken away in a range of a vma. */
+/* A task begins to unmap, protect or move a range of a vma. */
 static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
 		   uint64_t end, bool moves, uint64_t pc)
 {
@@ -195,15 +200,15 @@ static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64
 	*changer_of(l, task) = (struct changer){
 		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB,
 	};
-	/* Else no CPU has ever had it, as at exec. */
+	/* If there is none, no CPU has ever loaded this address space, as during exec. */
 	if (root_of(l, cpu, mm, &root))
 		shadow_range(l->shadow, cpu, root, start, end, pc);
 }
 
 /*
- * Is it the lock of a table? That of a table of pages, or of blocks of 2 MiB, is
- * in the struct page of the table, unless it is too large for that (lockdep). That
- * of all above is in the mm_struct.
+ * Return true for a page table lock. The lock of a PTE or PMD table is in the table's
+ * struct page, unless it is too large for that (lockdep). The lock of all levels above
+ * is in the mm_struct.
  */
 static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct changer *by,
 			 uint64_t lock)
@@ -219,8 +224,9 @@ static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct c
 }
 
 /*
- * Pages of HugeTLB are moved one after the other, each under the lock of its table,
- * and flushed in the end: it is the lock of the file's mappings that keeps them.
+ * A lock is dropped. mremap() moves HugeTLB pages one after the other, each under its
+ * table lock, and flushes at the end. That is legitimate, since the lock of the file's
+ * mappings keeps the pages. So these are not judged by the table lock.
  */
 static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uint64_t pc)
 {
@@ -305,7 +311,7 @@ void linux_stack(const struct linux_guest *l, unsigned int cpu, uint64_t pc, uin
 		if (fp & 15 || !linux_read(l, cpu, fp, &next) || !linux_read(l, cpu, fp + 8, &ret) || !ret)
 			break;
 		out->pc[out->n++] = ret | unsign;
-		/* Frames lie upwards; but an interrupt's stack is another one. */
+		/* Caller frames are at higher addresses, except from an interrupt's stack to another. */
 		if (next == fp || !next)
 			break;
 		fp = next;

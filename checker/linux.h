@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * linux - what is known about Linux: how to see pages being freed in a kernel
- * that has no markers, and how to walk its stacks.
+ * linux - what the checker knows about Linux: where a kernel without markers frees
+ * pages and relies on flushes, and how to walk its stacks. linux_written.c has the
+ * functions at which Linux relies on a page not being written.
  *
- * Which pages are not to be written any more: see linux_written.c.
- *
- * Freed pages: the entries of the few functions that all of them pass
- * (mm/page_alloc.c, mm/hugetlb.c, arch/arm64/mm/pgd.c of 6.6 to 6.12), and
- * their arguments. A page is named by its struct page, whose place in the
- * vmemmap follows from memstart_addr and from the VA_BITS the kernel was built
- * with (asm/memory.h); those are found out at the first page.
+ * Freed pages are seen at the entries of the few functions that all freed pages pass
+ * (mm/page_alloc.c, mm/hugetlb.c, arch/arm64/mm/pgd.c of 6.6 to 6.12), by their
+ * arguments. The arguments point to a struct page. Its page frame follows from its
+ * place in the vmemmap, which depends on memstart_addr and on the VA_BITS that the
+ * kernel was built with (asm/memory.h). Both are found when the first page is freed.
  */
 #ifndef LULL_LINUX_H
 #define LULL_LINUX_H
@@ -47,7 +46,7 @@ enum linux_hook {
 
 #define LINUX_CHANGERS 64
 
-/* What a task last began to unmap, protect or move. */
+/* The mm whose range a task last began to unmap, protect or move. */
 struct changer {
 	uint64_t task, mm;
 	bool moves_hugetlb;
@@ -57,36 +56,39 @@ struct linux_guest {
 	struct shadow *shadow;
 	uint64_t address[LINUX_HOOKS];	/* 0: this kernel has none */
 	bool found;			/* the following two are known */
-	uint64_t vmemmap;		/* of the struct page of frame 0 */
-	uint64_t refused;		/* pages that could not be told */
-	uint64_t pgd;			/* where it is in struct mm_struct; 0: not known yet */
+	uint64_t vmemmap;		/* address of the struct page of frame 0 */
+	uint64_t refused;		/* struct pages of which no page frame was found */
+	uint64_t pgd;			/* offset of pgd in struct mm_struct; 0: not known yet */
 	struct changer changers[LINUX_CHANGERS];
 };
 
-/* Takes the addresses from the options; names it does not know are refused. */
+/* Take the addresses of functions from the options. Returns false with a reason for an unknown name. */
 bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o,
 		char *error, size_t size);
 
-/* The hook at an address of code, or -1. */
+/* Returns the enum linux_hook of the function that begins at @va, or -1. */
 int linux_hook_at(const struct linux_guest *l, uint64_t va);
 
-/* A CPU enters the function. x: its first arguments, and x[4], of which only HOOK_MOVE has one. */
+/* A CPU enters a watched function. @x: the first five arguments; only HOOK_MOVE uses the fifth. */
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[5], uint64_t pc);
 
-/* The number of the page frame of a struct page; false: it is none, or none that we know. */
+/* Find the page frame number of the struct page at @page. Returns false if that is not possible. */
 bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn);
 
-/* A CPU enters a function of which HOOK_START_WRITEBACK is the first. */
+/* A CPU enters one of the functions from HOOK_START_WRITEBACK on. */
 void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		   const uint64_t x[3], uint64_t pc);
 
-/* A kernel virtual address as the CPU translates it; false: not mapped, or not RAM. */
+/*
+ * Translate a kernel virtual address as the CPU does, or read the 8 bytes at it. Returns
+ * false if it is not mapped, or not RAM.
+ */
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,
 		     uint64_t *pa);
 bool linux_read(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint64_t *value);
 
-/* The stack from a frame pointer on, pc first; also its pointers that are signed. */
+/* Fill @out with the stack: @pc, then the return addresses from frame pointer @fp on, without signatures. */
 void linux_stack(const struct linux_guest *l, unsigned int cpu, uint64_t pc, uint64_t fp,
 		 struct stack *out);
 

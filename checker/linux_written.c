@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * linux_written - where Linux relies on it that a page is not written any more.
+ * linux_written - the functions at which Linux relies on a page not being written any
+ * more (for the rule `written`).
  *
- * Each of these functions (of 6.12) is entered when the flush that it relies on
+ * When Linux 6.12 enters one of these functions, the flush of the page's old entries
  * must be complete:
  *
- * __folio_start_writeback()  a page of a file, or of swap space, was cleaned and
- *	is about to be read by a device: after folio_clear_dirty_for_io()
- * swap_writepage()           the same for swap space; it looks whether the page
- *	is all zeroes, and compresses it, before writeback begins
- * folio_mc_copy(), folio_copy()  migration copies the contents
- * copy_highpage()            what is copied by copy-on-write and khugepaged. A
- *	page of a file may be copied while others write to it: it is looked at
- *	only when it is locked and mapped nowhere, as khugepaged has it
- * tlb_flush_rmap_batch()     munmap() has flushed dirty entries of a file, and
- *	from now on folio_mkclean() does not find that they were there
- * folio_unlock()             of a page of a file that nobody maps: who locks it
- *	next cleans it, and finds no entry to flush. Small folios only: where
- *	larger ones count their mappings differs between kernels
+ * __folio_start_writeback()  A device is about to read a page of a file, or of swap
+ *	space, which was cleaned before (after folio_clear_dirty_for_io()).
+ * swap_writepage()           The same for swap space. It reads the page, to see whether
+ *	it is all zeroes and to compress it, before writeback begins.
+ * folio_mc_copy(), folio_copy()  Migration copies the contents.
+ * copy_highpage()            Copy-on-write and khugepaged copy the contents. A page of a
+ *	file may be copied while others write to it. So such a page is judged only when
+ *	it is locked and not mapped, as khugepaged has it.
+ * tlb_flush_rmap_batch()     munmap() must have flushed dirty entries of a file: from now
+ *	on folio_mkclean() does not find them.
+ * folio_unlock()             A page of a file that is not mapped. The task that locks it
+ *	next may clean it, and finds no entry to flush. Small folios only: kernels differ
+ *	in where they count the mappings of larger ones.
  */
 #include "linux.h"
 
@@ -37,7 +38,7 @@ enum { FLAGS = 0, COMPOUND_HEAD = 8, MAPPING = 24, MAPCOUNT = 48, FOLIO_ORDER = 
 
 struct folio {
 	uint64_t at, flags, mapping;
-	uint32_t mapcount;	/* of a small one: how many map it, less one */
+	uint32_t mapcount;	/* of a small folio: number of mappings, less one */
 	uint64_t pages;
 };
 
@@ -61,7 +62,7 @@ static bool folio_read(struct linux_guest *l, unsigned int cpu, uint64_t page, s
 	return true;
 }
 
-/* A small folio of a file that no table maps. */
+/* Return true for a small folio of a file that is not mapped. */
 static bool folio_unmapped(const struct folio *f)
 {
 	return !(f->flags & PG_HEAD) && f->mapping && !(f->mapping & MAPPING_FLAGS) &&
@@ -90,7 +91,7 @@ static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t foli
 		l->refused++;
 }
 
-/* struct mmu_gather_batch: next, then nr of 32 bits, max, and from 16 on the pages. */
+/* struct mmu_gather_batch: next (8 bytes), nr and max (4 each), then the encoded pages. */
 static void rmaps_flushed(struct linux_guest *l, unsigned int cpu, uint64_t batch, uint64_t pc)
 {
 	uint64_t nr, page, pages;

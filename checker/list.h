@@ -22,7 +22,7 @@ static inline void list_add(struct list *head, struct list *node)
 	head->prev = node;
 }
 
-/* Leaves the node alone in the world, so that deleting again is harmless. */
+/* Leaves the node as an empty list, so that deleting it again is harmless. */
 static inline void list_del(struct list *node)
 {
 	node->prev->next = node->next;
@@ -35,7 +35,7 @@ static inline int list_empty(const struct list *head)
 	return head->next == head;
 }
 
-/* Safe against deletion of the node at hand. */
+/* The body may delete the current node, but no other. */
 #define list_for(node, head) \
 	for (struct list *node = (head)->next, *next_ = node->next; \
 	     node != (head); node = next_, next_ = node->next)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lost - see lost.h.
+ * lost - counts entries that TLBIs remove although they have not changed. See lost.h.
  */
 #include "json.h"
 #include "lost.h"
@@ -10,7 +10,10 @@ static unsigned int count_cpus(cpumask cpus)
 	return __builtin_popcountll(cpus);
 }
 
-/* Do the tables say what the entry says? One of a table is never the last of a walk. */
+/*
+ * Return true if the tables still say what the entry says. False for table entries,
+ * which are never the last step of a walk.
+ */
 static bool still_true(const struct spaces *s, const struct used *e)
 {
 	const struct table *root = e->context->root;
@@ -57,7 +60,7 @@ void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
 	}
 }
 
-/* Under a new ASID its old entries are of no use: another context, of which nothing was held. */
+/* If the address space has a new ASID by now it is another context, of which nothing was held. */
 void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
 		uint64_t id, FILE *out)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * options - see options.h.
+ * options - the plugin's arguments. See options.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,16 +10,17 @@
 enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
        KEY_HOOK, KEYS };
 
-/* Of which mode an option is. */
+/* struct option.mode: an option of both modes. */
 enum { ANY_MODE = -1 };
 
-/* Costs that there are. */
+/* The number of costs. */
 enum { COSTS = 5 };
 
 /*
- * How far vCPUs may run ahead. Whoever comes first books so much ahead of those
- * that are to be served before it, and these are served in pieces around it: where
- * CPUs just begin to queue it must be well below what a broadcast takes.
+ * The default of quantum=: how far vCPUs may run ahead. A vCPU that runs ahead books the
+ * interconnect before others that would have been served earlier, and these are then
+ * served in pieces around its booking. Where CPUs just begin to queue, the quantum must
+ * be well below the cost of a broadcast.
  */
 static uint64_t quantum(const struct costs *costs)
 {
@@ -33,9 +34,9 @@ static uint64_t quantum(const struct costs *costs)
 static const struct option {
 	const char *key;
 	const char *values;	/* "a b c": one of these; NULL: not a list of words */
-	const char *wanted;	/* what it is when it is no list */
+	const char *wanted;	/* description of a valid value, when values is NULL */
 	int mode;
-	unsigned int most;	/* of those that may come again: how many */
+	unsigned int most;	/* how many times the option may be given; 0: once */
 } known[KEYS] = {
 	[KEY_MODE] = { .key = "mode", .values = "count check", .mode = ANY_MODE },
 	[KEY_OUT] = { .key = "out", .wanted = "a file name", .mode = ANY_MODE },
@@ -53,7 +54,7 @@ static const struct option {
 		       .most = OPTIONS_HOOKS },
 };
 
-/* Position of value in a list of words, or -1. */
+/* Returns the position of value in a list of words, or -1. */
 static int word_index(const char *words, const char *value)
 {
 	size_t n = strlen(value);
@@ -78,7 +79,10 @@ static int find_key(const char *arg, size_t len)
 	return -1;
 }
 
-/* All from text up to end, and no more than 64 bits; strtoull() takes signs and spaces too. */
+/*
+ * Parse all of the text up to @end as a number of at most 64 bits. strtoull() would accept
+ * signs and spaces too.
+ */
 static bool number(const char *text, const char *end, unsigned int base, uint64_t *value)
 {
 	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
@@ -121,7 +125,7 @@ static bool parse_skip(struct options *o, const char *value)
 	return true;
 }
 
-/* Nanoseconds with up to three decimals, below 10 ms: picoseconds. */
+/* Parse nanoseconds with up to three decimals, below 10 ms, into picoseconds. */
 static bool nanoseconds(const char *text, uint64_t *ps)
 {
 	const char *end = text + strlen(text), *point = strchr(text, '.');
@@ -163,7 +167,7 @@ static bool parse_quantum(struct options *o, const char *value)
 	return nanoseconds(value, &o->quantum) && o->quantum;
 }
 
-/* Names are ours to look up, so that any is taken that a symbol can have. */
+/* NAME@ADDRESS. Accepts any name that a symbol can have; linux_init() knows which exist. */
 static bool parse_hook(struct options *o, const char *value)
 {
 	struct hook *h = &o->hooks[o->nhooks];
@@ -235,7 +239,7 @@ bool options_skips(const struct options *o, uint64_t pc)
 	return false;
 }
 
-/* What cannot be said before all options are known. */
+/* Checks that need all options: those of the other mode, and missing ones. */
 static bool complete(const struct options *o, const unsigned int *given, char *error, size_t size)
 {
 	for (int k = 0; k < KEYS; k++) {

@@ -16,18 +16,18 @@ enum run_mode {
 	MODE_CHECK,	/* whether the kernel invalidates what it must */
 };
 
-/* Where the instructions are added up; README.md has what each costs. */
+/* Where instructions are counted; README.md has what each mode costs. */
 enum insns_mode {
-	INSNS_SEGMENT,	/* before each one that may fault: exact */
-	INSNS_EACH,	/* before each one: exact, slow; to check the first */
-	INSNS_BLOCK,	/* where a block starts: too many when it faults */
+	INSNS_SEGMENT,	/* before each instruction that may fault: exact */
+	INSNS_EACH,	/* before each instruction: exact, slow; to check INSNS_SEGMENT against */
+	INSNS_BLOCK,	/* where a block starts: too many when the block is left early */
 };
 
-/* Has the machine FEAT_nTLBPA (walks.h)? */
+/* Whether the CPUs are taken to have FEAT_nTLBPA (walks.h). */
 enum ntlbpa {
 	NTLBPA_NO,
 	NTLBPA_YES,
-	NTLBPA_CPU,	/* what ID_AA64MMFR1_EL1 says; not said is no */
+	NTLBPA_CPU,	/* what ID_AA64MMFR1_EL1 says; no if QEMU does not give that register */
 };
 
 #define OPTIONS_HOOKS 32	/* at most */
@@ -48,13 +48,14 @@ struct hook {
 struct options {
 	enum run_mode mode;
 	const char *out;		/* points into the arguments */
-	enum insns_mode insns;		/* count mode's, and */
-	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are counted apart */
+	/* Count mode: */
+	enum insns_mode insns;
+	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are also counted separately */
 	unsigned int nskips;
-	bool timed;			/* there are costs */
+	bool timed;			/* costs were given */
 	struct costs costs;
 	uint64_t quantum;		/* how far vCPUs may run ahead, picoseconds */
-	/* the rest is check mode's: */
+	/* Check mode: */
 	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;
 	enum ntlbpa ntlbpa;
@@ -63,16 +64,16 @@ struct options {
 };
 
 /*
- * Returns false with the reason in error. QEMU keeps the arguments for as
- * long as the plugin lives, so that nothing is copied.
+ * Parse the plugin's arguments. Returns false with the reason in @error. Strings are not
+ * copied: QEMU keeps the arguments for as long as the plugin lives.
  */
 bool options_parse(struct options *o, int argc, char **argv,
 		   char *error, size_t size);
 
-/* The address of a hook by its name; false: not given. */
+/* Find the address of a hook by its name. Returns false if it was not given. */
 bool options_hook(const struct options *o, const char *name, uint64_t *addr);
 
-/* Is the instruction at this address counted apart? */
+/* Return true if the instruction at @pc is in a range of skip=. */
 bool options_skips(const struct options *o, uint64_t pc);
 
 #endif

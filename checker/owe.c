@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * owe - see owe.h.
+ * owe - obligations: storage, and when they become due. See owe.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ struct owe *owe_make(struct owes *o, const struct owe *model)
 	o->made++;
 	if (++o->n > o->most)
 		o->most = o->n;
-	/* The kernel's own may wait for long: vfree() flushes when it likes to. */
+	/* Nobody waits for the flush of a cleared leaf of the kernel: vfree() may flush at any later time. */
 	if (w->context->kernel && w->change != CHANGE_LESS)
 		owe_due(o, w);
 	return w;
@@ -129,7 +129,7 @@ void owe_due(struct owes *o, struct owe *w)
 	o->open--;
 	o->open_kernel -= w->context->kernel;
 	list_del(&w->in_task);
-	/* The last one of its task: what remains is the head. */
+	/* If it was the last one of its task, only the head of the list is left. */
 	if (list_empty(rest)) {
 		struct hash_node *n = hash_first(&o->tasks, w->task);
 
@@ -182,7 +182,7 @@ void owe_drop(struct owes *o, struct owe *w)
 		free(w);
 }
 
-/* When there is no room, the nearest stay; the latest of those that are as near. */
+/* If there is no room, keep those that came nearest, and of equally near ones the latest. */
 void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m)
 {
 	unsigned int at = 0;

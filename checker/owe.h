@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * owe - what is owed for a changed descriptor: an invalidation, completed, on
- * every CPU that can hold the old one.
+ * owe - obligations. A changed descriptor obliges the kernel to complete an
+ * invalidation of the old entry on every CPU that can hold it.
  *
- * An obligation is made when a valid descriptor is cleared, replaced or
- * allowed less. It says who can hold the old entry; TLBIs that cover it and
- * DSBs that complete them take CPUs off. It is met when none is left, or when
- * the descriptor has become as good as the old one again.
+ * An obligation is made when a valid descriptor is cleared, replaced, or loses
+ * permissions. It lists the CPUs that can hold the old entry. A TLBI that covers
+ * the entry, and a DSB that completes the TLBI, take CPUs off the list. The
+ * obligation is met when no CPU is left, or when the descriptor again allows all
+ * that the old one did.
  *
- * It is *open* while the task that made it has not returned to user space:
- * a flush is under way, and entries old and new are legitimate. After that it
- * is *due*: no CPU that is left may have the context loaded, now or later.
- * That is the rule for kernels that leave TLBIs out: an address space that
- * runs nowhere may stay stale, under the condition that each CPU forgets it
- * before loading it again.
+ * An obligation is *open* until the task that made it returns to user space: the
+ * task may still flush, and both the old and the new entry are legitimate. After
+ * that it is *due*: no CPU on the list may have the context loaded, then or later.
+ * This is what lets a kernel elide TLBIs: an address space that is loaded nowhere
+ * may have stale entries, if each CPU removes them before it loads it again.
  *
- * In the kernel's half leaves that were cleared are never due: vfree() flushes
- * when it likes to. Permissions that were taken away are.
+ * Cleared leaves of the kernel's half are never reported as due, because vfree() may
+ * flush at any later time. Permissions taken away there are.
  *
- * An obligation also knows the page that the old entry leads to, so that
- * somebody who frees the page finds it. The caller serialises.
+ * An obligation can also be found by the page that the old entry leads to, for
+ * when that page is freed. The caller serialises all calls.
  */
 #ifndef LULL_OWE_H
 #define LULL_OWE_H
@@ -35,7 +35,7 @@
 
 #define OWE_TLBIS 4
 
-/* Why a TLBI was not enough; in the order of nearness. */
+/* Why a TLBI did not meet an obligation; the later in this list, the nearer it came. */
 enum miss {
 	MISS_NONE, MISS_VA, MISS_ASID, MISS_NOTHING, MISS_LEVEL, MISS_LAST, MISS_LOCAL,
 	MISS_ORDER, MISS_DSB,
@@ -51,10 +51,10 @@ struct tlbi_seen {
 	uint64_t pc;
 };
 
-/* Where a kernel relied on it that nothing is stored through an old entry (written.h). */
+/* Where a kernel relied on no CPU storing through an old entry (written.h). */
 struct relied {
 	bool is;
-	bool unlock;			/* by who locks the page next: a TLBI may be on its way */
+	bool unlock;			/* when it unlocked the page: the TLBI may be incomplete */
 	uint8_t cpu;
 	unsigned int stack;
 	uint64_t pc;
@@ -73,21 +73,22 @@ struct owe {
 	uint64_t slot;			/* where the descriptor is */
 	uint64_t since;			/* old was valid since */
 	uint64_t when;			/* the store */
-	uint64_t task;			/* who made it; 0: nobody knows */
+	uint64_t task;			/* the task that made the store; 0: unknown */
 	uint64_t pc;
 	unsigned int stack;		/* see report.h */
 	uint8_t cpu;
 	bool due, freed, met;
-	bool told;			/* of the rule `written`: reported */
+	bool told;			/* the rule `written` has reported it */
 	struct relied relied;
-	bool collected;			/* its flush was put off; see rely.h for these */
-	bool moved;			/* what it led to is mapped elsewhere */
+	/* For rely.c: */
+	bool collected;			/* its flush was deferred */
+	bool moved;			/* the page or table it led to is mapped at another address now */
 	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
-	struct list also;		/* other tasks that owe it */
-	uint32_t refs;			/* pending TLBIs that name it */
+	struct list also;		/* other tasks that rely on its flush (struct also) */
+	uint32_t refs;			/* pending TLBIs that point to it */
 	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
-	cpumask walkers;		/* CPUs that can hold a copy by its physical address (walks.h) */
-	unsigned int n_tlbis;		/* that came near since; the nearest are kept */
+	cpumask walkers;		/* CPUs that can hold a copy by physical address (walks.h) */
+	unsigned int n_tlbis;		/* TLBIs that came near since the store; the nearest are kept */
 	struct {
 		struct tlbi_seen tlbi;
 		enum miss miss;
@@ -97,55 +98,59 @@ struct owe {
 struct owes {
 	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
-	struct hash also;		/* by task: what each owes that others have made */
+	struct hash also;		/* by task: obligations of others whose flush it relies on */
 	uint64_t n_also;
 	uint64_t open;			/* not due yet */
 	uint64_t open_kernel;		/* of these, in the kernel's half */
 	uint64_t n, made, most;
-	uint64_t limit;			/* of n */
+	uint64_t limit;			/* the most that n may be */
 	bool overflow;
 };
 
 void owes_init(struct owes *o, uint64_t limit);
 void owes_free(struct owes *o, struct spaces *s);
 
-/* Takes the fields up to cpu, held and walkers of *model; NULL at the limit. */
+/* Make an obligation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
 struct owe *owe_make(struct owes *o, const struct owe *model);
 
-/* Met, withdrawn, or reported. */
+/* End an obligation: it is met, withdrawn, or reported. */
 void owe_drop(struct owes *o, struct owe *w);
 
 /*
- * It was cleared in the kernel's half, where that is never due, and has been
- * made again with fewer permissions, by a task: now it is as if they had just
- * been taken away.
+ * An entry of the kernel's half was cleared, for which nothing is ever due, and
+ * @task has now written it again with fewer permissions. From now on the
+ * obligation is one for permissions that @task has taken away.
  */
 void owe_less(struct owes *o, struct owe *w, uint64_t task, uint64_t desc);
 
-/* Its task has returned. */
+/* The obligation's task has returned to user space. */
 void owe_due(struct owes *o, struct owe *w);
 
-/* The page of its old entry was freed. */
+/* The page that the old entry leads to was freed. */
 void owe_freed(struct owe *w);
 
-/* Relied on, here; NULL: that was reported, and is over. */
+/* The kernel relies on the old entry at @at; NULL: that was reported, and is forgotten. */
 void owe_relied(struct owe *w, const struct relied *at);
 
+/* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
 void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m);
 
-/* Those of a task; empty list or NULL when there are none. */
+/* The open obligations of a task; an empty list or NULL when there are none. */
 struct list *owes_of_task(struct owes *o, uint64_t task);
 
-/* One of a task's that is in the kernel's half, or NULL. */
+/* One open obligation of a task in the kernel's half, or NULL. */
 struct owe *owe_of_kernel(struct owes *o, uint64_t task);
 
-/* Those of one entry of a context, wherever its descriptor was; of a 4 KiB page of memory. */
+/*
+ * The obligations for one entry of a context, whichever table its descriptor was in;
+ * and those whose old entry leads to a 4 KiB page of memory.
+ */
 struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level);
 struct owe *owe_at_next(const struct owe *w);
 struct owe *owe_of_page(const struct owes *o, uint64_t page);
 struct owe *owe_of_page_next(const struct owe *w);
 
-/* Those with walkers, of descriptors in a 4 KiB page of memory. */
+/* The obligations with walkers (walks.h) whose descriptor is in a 4 KiB page of memory. */
 struct owe *owe_of_slot(const struct owes *o, uint64_t page);
 struct owe *owe_of_slot_next(const struct owe *w);
 

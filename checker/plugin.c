@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * plugin - see plugin.h.
+ * plugin - loads a mode of the plugin, and what the modes share. See plugin.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct mode *mode;
 
-/* Do not write a result, there is none. */
+/* refuse() was called: do not write a result at exit. */
 static bool refused;
 
 void check_output(void)
@@ -31,7 +31,7 @@ void check_output(void)
 	if (!ferror(out) || told)
 		return;
 	told = true;
-	fprintf(stderr, "lull: cannot write to '%s' (%s): what is in it is incomplete\n",
+	fprintf(stderr, "lull: cannot write to '%s' (%s): the file is incomplete\n",
 		options.out, strerror(errno));
 }
 
@@ -70,10 +70,10 @@ void refuse(const char *why)
 }
 
 /*
- * With thread=single one host thread runs all vCPUs, and QEMU shares blocks
- * between them into which it has written the number of one: everything would
- * be booked to the wrong vCPU. Nothing tells a plugin directly. This runs in
- * the thread of each vCPU before it executes anything.
+ * With thread=single one host thread runs all vCPUs. QEMU then shares translated blocks
+ * between them that contain the number of one vCPU, so that events would be booked to the
+ * wrong vCPU. QEMU does not tell a plugin about this mode. So this function, which runs in
+ * the thread of each vCPU before the vCPU executes anything, compares the threads.
  */
 static void refuse_shared_thread(unsigned int cpu)
 {

@@ -2,15 +2,16 @@
 /*
  * plugin_check - mode=check: the glue between QEMU and shadow.h.
  *
- * Watched are: all stores of the kernel (one may change a table), its accesses
- * to user memory, all accesses and blocks of user code, TLBIs, DSBs, the
- * registers that choose a translation, and the places where pages are freed.
- * Loads of kernel memory are not: kernel mappings count as used by all CPUs.
+ * The plugin watches all stores of the kernel (any may change a table), the kernel's
+ * accesses to user memory, all accesses and blocks of user code, TLBIs, DSBs, the
+ * registers that choose a translation, and the functions that free pages or rely on
+ * flushes. It does not watch loads of kernel memory: kernel mappings count as used by
+ * all CPUs.
  *
- * Nearly all accesses end in a filter, a table of pages that a vCPU has looked
- * at already, without a lock. A slot is right while no TLBI has named its page
- * and the vCPU has not changed its translation. What passes is rare, and one
- * lock for all of it is enough.
+ * Nearly all accesses end in a filter without taking a lock. The filter has the pages
+ * that a vCPU has accessed already. A slot is valid until a TLBI names its page or the
+ * vCPU changes its translation. Accesses that pass the filter are rare, so one lock for
+ * all of them is enough.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,11 +38,11 @@ struct filter {
 	uint64_t wrote[SLOTS];		/* user pages this vCPU has stored to, likewise */
 	uint64_t kernel[SLOTS];		/* kernel pages it has stored to: page | generation */
 	uint64_t kernel_pa[SLOTS];	/* ... and where they are; NO_PA: device memory */
-	uint64_t user_gen, kernel_gen;	/* others move them on, with the lock */
+	uint64_t user_gen, kernel_gen;	/* other vCPUs change these, with the lock held */
 	uint64_t accesses, user_returns, dsbs;
 } __attribute__((aligned(128)));
 
-/* What is known about an instruction when it is translated. */
+/* A translated instruction, as its callbacks need it. */
 struct site {
 	struct hash_node node;
 	uint64_t pc;
@@ -70,7 +71,7 @@ static uint64_t tag(uint64_t va, uint64_t generation)
 	return (va & ~0xfffull) | generation;
 }
 
-/* Generations come round: nothing of the time before may be left. */
+/* Make all slots invalid by the next generation. When generations wrap around, clear the slots. */
 static void next_generation(uint64_t *generation, uint64_t *const slots[], unsigned int n)
 {
 	uint64_t next = (get(generation) + 1) & GENERATIONS;
@@ -128,7 +129,7 @@ static unsigned int on_stack(void *arg, unsigned int cpu, uint64_t pc)
 
 /* --- Accesses --- */
 
-/* Where an access went, and whether that is memory at all. */
+/* Returns the physical address of an access, or NO_PA for device memory. */
 static uint64_t where(qemu_plugin_meminfo_t info, uint64_t va)
 {
 	const struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, va);
@@ -189,9 +190,9 @@ static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va,
 }
 
 /*
- * A block is translated once for all addresses that its page is mapped at: the
- * address it was translated for is only a guess, good enough to be right when
- * the filter has it.
+ * QEMU translates a block once for all addresses at which its page is mapped. So @guess,
+ * the address it was translated for, may not be the one that executes. If the filter has
+ * @guess nothing is to do; otherwise the vCPU's PC tells the address.
  */
 static void on_user_block(unsigned int cpu, void *guess)
 {
@@ -235,7 +236,7 @@ static void on_dsb(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Every system call and interrupt passes here twice: no lock unless it matters. */
+/* Every system call and interrupt passes here twice, so take the lock only if something can be due. */
 static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 {
 	struct cpu *c = &shadow.cpus[cpu];
@@ -277,9 +278,9 @@ static void on_msr(unsigned int cpu, void *userdata)
 }
 
 /*
- * A CPU that goes offline does not write SCTLR_EL1: it comes back out of reset,
- * and runs with translation off until it writes it. What its TLB held may be
- * there still; that is for the kernel to invalidate.
+ * A CPU that goes offline does not write SCTLR_EL1. It comes back out of reset, and runs
+ * with translation off until it writes SCTLR_EL1. Its TLB may have kept entries; the
+ * kernel must invalidate them.
  */
 static void on_call(unsigned int cpu, void *userdata)
 {
@@ -343,7 +344,7 @@ static void on_sync(unsigned int cpu, void *unused)
 	shadow_sync(&shadow, cpu);
 }
 
-/* Every task that sleeps passes here: no lock unless it matters. */
+/* Every task that sleeps passes here, so take the lock only if an obligation can become due. */
 static void on_schedule(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
@@ -360,10 +361,10 @@ static void on_hook(unsigned int cpu, void *userdata)
 	const struct site *site = userdata;
 	uint64_t x[5];
 
-	/* Called often, and about what is owed. */
+	/* Called often, and of no effect without obligations (but seen.cleaned must not stay 0). */
 	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.owes.n) && get(&shadow.seen.cleaned))
 		return;
-	/* Locks are dropped often: no lock of ours unless this CPU has taken something away. */
+	/* The kernel drops locks often: skip if this CPU has made no obligation since the last one. */
 	if (site->hook == HOOK_UNLOCK && !shadow.cpus[cpu].section)
 		return;
 	for (unsigned int i = 0; i < 5; i++)
@@ -375,7 +376,7 @@ static void on_hook(unsigned int cpu, void *userdata)
 
 /* --- Translation --- */
 
-/* Kept for ever: QEMU may run a block at any time. One for each instruction. */
+/* Returns the site of an instruction. Sites are never freed, because QEMU may run a block at any time. */
 static struct site *site_of(uint64_t pc, uint32_t word, const struct insn *insn, int hook)
 {
 	uint64_t key = hash_mix(pc, word);
@@ -402,8 +403,9 @@ static struct site *site_of(uint64_t pc, uint32_t word, const struct insn *insn,
 }
 
 /*
- * Where in our memory the guest's is: translation is still off, so that the
- * first instruction in RAM has its physical address.
+ * Find where in this process the guest's RAM is mapped, from the first instruction that
+ * the guest executes in RAM. Translation is still off then, so that its virtual address
+ * is its physical address.
  */
 static void find_ram(const struct qemu_plugin_insn *handle)
 {
@@ -438,7 +440,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
 		uint64_t pc = qemu_plugin_insn_vaddr(handle);
-		/* Newer QEMUs give registers only to who asked for them. */
+		/* Newer QEMUs give registers only to callbacks that ask for them. */
 		enum qemu_plugin_cb_flags regs = api > API_VERSION ? QEMU_PLUGIN_CB_R_REGS :
 						 QEMU_PLUGIN_CB_NO_REGS;
 		uint32_t word = 0;
@@ -526,7 +528,7 @@ static bool install(char *error, size_t size)
 	return true;
 }
 
-/* ID_AA64MMFR1_EL1.nTLBPA: no walk caches that are indexed by physical addresses. */
+/* Return true if the vCPU is taken to have FEAT_nTLBPA: no walk caches by physical address (walks.h). */
 static bool has_ntlbpa(unsigned int cpu)
 {
 	const struct vcpu *v = &vcpus[cpu];
@@ -536,7 +538,7 @@ static bool has_ntlbpa(unsigned int cpu)
 	return v->mmfr1 && read_register(cpu, v->mmfr1) >> 48 & 15;
 }
 
-/* Without FEAT_TTL those bits of an operand are not looked at. */
+/* A vCPU exists: read which features it has. Without FEAT_TTL, TTL bits of operands are ignored. */
 static void on_vcpu(unsigned int cpu)
 {
 	const struct vcpu *v = &vcpus[cpu];
@@ -557,7 +559,7 @@ static void finish(void)
 	if (guest.refused) {
 		char text[96];
 
-		snprintf(text, sizeof(text), "%" PRIu64 " freed pages could not be told from their struct page",
+		snprintf(text, sizeof(text), "%" PRIu64 " pages could not be identified by their struct page",
 			 guest.refused);
 		json_error(out, text);
 	}

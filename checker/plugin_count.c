@@ -2,9 +2,9 @@
 /*
  * plugin_count - mode=count: the glue between QEMU and count.h.
  *
- * At translation each instruction is decoded once. The few that matter get a
- * call when they execute; all others only share additions to the vCPU's
- * counters of instructions and of atomics, which QEMU does in generated code.
+ * Each instruction is decoded once, when QEMU translates it. The few that count as
+ * events get a callback when they execute. For all others QEMU's generated code adds to
+ * the vCPU's counters of instructions and of atomics, one addition for several.
  */
 #include <stddef.h>
 
@@ -16,8 +16,8 @@
 static struct counts counts;
 
 /*
- * One cache line or more for each vCPU, or they would fight for it at every
- * block; and a power of two, so that QEMU finds an entry by shifting.
+ * At least one cache line for each vCPU, because sharing one would slow every block; and
+ * a power of two, so that QEMU finds an entry by shifting.
  */
 struct score {
 	uint64_t insns, spin, atomics;
@@ -26,7 +26,7 @@ struct score {
 
 static qemu_plugin_u64 insns, spin, atomics;
 
-/* With the lock held. */
+/* Copy the counters of all vCPUs from QEMU into @counts. Call with the lock held. */
 static void sample_insns(void)
 {
 	int started = qemu_plugin_num_vcpus();
@@ -37,7 +37,7 @@ static void sample_insns(void)
 				qemu_plugin_u64_get(atomics, cpu));
 }
 
-/* The word itself is the user data: decoding again is cheaper than keeping. */
+/* The user data is the instruction word: decoding it again is cheaper than storing the result. */
 static struct insn insn_of(void *userdata)
 {
 	return decode((uintptr_t)userdata);
@@ -121,7 +121,7 @@ static void add_to(qemu_plugin_u64 counter, struct qemu_plugin_insn *handle, uns
 			QEMU_PLUGIN_INLINE_ADD_U64, counter, n);
 }
 
-/* Instructions that are still to be added, and those of them in code that is counted apart. */
+/* Instructions that were translated and are still to be added; spin: those of them in skip= ranges. */
 struct owed {
 	unsigned int insns, spin;
 };
@@ -133,7 +133,7 @@ static void add_owed(struct qemu_plugin_insn *handle, struct owed *owed)
 	*owed = (struct owed){ 0 };
 }
 
-/* All of a block, where it starts. */
+/* insns=block: add all instructions of a block where it starts. */
 static void add_block(struct qemu_plugin_tb *tb, size_t n)
 {
 	unsigned int apart = 0;
@@ -147,14 +147,14 @@ static void add_block(struct qemu_plugin_tb *tb, size_t n)
 }
 
 /*
- * Counts instructions the vCPU begins to execute. All that stand before one
- * which may leave the block (by a fault, say) have certainly executed when it
- * is reached; so they are added there, together with it, and not before. This
- * is as exact as adding one at each, for less than half as many additions.
+ * Counts the instructions that the vCPU begins to execute. When it reaches an instruction
+ * that may leave the block (by a fault, for example), all instructions before it have
+ * executed. So they are added there, together with it, and not before. This is as exact
+ * as one addition at each instruction, with less than half as many additions.
  *
- * QEMU runs what is registered for one instruction in the order of its
- * registration. A closing marker is added after the window took its sample,
- * an opening one before: neither is part of its window.
+ * For one instruction QEMU runs callbacks and additions in the order of their
+ * registration. A closing marker is added after the window took its sample, an opening
+ * marker before: neither is part of its window.
  */
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * plugin_time - see plugin_time.h.
+ * plugin_time - modelled time of the guest that is counted. See plugin_time.h.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -10,41 +10,42 @@
 #include "account.h"
 #include "plugin_time.h"
 
-/* How long one is held, of the host's time, before it may execute a block. */
+/* All in host time. How long a vCPU is held before it may execute one block. */
 #define HELD_NS		1000000
-/* The same while somebody broadcasts. */
+/* The same while another vCPU broadcasts. */
 #define PASSING_NS	20000
-/* And how long it takes one at most to come, who was sent an interrupt. */
+/* How long others wait for a sleeping vCPU that was sent an interrupt. */
 #define COMING_NS	2000000000
-/* The same for who may have had it already, just before it fell asleep. */
+/* The same if it may have taken the interrupt already, just before it fell asleep. */
 #define CALLED_NS	5000000
 
 static struct account account;
 static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* All below is guarded by it. */
+/* One for each vCPU. time_lock guards it and the variables down to @waits. */
 static struct lane {
 	pthread_cond_t freed;
 	bool held;
-	bool broadcasts;	/* it does nothing else before QEMU has stopped all vCPUs */
-	bool coming;		/* it sleeps, and was sent an interrupt */
-	struct timespec until;	/* when it counts as asleep after all */
-	bool off;		/* it did not come, and has executed nothing since */
-	bool called;		/* it was sent an interrupt while it ran; and while it is awaited for that */
+	bool broadcasts;	/* it issues a broadcast TLBI, for which QEMU will stop all vCPUs */
+	bool coming;		/* it slept and was sent an interrupt: others wait for it */
+	struct timespec until;	/* with @coming: when it counts as asleep after all */
+	bool off;		/* others gave up waiting, and it has executed nothing since */
+	bool called;		/* it was sent an interrupt while it ran, or others wait for it because of that */
 } *lanes;
 static unsigned int broadcasting;
 static bool holding;		/* a window is open */
+/* Modelled time at which the window opened; instructions of vCPUs that should have been held. */
 static uint64_t opened, astray;
-static bool waits[DSB_FORMS];	/* DSBs after which TLBIs are complete */
+static bool waits[DSB_FORMS];	/* DSBs that complete TLBIs */
 
-/* One cache line or more for each, as in plugin_count.c. */
+/* At least one cache line for each vCPU, as in plugin_count.c. */
 struct since {
-	uint64_t insns;		/* since it was last looked at */
+	uint64_t insns;		/* instructions since on_step() last let the vCPU go on */
 	char pad[120];
 };
 
 static qemu_plugin_u64 insns, since;
-static uint64_t step;		/* instructions after which one is looked at */
+static uint64_t step;		/* instructions after which on_step() is called again */
 
 static void free_those_in_time(void)
 {
@@ -66,7 +67,7 @@ static void end_broadcast(unsigned int cpu)
 	lanes[cpu].broadcasts = false;
 }
 
-/* What a vCPU has executed since it was last looked at; with the lock held. */
+/* Add what a vCPU has executed since the last call to its time. Call with the lock held. */
 static void look_at(unsigned int cpu)
 {
 	uint64_t now = qemu_plugin_u64_get(insns, cpu);
@@ -97,8 +98,8 @@ static void await(unsigned int cpu, long ns)
 }
 
 /*
- * Whoever sleeps and is sent an interrupt runs from now on: if the host is slow
- * to wake it, others must not go on as if it were asleep.
+ * vCPU @by sends an SGI. A target that sleeps counts as running from now on: if the host
+ * is slow to wake it, others must not go on as if it were asleep.
  */
 static void wake(unsigned int by, uint64_t operand)
 {
@@ -107,7 +108,7 @@ static void wake(unsigned int by, uint64_t operand)
 			continue;
 		if (lanes[cpu].coming && !lanes[cpu].called)
 			continue;
-		/* One that fell asleep with an interrupt under way is asleep for this one. */
+		/* One that fell asleep with an earlier interrupt under way counts as asleep for this one. */
 		lanes[cpu].called = account.cpus[cpu].running && !lanes[cpu].coming;
 		if (lanes[cpu].called || lanes[cpu].off)
 			continue;
@@ -123,7 +124,7 @@ static bool past(const struct timespec *t)
 	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec > t->tv_nsec);
 }
 
-/* Nobody waits for ever for one that does not come: it may be switched off. */
+/* Treat vCPUs that have not come in time as asleep: they may be switched off. */
 static void give_up_waiting(void)
 {
 	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
@@ -136,7 +137,10 @@ static void give_up_waiting(void)
 	}
 }
 
-/* True: it is in time. False: for one block, and then it must come back. With the lock held. */
+/*
+ * Hold a vCPU that is too far ahead. Returns true when it is in time. Returns false when it
+ * may execute one block and must then call this again. Call with the lock held.
+ */
 static bool hold(unsigned int cpu)
 {
 	while (holding && account.cpus[cpu].time > account.front + options.quantum) {
@@ -166,9 +170,9 @@ static void on_step(unsigned int cpu, void *userdata)
 }
 
 /*
- * QEMU wakes threads for reasons of its own: who has executed nothing since it
- * was sent an interrupt is still to come. And an interrupt that was sent just
- * before may not have arrived when its target falls asleep.
+ * A vCPU falls asleep. QEMU wakes threads for reasons of its own, so a vCPU that has
+ * executed nothing since it was sent an interrupt is still awaited. An interrupt that was
+ * sent just before may not have arrived yet, so the vCPU is awaited for a short time.
  */
 static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
 {
@@ -219,7 +223,7 @@ void time_event(unsigned int cpu, const struct insn *insn, uint64_t operand)
 	} else {
 		free_those_in_time();
 	}
-	/* It may be far ahead now: look at it before its next block. */
+	/* The vCPU may be far ahead now: make on_step() run before its next block. */
 	qemu_plugin_u64_set(since, cpu, step);
 	pthread_mutex_unlock(&time_lock);
 }

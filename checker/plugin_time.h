@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * plugin_time - modelled time (account.h) of the guest that is being counted.
+ * plugin_time - modelled time (account.h) of the guest in count mode.
  *
- * vCPUs must not run far ahead of each other: who waits for a lock, or is
- * given work by the scheduler, would do so at another time than on a machine.
- * While a window is open, one that is more than a quantum ahead of the front
- * is held, before a block of its instructions.
+ * No vCPU may run far ahead of the others in modelled time. Otherwise a vCPU would wait
+ * for a lock, or get work from the scheduler, at another time than on a machine. So
+ * while a window is open, a vCPU that is more than a quantum ahead of the front is held
+ * before its next block of instructions.
  *
- * It is held in a callback, where QEMU thinks that it executes. Another vCPU's
- * broadcast TLBI waits for all vCPUs to leave such code, and one that we hold
- * would never come by. So whoever is about to broadcast frees them all; and who is
- * held for long goes on for one block, in case QEMU wants something else of
- * it. Then it is held again, and has come no further than that block.
+ * A vCPU is held in a callback, where QEMU takes it as executing. For a broadcast TLBI
+ * QEMU waits until all vCPUs have left translated code, which a held vCPU never does.
+ * So a vCPU that is about to broadcast frees all held vCPUs. A vCPU that was held for
+ * long also goes on, in case QEMU wants something else of it. A freed vCPU executes one
+ * block and is then held again.
  */
 #ifndef LULL_PLUGIN_TIME_H
 #define LULL_PLUGIN_TIME_H
@@ -20,16 +20,19 @@
 #include "decode.h"
 #include "plugin.h"
 
-/* Only with the option cost=. False with the reason in error. insns: the counter of instructions. */
+/*
+ * Does nothing without the option cost=. @insns: the counter of instructions. Returns
+ * false with the reason in @error.
+ */
 bool time_install(qemu_plugin_u64 insns, char *error, size_t size);
 
 /* A block of n instructions is translated. */
 void time_block(struct qemu_plugin_tb *tb, size_t n);
 
-/* A vCPU is about to execute a TLBI, a DSB or an SGI; the operand of the last. */
+/* A vCPU is about to execute a TLBI, a DSB or an SGI; @operand is that of an SGI. */
 void time_event(unsigned int cpu, const struct insn *insn, uint64_t operand);
 
-/* A window opens at a vCPU, or closes: its time is set. */
+/* A vCPU opens a window, or closes it; closing sets the window's time in @counts. */
 void time_open(unsigned int cpu);
 void time_close(unsigned int cpu, struct counts *counts);
 

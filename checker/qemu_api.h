@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * qemu_api - the part of QEMU's TCG plugin interface, version 4, that we use.
+ * qemu_api - the part of QEMU's TCG plugin interface, version 4, that the plugin uses.
  *
  * QEMU's own header is qemu-plugin.h; Debian does not package it, and it needs
  * GLib's headers. These declarations are for QEMU 9.2 and 10.0 (version 4),
  * and hold for 10.1 and 10.2 (version 5, which only adds functions). Later
  * versions change what is here: 6 lets qemu_plugin_read_register() return
  * bool, 7 takes the plugin id away from the callbacks. QEMU's range
- * [version.min, version.cur] does not tell: its minimum was not raised with
- * each such change. So API_LAST is ours.
+ * [version.min, version.cur] does not show this: its minimum was not raised with
+ * each such change. So the plugin itself has an upper limit, API_LAST.
  *
- * All are weak: an older QEMU lacks some, and can then still load the plugin
- * far enough to say which version it has.
+ * All symbols are weak. An older QEMU lacks some of them, and can then still load
+ * the plugin, which says that it needs another version.
  */
 #ifndef LULL_QEMU_API_H
 #define LULL_QEMU_API_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define API_VERSION	4	/* what we are written for */
+#define API_VERSION	4	/* the version that the plugin is written for */
 #define API_LAST	5	/* the last one known to be compatible */
 
 #define QEMU_EXPORT	__attribute__((visibility("default")))
@@ -82,7 +82,7 @@ typedef struct {
 	const char *feature;
 } qemu_plugin_reg_descriptor;
 
-/* The two GLib arrays that registers come in: their public layout. */
+/* The public layout of the two GLib arrays in which QEMU returns registers. */
 typedef struct {
 	char *data;
 	unsigned int len;
@@ -93,13 +93,13 @@ typedef struct {
 	unsigned int len;
 } GByteArray;
 
-/* QEMU has GLib loaded. */
+/* GLib functions: QEMU has GLib loaded. */
 QEMU_IMPORT char *g_array_free(GArray *array, int free_segment);
 QEMU_IMPORT GByteArray *g_byte_array_new(void);
 QEMU_IMPORT GByteArray *g_byte_array_set_size(GByteArray *array,
 					      unsigned int length);
 
-/* What an access was, packed; and where it went. */
+/* A memory access: its kind and size, packed; and its physical address. */
 typedef uint32_t qemu_plugin_meminfo_t;
 struct qemu_plugin_hwaddr;
 
@@ -120,7 +120,7 @@ typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned int vcpu_index,
 typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id,
 					       struct qemu_plugin_tb *tb);
 
-/* What QEMU looks for in a plugin. */
+/* The symbols that QEMU looks up in a plugin. */
 extern QEMU_EXPORT int qemu_plugin_version;
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 				    const qemu_info_t *info,
@@ -129,7 +129,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
 				  qemu_plugin_vcpu_simple_cb_t cb);
-/* It halts, and goes on: in its own thread. */
+/* A vCPU halts, and goes on. Called in the vCPU's own thread. */
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id,
 				  qemu_plugin_vcpu_simple_cb_t cb);
@@ -186,7 +186,7 @@ QEMU_IMPORT void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
 QEMU_IMPORT unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 QEMU_IMPORT bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 
-/* Only in a memory callback; NULL when QEMU has dropped the translation since. */
+/* Call only in a memory callback. Returns NULL if QEMU has dropped the translation since. */
 QEMU_IMPORT struct qemu_plugin_hwaddr *
 qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t vaddr);
 QEMU_IMPORT bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *haddr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * reach - see reach.h.
+ * reach - what a TLBI removes. See reach.h.
  */
 #include <stddef.h>
 
@@ -11,19 +11,19 @@ static uint64_t field(uint64_t value, unsigned int low, unsigned int n)
 	return value >> low & ((1ull << n) - 1);
 }
 
-/* Bit top of the value is its sign. */
+/* Extend the sign of a value, which is its bit @top. */
 static uint64_t extend(uint64_t value, unsigned int top)
 {
 	return (uint64_t)((int64_t)(value << (63 - top)) >> (63 - top));
 }
 
-/* The granule that TG, or the high half of TTL, names: 4, 16, 64 KiB; 0 none. */
+/* log2 of the granule that TG, or the high half of TTL, names: 4, 16 or 64 KiB; 0: none. */
 static unsigned int granule_of(unsigned int tg)
 {
 	return tg ? 10 + 2 * tg : 0;
 }
 
-/* start and size to [start, end); what would pass the top ends there. */
+/* Set [start, end) from a start and a size; a range that would pass the top ends there. */
 static void set_addresses(struct reach *out, uint64_t start, uint64_t size)
 {
 	out->start = start;
@@ -130,16 +130,16 @@ bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower
 	return true;
 }
 
-/* Inclusive ends: the last byte of the address space is one. */
+/* Compares inclusive ends, because the last byte of the address space may belong to both. */
 static bool overlap(const struct reach *r, const struct cached *c)
 {
 	return r->every_va || (c->va <= r->end - 1 && r->start <= c->va + (c->size - 1));
 }
 
 /*
- * Arm ARM C5.5: a TLBI by ASID takes what has that ASID and is not global. One
- * by address and ASID takes leaves that are global or have the ASID, and
- * tables that have it: an entry above the final level is never global.
+ * Arm ARM C5.5: a TLBI by ASID removes entries that have that ASID and are not global. A
+ * TLBI by address and ASID removes leaves that are global or have the ASID, and table
+ * entries that have it: an entry above the final level is never global.
  */
 static bool same_asid(const struct reach *r, const struct cached *c)
 {
@@ -151,8 +151,8 @@ static bool same_asid(const struct reach *r, const struct cached *c)
 }
 
 /*
- * TTL is the level of the leaf. That leaf goes, and, unless `last`, the tables
- * "up to the level indicated in the TTL hint" (Arm ARM C5.5): those above it.
+ * TTL is the level of the leaf. The TLBI removes that leaf and, unless `last`, the table
+ * entries "up to the level indicated in the TTL hint" (Arm ARM C5.5): those above it.
  */
 static bool same_level(const struct reach *r, const struct cached *c)
 {
@@ -161,7 +161,7 @@ static bool same_level(const struct reach *r, const struct cached *c)
 	return c->table ? c->level < r->level : c->level == r->level;
 }
 
-/* What makes it the least near to covering is said first. */
+/* If there are several reasons against, the first is the one that makes the TLBI least near. */
 enum cover reach_covers(const struct reach *r, const struct cached *c)
 {
 	if (!overlap(r, c))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reach - what a TLBI removes: which CPUs, ASIDs, addresses and levels.
+ * reach - what a TLBI removes: on which CPUs, of which ASIDs, addresses and levels.
  *
- * Pure. Only the EL1&0 regime; of the others reach_of() says so. Arm ARM
- * C5.5 (each TLBI's operand), D8.16 (TLB maintenance), "TTL hints"
- * (FEAT_TTL), FEAT_TLBIRANGE.
+ * Pure functions, for the EL1&0 regime only; reach_of() returns false for others. Arm
+ * ARM C5.5 (each TLBI's operand), D8.16 (TLB maintenance), "TTL hints" (FEAT_TTL),
+ * FEAT_TLBIRANGE.
  */
 #ifndef LULL_REACH_H
 #define LULL_REACH_H
@@ -19,29 +19,31 @@
 
 struct reach {
 	bool local;		/* the issuing PE alone */
-	bool any_asid;		/* VAA, and whole regime: of any ASID, and global */
+	bool any_asid;		/* VAA and whole-regime forms: of any ASID, and global entries */
 	uint16_t asid;
-	bool every_va;		/* ASID and ALL forms */
+	bool every_va;		/* ASID and ALL forms: all addresses */
 	bool upper;		/* addresses of the TTBR1 half */
 	uint64_t start, end;	/* [start, end), sign-extended; end is 0 at the very top */
 	bool last;		/* leaves only; table descriptors stay */
-	int8_t level;		/* TTL: where the leaf is; or LEVEL_ANY */
-	bool nothing;		/* removes nothing for sure */
+	int8_t level;		/* TTL hint: the level of the leaf; or LEVEL_ANY */
+	bool nothing;		/* by the architecture it need not remove anything */
 };
 
 /*
- * Returns false for what is no invalidation of EL1&0 entries (IPA, PA, EL2,
- * EL3 forms). lower, upper: the regimes in force, whose granule and LPA2 units
- * of ranges matter; either may be NULL when translation is off: then the
- * granule is 4 KiB, that of a range what it says.
+ * Returns false for a TLBI that invalidates no EL1&0 entries (IPA, PA, EL2, EL3
+ * forms). @lower, @upper: the regimes in force, of which the granule and LPA2 matter.
+ * Either may be NULL when translation is off: the granule is then 4 KiB, or for a range
+ * the one that its operand names.
  *
- * Nothing for sure goes by a TTL, or a range's TG, for another granule than
- * that of its half; a range with a reserved TG; a range whose start is not
- * aligned to what its TTL says. A TTL that is reserved for its granule is no
- * hint; one that is so only to CPUs without FEAT_LPA2 is taken for a hint.
- * Range forms: BaseADDR in units of the granule, or of 64 KiB with LPA2
- * (TCR_EL1.DS); (NUM + 1) << (5 * SCALE + 1) granules. What would reach beyond
- * the top of the address space ends there.
+ * out->nothing is set, because the TLBI need not remove anything, for: a TTL, or a
+ * range's TG, of another granule than that of its half; a range with a reserved TG; a
+ * range whose start is not aligned to the level that its TTL names. A TTL that is
+ * reserved for its granule counts as no hint; one that is reserved only on CPUs without
+ * FEAT_LPA2 counts as a hint.
+ *
+ * Range forms: BaseADDR is in units of the granule, or of 64 KiB with LPA2 (TCR_EL1.DS);
+ * the length is (NUM + 1) << (5 * SCALE + 1) granules. A range that would go beyond the
+ * top of the address space ends there.
  */
 bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower,
 	      const struct regime *upper, struct reach *out);
@@ -52,10 +54,10 @@ enum cover {
 	COVER_VA,	/* other addresses */
 	COVER_LAST,	/* an entry of a table, the TLBI is for leaves only */
 	COVER_LEVEL,	/* its TTL names another level */
-	COVER_NOTHING,	/* the TLBI removes nothing for sure */
+	COVER_NOTHING,	/* the TLBI need not remove anything */
 };
 
-/* A cached entry, as far as TLBIs can tell them apart. */
+/* An entry in a TLB, with the properties by which TLBIs select entries. */
 struct cached {
 	uint64_t va;		/* first address it translates, sign-extended */
 	uint64_t size;		/* bytes */
@@ -66,17 +68,17 @@ struct cached {
 };
 
 /*
- * Does the TLBI remove the entry, for sure? A leaf larger than the addresses
- * named goes when one of its addresses is named. A table entry goes with any
- * address under it, if not `last`; a TTL hint says where the leaf is, and the
- * tables above it on the way go too (Arm ARM, TTL: the level of the leaf).
+ * Must the TLBI remove the entry, by the architecture? A leaf is removed when any of its
+ * addresses is named. A table entry is removed with any address under it, unless `last`
+ * is set. A TTL hint names the level of the leaf; the table entries above that leaf are
+ * removed too (Arm ARM, TTL: the level of the leaf).
  *
- * Global leaves go by address whatever the ASID, and never by ASID. Tables are
- * cached under an ASID, the kernel's too: those that are `global` go by VAA
- * and whole-regime forms only.
+ * Global leaves are removed by address, whatever the ASID, and never by ASID. Table
+ * entries are tagged with an ASID, also the kernel's. Those that are `global` here (the
+ * ASID is not known) are removed by VAA and whole-regime forms only.
  *
- * When there are several reasons against, the answer is the first of VA, ASID,
- * NOTHING, LAST, LEVEL.
+ * If there are several reasons against, the answer is the first of VA, ASID, NOTHING,
+ * LAST, LEVEL.
  */
 enum cover reach_covers(const struct reach *r, const struct cached *c);
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rely - see rely.h.
+ * rely - rules for places at which a kernel relies on a deferred flush. See rely.h.
  */
 #include <stdlib.h>
 
 #include "rely.h"
 
+/* A task, and the obligations of other tasks whose flush it relies on. */
 struct heir {
 	struct hash_node node;		/* owes.also, by task */
 	struct list also;
 };
 
-/* --- What tasks owe that others have made --- */
+/* --- Tasks that rely on the flush of another task's obligation --- */
 
 static struct heir *heir_of(const struct owes *o, uint64_t task)
 {
@@ -70,8 +71,8 @@ static void also_make(struct owes *o, struct owe *w, const struct also *model)
 }
 
 /*
- * The task of a CPU takes an obligation over. What is due already no CPU may have
- * loaded, which is more.
+ * The task of a CPU relies from now on on the flush of an obligation of another task.
+ * Nothing is to do for one that is due: no CPU may have its context loaded anyway.
  */
 static void take_over(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc,
 		      unsigned int *stack)
@@ -106,7 +107,7 @@ void rely_returns(struct shadow *s, uint64_t task)
 	}
 }
 
-/* --- Where it takes them over --- */
+/* --- Where a task begins to rely on a flush --- */
 
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
 		  int level, uint64_t pc)
@@ -120,7 +121,7 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = next) {
 		next = owe_at_next(w);
 		take_over(s, cpu, w, pc, &stack);
-		/* These are flushed as soon as the task has the table's lock. */
+		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
 		if (!at_work || !w->collected || w->due || w->task == me->task ||
 		    !(w->held & w->context->current))
 			continue;
@@ -129,7 +130,10 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	}
 }
 
-/* Permissions that an entry has lost concern whoever finds it valid; it is not for others to flush. */
+/*
+ * An obligation in the range of a task. An entry that has lost permissions is still
+ * valid: a task that changes it makes an obligation of its own, and relies on no other.
+ */
 static void in_range(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc,
 		     unsigned int *stack)
 {
@@ -158,7 +162,7 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 			uint64_t base = va & ~0ull << level_shift(r, level);
 
 			if (base != va && va > start)
-				continue;	/* found with an address before */
+				continue;	/* was found at a lower address */
 			for (struct owe *w = owe_at(&s->owes, c, base, level); w; w = owe_at_next(w))
 				in_range(s, cpu, w, pc, stack);
 		}
@@ -194,7 +198,7 @@ void shadow_range(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t st
 		range_of(s, cpu, container_of(node, struct context, in_root), start, end, pc, &stack);
 }
 
-/* --- What is put off --- */
+/* --- Deferred flushes --- */
 
 void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t va)
 {
@@ -215,7 +219,7 @@ void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_
 	}
 }
 
-/* A CPU that does not have this ASID loaded forgets it before it does. */
+/* A CPU that does not have the context loaded must flush before it loads it, and is not counted. */
 cpumask rely_unissued(const struct owe *w)
 {
 	return w->collected ? w->held & w->context->loaded & ~w->issued : 0;
@@ -223,7 +227,7 @@ cpumask rely_unissued(const struct owe *w)
 
 /* --- Locks --- */
 
-/* Is this what the task has taken away somewhere else? */
+/* Mark the obligations of this task whose page or table is now mapped at another address. */
 void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
 		const struct table *t, unsigned int index)
 {
@@ -255,9 +259,9 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 		return;
 	me->moving = false;
 	/*
-	 * What was taken away before the last unlock is not moved, but mapped again,
-	 * as by a migration that is given up. The list's head goes with
-	 * the last entry.
+	 * An entry that was taken away before the last unlock was not moved, but mapped
+	 * again, as when a migration is given up. owe_drop() of the last entry frees
+	 * the head of the list.
 	 */
 	for (struct list *node = l->next; node != l; node = next) {
 		struct owe *w = container_of(node, struct owe, in_task);
@@ -286,14 +290,14 @@ static bool used_by_others(const struct shadow *s, const struct owe *w)
 	return false;
 }
 
-/* While nobody runs with them, as when a process ends, entries may stay. */
+/* Entries with which no user code runs, as when a process ends, may stay. */
 void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	struct list *l = owes_of_task(&s->owes, s->cpus[cpu].task), *next;
 
 	if (!l)
 		return;
-	/* The list's head goes with the last entry. */
+	/* owe_drop() of the last entry frees the head of the list. */
 	for (struct list *node = l->next; node != l; node = next) {
 		struct owe *w = container_of(node, struct owe, in_task);
 		bool last = node->next == l;

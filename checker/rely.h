@@ -1,78 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rely - rules about flushes that somebody else relies on, or that must be
- * complete before the task that owes them returns to user space.
+ * rely - rules for places at which a kernel relies on a flush that was deferred.
  *
- * A task may leave a flush to later, as reclaim does, or be about to flush at
- * the end of a range. Meanwhile others see that the entry is invalid, and Linux
- * lets them go on from there only after a flush of their own:
+ * A task may clear an entry and flush later: reclaim defers its flushes, and
+ * MADV_DONTNEED flushes at the end of its range. Meanwhile other tasks find the
+ * entry invalid. Linux lets them continue only after a flush of their own:
  *
- *  - A task that replaces one invalid descriptor by another (it zaps, moves or
- *    changes a swap entry), or that begins to unmap, protect or move a range, owes
- *    what other tasks have taken away there by then: flushed, with the DSB,
- *    when this task returns to user space. flush_tlb_batched_pending() and
- *    mm_tlb_flush_nested() are for this.
- *  - A task that makes a valid entry where the flush of the old one has been put
- *    off (the kernel says so) must find a TLBI issued.
- *  - A task that has taken away an entry and mapped what it led to elsewhere, under
- *    one lock of page tables, has flushed the old entry before it drops the lock.
- *  - Before the pages of an mmu_gather lose their reverse mappings all that the
- *    task has taken away is flushed.
+ *  - owed/unsettled: a task replaces one invalid descriptor by another (it zaps,
+ *    moves or changes a swap entry), or begins to unmap, protect or move a range.
+ *    The entries that other tasks have taken away there by then must be flushed,
+ *    with a DSB, when this task returns to user space. In Linux
+ *    flush_tlb_batched_pending() and mm_tlb_flush_nested() are for this.
+ *  - bbm/collected: a task writes a valid entry where the flush of the old one was
+ *    deferred (a marker of the lab kernel says so). A TLBI must have been issued.
+ *  - owed/unlocked: a task takes away an entry, maps the same page at another
+ *    address, and drops a page table lock. The old entry must be flushed by then.
+ *  - owed/rmap: the pages of an mmu_gather lose their reverse mappings. All entries
+ *    that the task has taken away must be flushed by then.
  *
- * The caller serialises.
+ * docs/checker.md has the exceptions. The caller serialises all calls.
  */
 #ifndef LULL_RELY_H
 #define LULL_RELY_H
 
 #include "shadow.h"
 
-/* What a task owes that another one has made. */
+/* A task relies on the flush of an obligation that another task has made. */
 struct also {
 	struct list in_owe, in_task;
 	struct owe *owe;
-	uint64_t task;
-	uint64_t pc;			/* where it took that over */
+	uint64_t task;			/* the task that relies on the flush */
+	uint64_t pc;			/* where it began to */
 	unsigned int stack;
 	uint8_t cpu;
 };
 
 /* --- Events --- */
 
-/* A task is about to unmap, protect or move addresses from start on and before end. */
+/* The CPU's task is about to unmap, protect or move the addresses from @start to before @end. */
 void shadow_range(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t start,
 		  uint64_t end, uint64_t pc);
 
-/* A task has cleared an entry, and puts its flush off. */
+/* The CPU's task has cleared the entry of @va, and defers the flush. */
 void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t va);
 
-/* A CPU is about to drop a lock of page tables. Not needed while cpu.section is 0. */
+/* A CPU is about to drop a page table lock. Need not be called while cpu.section is 0. */
 void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc);
 
-/* A task is about to drop the reverse mappings of pages that it has unmapped. */
+/* The CPU's task is about to drop the reverse mappings of pages that it has unmapped. */
 void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc);
 
-/* Has any CPU ever had a root with this address? */
+/* Return true if a root table with this physical address is followed: some CPU has loaded it. */
 bool shadow_is_root(const struct shadow *s, uint64_t root);
 
 /* --- For shadow.c --- */
 
-/* One invalid descriptor has replaced another, at one place. */
+/* One invalid descriptor has replaced another, at one address of one context. */
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
 		  int level, uint64_t pc);
 
-/* A valid descriptor has been made, at one place. */
+/* A valid descriptor has been written, at one address of one context. */
 void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
 		const struct table *t, unsigned int index);
 
-/* CPUs for which an entry whose flush was put off has no TLBI under way. */
+/* The CPUs for which no TLBI was issued for an entry whose flush was deferred. */
 cpumask rely_unissued(const struct owe *w);
 
-/* A task returns to user space: what it has taken over is flushed. */
+/* A task returns to user space: the flushes that it relies on must be complete. */
 void rely_returns(struct shadow *s, uint64_t task);
 
 /* --- For owe.c --- */
 
-/* It is met, withdrawn or reported: nobody owes it any more. */
+/* The obligation is met, withdrawn or reported: no task relies on its flush any more. */
 void also_drop(struct owes *o, struct owe *w);
 
 #endif

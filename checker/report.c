@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * report - see report.h.
+ * report - findings and the verdict, as JSON lines. See report.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * report - what was found, once each, as JSON lines; and the verdict.
+ * report - writes each finding once, and the verdict, as JSON lines.
  *
- * Two findings are the same when rule, kind and the code that changed the
- * descriptor (the first frames of its stack) are.
+ * Two findings are the same when they have the same rule, the same kind, and the same
+ * code that changed the descriptor (the first frames of its stack). If no change is
+ * known, the code that noticed the finding counts instead.
  */
 #ifndef LULL_REPORT_H
 #define LULL_REPORT_H
@@ -37,11 +38,11 @@ struct finding {
 	uint64_t old_page, new_page;
 	uint64_t task;
 	cpumask holders;
-	bool changed;			/* the following are known */
+	bool changed;			/* the following three are known */
 	unsigned int changed_cpu;
 	uint64_t changed_pc;
 	unsigned int changed_stack;
-	const struct owe *owe;		/* for its TLBIs; or NULL */
+	const struct owe *owe;		/* the obligation, whose TLBIs are written; or NULL */
 };
 
 struct reports {
@@ -54,7 +55,7 @@ struct reports {
 	struct hash stack_nodes;
 };
 
-/* How much was seen: a checker that saw nothing must not look like a silent one. */
+/* Counts of events, for the verdict: a run in which nothing was seen must not look like a good one. */
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, published, tlb_lost, memory;
@@ -67,7 +68,7 @@ unsigned int stack_intern(struct reports *r, const struct stack *s);
 void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
 void report(struct reports *r, const struct finding *f);
 
-/* The last line: what was found, and whether anything was seen at all. */
+/* Write the last line: silent, reports, or blind, with the counts. */
 void report_verdict(struct reports *r, const struct seen *seen);
 void reports_free(struct reports *r);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * shadow - see shadow.h.
+ * shadow - the checker's events and rules. See shadow.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static unsigned int stack_of(struct shadow *s, unsigned int cpu, uint64_t pc)
 	return s->stack ? s->stack(s->arg, cpu, pc) : 0;
 }
 
-/* --- What is said --- */
+/* --- Reports --- */
 
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
 			    const char *rule, const char *kind)
@@ -129,7 +129,7 @@ static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
 	shadow_report_owe(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, w);
 }
 
-/* CPUs run, and may use what is broken. */
+/* The CPUs @who run while kernel entries are invalid that they may use. */
 static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
 			 uint64_t pc)
 {
@@ -170,9 +170,9 @@ const char *owed_kind(const struct owe *w)
 	return w->change == CHANGE_LESS ? "permission" : "no-tlbi";
 }
 
-/* --- Obligations become due, and are looked at --- */
+/* --- Obligations become due, and are checked --- */
 
-/* The CPU has the context: what must it have forgotten by now? */
+/* The CPU has the context: report the due obligations whose old entry it can still hold. */
 static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->n_due)
@@ -191,7 +191,7 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 	}
 }
 
-/* User code runs with the context: which of its pages are free already? */
+/* User code runs with the context: report old entries that lead to freed pages. */
 static void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->n_freed)
@@ -206,13 +206,13 @@ static void check_freed(struct shadow *s, unsigned int cpu, struct context *c, u
 	}
 }
 
-/* CPUs that may use what they hold of a context. */
+/* Returns the CPUs that may use the entries of a context that they hold. */
 static cpumask using(const struct context *c)
 {
 	return c->kernel ? c->loaded : c->current;
 }
 
-/* The time of an obligation has come. */
+/* An obligation becomes due: report it if a CPU can use the old entry now. */
 static void falls_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
 {
 	if (w->held & using(w->context)) {
@@ -224,7 +224,7 @@ static void falls_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_
 	}
 }
 
-/* A task goes back to user space: what it owed is due. */
+/* A task returns to user space: its obligations become due. */
 static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint64_t pc)
 {
 	struct list *l;
@@ -235,9 +235,9 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 }
 
 /*
- * Kernel threads never return to user space. What a task has taken away from
- * permissions of the kernel's half is due when it sleeps, too: nobody knows for
- * how long.
+ * A task sleeps. Obligations for permissions in the kernel's half that it has taken
+ * away become due: a kernel thread never returns to user space, and nothing limits
+ * how long a task sleeps.
  */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
@@ -275,7 +275,7 @@ static void report_asid(struct shadow *s, unsigned int cpu, const struct context
 	report(&s->reports, &f);
 }
 
-/* CPUs that have a context loaded and share their entries (FEAT_TTCNP). */
+/* Returns the CPUs that have a context loaded and share their TLB entries (FEAT_TTCNP). */
 static cpumask sharing(const struct shadow *s, const struct context *o)
 {
 	cpumask found = 0;
@@ -288,9 +288,9 @@ static cpumask sharing(const struct shadow *s, const struct context *o)
 }
 
 /*
- * A CPU gets an ASID: does it hold entries which that number had under another
- * root? With CnP, does another CPU? An empty root finds only what is its own
- * again, a moment later.
+ * A CPU gets an ASID. Report it if it can hold entries made under this ASID with
+ * another root, or if with CnP another CPU has another root under this ASID. A root
+ * that never had a valid descriptor, such as the reserved one, is not checked.
  */
 static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
@@ -324,7 +324,7 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 		globals_left(s, cpu, c->context, now);
 		if (!next || next->asid != c->context->asid)
 			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o)) {
-				/* Until now it may have walked on from what it held. */
+				/* Until now it may have walked from table descriptors in its TLB. */
 				if (context_holders(&s->spaces, o, 0) & CPU(cpu))
 					o->left[cpu] = now;
 				o->current &= ~CPU(cpu);
@@ -352,7 +352,7 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 		check_freed(s, cpu, next, pc);
 }
 
-/* TTBRs, TCR or SCTLR have changed: what is in force now? */
+/* TTBRs, TCR or SCTLR have changed: find the contexts that are in force now. */
 static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	struct cpu *c = &s->cpus[cpu];
@@ -392,8 +392,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 	switch (reg) {
 	case REG_SP_EL0:
 		/*
-		 * Linux keeps the task here while it is in the kernel, and the
-		 * stack of user space on the way there.
+		 * Linux keeps the task in SP_EL0 while the CPU is in the kernel. It
+		 * writes the user stack pointer there on the way to user space.
 		 */
 		if (value >> 63) {
 			if (c->task != value)
@@ -440,7 +440,7 @@ struct change {
 	uint64_t slot, since;
 	enum desc_change kind;
 	bool was_valid;
-	/* While going through what is below a table that was unlinked, or linked: */
+	/* The descriptor at hand, below a table that was unlinked or linked: */
 	struct table *low;
 	unsigned int low_index;
 	uint64_t offset;
@@ -457,7 +457,7 @@ static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va
 	return e ? e->cpus : 0;
 }
 
-/* One more of what is owed: the old entry at va, in a context, from the descriptor at slot. */
+/* Make the obligation for the old entry at @va of a context, whose descriptor was at @slot. */
 static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
 		      int level, uint64_t slot, uint64_t old, uint64_t new, uint64_t since)
 {
@@ -491,7 +491,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		return;
 	if (s->physical)
 		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
-	/* Due already for all of them: they may not load it at all, and one reason is enough. */
+	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
 	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
 		if (w->due && w->what.table == table && !(model.held & ~w->held) &&
 		    (!model.walkers || (w->slot == slot && !(model.walkers & ~w->walkers))))
@@ -550,7 +550,7 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	report(&s->reports, &f);
 }
 
-/* A valid descriptor is no longer what it was: at one place. */
+/* A valid descriptor has changed for the worse: for one context that reaches it, at @va. */
 static void old_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
@@ -568,7 +568,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
 }
 
-/* The same for what is below a table that is no longer reached. */
+/* The same for a descriptor below a table that was unlinked. */
 static void lost_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
@@ -579,11 +579,11 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 }
 
 /*
- * The new descriptor contradicts an entry that was taken away. It is a
- * violation of break-before-make when the old entry is live. In the kernel's
- * half that is always wrong. In a process two threads may do it legitimately,
- * one about to flush what it has cleared, the other faulting the page in; it is
- * wrong when one task does both.
+ * bbm/anew: the new descriptor contradicts the old entry of an obligation, and a CPU
+ * that has the context loaded can hold the old entry. In the kernel's half that is
+ * always wrong. In a process two threads may do it legitimately: one has cleared the
+ * entry and is about to flush, the other faults the page in. There it is wrong only
+ * when one task does both.
  */
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
 			unsigned int index, const struct owe *w)
@@ -594,7 +594,7 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 			   w->held & c->loaded, w);
 }
 
-/* Its flush was put off, and nobody has issued one: no TLBI is on its way. */
+/* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
 static void collected_anew(struct change *ch, struct context *c, const struct table *t,
 			   unsigned int index, struct owe *w)
 {
@@ -607,13 +607,12 @@ static void collected_anew(struct change *ch, struct context *c, const struct ta
 }
 
 /*
- * A descriptor is valid now: at one place. Is there still something owed for
- * what was there before? In whatever table that was: another table with the
- * same leaf in it says the same.
+ * A descriptor is valid now, for one context at @va. Check the obligations for old
+ * entries at this address, whichever table their descriptors were in.
  *
- * It is withdrawn when the new one allows what the old one did, at the same
- * output: old entries are true again. What is smaller than a block that is new
- * contradicts it.
+ * An obligation is withdrawn when the new descriptor allows all that the old one did,
+ * at the same output address: old entries are true again. Old entries that are smaller
+ * than a new block contradict the block.
  */
 static void made_anew(struct change *ch, struct context *c, uint64_t va, struct table *t,
 		      unsigned int index)
@@ -654,7 +653,7 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 	}
 }
 
-/* One invalid descriptor in another's place: whoever cleared what was there before them? */
+/* An invalid descriptor replaced another one: the task may rely on the flush of an older, valid one. */
 static void touched_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
@@ -775,12 +774,12 @@ struct issued {
 	const struct tlbi *t;
 	const struct reach *r;
 	struct tlbi_seen seen;
-	cpumask cpus;			/* whom it reaches */
+	cpumask cpus;			/* the CPUs it reaches */
 	uint64_t when;
-	bool walkers;			/* it names another ASID of the same root: only these */
+	bool walkers;			/* it names another ASID of the same root: update walkers only */
 };
 
-/* It ends, or begins, close to the entry: somebody miscounted. */
+/* Return true if the TLBI's range ends or begins close to the entry, as after a miscount. */
 static bool just_missed(const struct reach *r, const struct cached *what)
 {
 	uint64_t far = 16 * what->size;
@@ -789,9 +788,10 @@ static bool just_missed(const struct reach *r, const struct cached *what)
 }
 
 /*
- * The store must be visible to the walkers before the TLBI, or they fetch the
- * old descriptor again after it (Arm ARM B2.3.12, DSB). Either who stored it has
- * seen to that, for everybody; or who issues the TLBI, having seen the store.
+ * The store must be visible to table walks before the TLBI, or a walk fetches the old
+ * descriptor again after it (Arm ARM B2.3.12, DSB). Return true if since the store
+ * either the CPU that stored has executed a DSB that orders stores for all CPUs, or
+ * the CPU that issues the TLBI has executed one that is sufficient for the TLBI.
  */
 static bool published(const struct shadow *s, const struct issued *i, const struct owe *w)
 {
@@ -802,8 +802,9 @@ static bool published(const struct shadow *s, const struct issued *i, const stru
 }
 
 /*
- * A CPU forgets an ASID before it loads it: for what was left out while nobody
- * had it loaded, not for what this task has cleared and is still to flush.
+ * Return true for a local TLBI of a whole ASID that is not the CPU's own context: the
+ * kernel issues it before it loads that ASID, for TLBIs that were elided while the ASID
+ * was not loaded. It is not the flush of an entry that the current task has cleared.
  */
 static bool forgets(const struct issued *i, const struct owe *w)
 {
@@ -839,7 +840,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 		tlbi_for_walkers(i, w);
 		return;
 	}
-	/* Not global, it may be there under any ASID (KPTI): to name one is too little. */
+	/* An entry that is not global may be cached under any ASID (KPTI): one ASID is not enough. */
 	if (w->context->kernel && !w->what.global && !i->r->any_asid)
 		return;
 	switch (reach_covers(i->r, &w->what)) {
@@ -877,7 +878,7 @@ static void tlbi_for_owe(struct issued *i, struct owe *w)
 	pend(c, &p);
 }
 
-/* Right address, wrong ASID: who issues it owes it to another context. */
+/* The TLBI names the address of an obligation of this task, but another ASID: note it there. */
 static void tlbi_for_others(struct issued *i)
 {
 	const struct list *l = owes_of_task(&i->s->owes, i->s->cpus[i->cpu].task);
@@ -912,7 +913,7 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 			uint64_t base = va & ~0ull << level_shift(r, level);
 			struct owe *next;
 
-			/* What spans several pages of the range is found once is enough. */
+			/* Look at an entry that spans several pages of the range only once. */
 			if (base != va && va != i->r->start)
 				continue;
 			for (struct owe *w = owe_at(&i->s->owes, c, base, level); w; w = next) {
@@ -923,7 +924,7 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 	}
 }
 
-/* Those of its root under other ASIDs, as far as no ASID is in what a CPU holds. */
+/* The obligations of the same root under other ASIDs: the TLBI removes copies that have no ASID. */
 static void tlbi_for_siblings(struct issued *i, const struct context *c, const struct regime *r)
 {
 	i->walkers = true;
@@ -1000,10 +1001,10 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 enum completes { COMPLETES_NOTHING, COMPLETES_LOCAL, COMPLETES_IS, COMPLETES_ALL };
 
 /*
- * A TLBI completes with a DSB of its own CPU for loads and stores whose domain
- * contains those that must obey (Arm ARM D8.16, "Ordering and completion of
- * TLB maintenance instructions"); what orders stores only completes none. nXS
- * forms complete nXS TLBIs.
+ * A TLBI completes with a DSB of its own CPU, for loads and stores, whose domain
+ * contains the CPUs that the TLBI reaches (Arm ARM D8.16, "Ordering and completion of
+ * TLB maintenance instructions"). A DSB for stores only completes no TLBI. An nXS DSB
+ * completes only nXS TLBIs.
  */
 static enum completes dsb_completes(enum dsb_form form)
 {
@@ -1104,8 +1105,9 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 /* --- Accesses --- */
 
 /*
- * The walk reads what a store that has not come to us yet has written. (What
- * hardware sets, AF and the dirty state, does not count.)
+ * Return true if the walk has read a descriptor that was written by a store of which
+ * the callback has not run yet. (AF and the dirty state, which hardware sets, do not
+ * count.)
  */
 static bool in_flight(const struct shadow *s, const struct walk *w)
 {
@@ -1123,7 +1125,7 @@ static bool in_flight(const struct shadow *s, const struct walk *w)
 	return false;
 }
 
-/* Something is owed here: entries old and new are legitimate. */
+/* Return true if there is an obligation for @va: old and new entries are both legitimate. */
 static bool flush_under_way(const struct shadow *s, const struct context *c, uint64_t va,
 			    const struct regime *r)
 {
@@ -1197,7 +1199,7 @@ void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 	}
 }
 
-/* --- Pages are given back --- */
+/* --- Pages are freed --- */
 
 static bool somebody_runs(const struct shadow *s, const struct owe *w, unsigned int *who)
 {
@@ -1207,16 +1209,16 @@ static bool somebody_runs(const struct shadow *s, const struct owe *w, unsigned 
 	return false;
 }
 
-/* What an old entry leads to is given back. */
+/* The page that the old entry of an obligation leads to is freed. */
 static void page_freed(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
 {
 	unsigned int who;
 
-	/* The kernel frees what vfree() gives back before it flushes: not used any more. */
+	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
 	if (!w->held || (w->context->kernel && !w->what.table))
 		return;
 	if (w->what.table) {
-		/* A walk may go on below a table at any time, whatever TTBR0 points to. */
+		/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
 		if (w->context->kernel || w->held & w->context->current) {
 			report_owe(s, cpu, pc, "free", "table", w);
 			owe_drop(&s->owes, w);
@@ -1245,7 +1247,7 @@ static void add_loaded(void *arg, struct context *c, uint64_t va)
 	*(cpumask *)arg |= c->loaded;
 }
 
-/* A page of descriptors that is still reached is given back. */
+/* A table that other tables or contexts still point to is freed. */
 static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uint64_t pc)
 {
 	cpumask loaded = 0;
@@ -1289,7 +1291,7 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 			next = owe_of_page_next(w);
 			page_freed(s, cpu, w, pc);
 		}
-		/* Part of a block, whose entry is known by its first page. */
+		/* The page may be part of a block, whose obligation is found by the block's first page. */
 		for (unsigned int shift = 21; shift <= 30; shift += 9) {
 			uint64_t first = page >> shift << shift;
 
@@ -1314,9 +1316,9 @@ void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
 	s->seen.table_frees++;
 }
 
-/* --- Entries that all CPUs use are broken --- */
+/* --- Pauses: kernel entries are invalid that all CPUs use --- */
 
-/* A CPU that is off has its translation off too. */
+/* Returns the CPUs that run and do not wait. A CPU that is off has its translation off. */
 static cpumask running(const struct shadow *s)
 {
 	cpumask found = 0;
@@ -1373,7 +1375,7 @@ void shadow_verdict(struct shadow *s)
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
 	if (s->owes.overflow)
 		json_error(s->reports.out,
-			   "more was owed at once than the checker keeps: some was not looked at");
+			   "more obligations at once than the checker keeps: some were not checked");
 	s->seen.memory = s->spaces.bytes + s->owes.most * sizeof(struct owe) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shadow - the rules: a TLB that forgets nothing is told what every CPU does.
+ * shadow - the checker's rules, on a model of a TLB that keeps every entry until
+ * a TLBI removes it.
  *
- * Events come in, each from the CPU that executes it and in its order; what is
- * wrong goes out as reports. Nothing here knows QEMU or Linux. Memory is read
- * as it is at the event: a store is announced after it was done, everything
- * else before.
+ * The caller passes in the events of each CPU in the order in which that CPU
+ * executes them; the rules that are broken go out as reports. Nothing here knows
+ * QEMU or Linux. Guest memory is read as it is at the time of the call. So the
+ * caller announces a store after it was done, and every other event before.
  *
- * The caller serialises all calls, but for shadow_dsb_quick(), which each CPU
- * may do for itself at any time.
+ * The caller serialises all calls except shadow_dsb_quick() and shadow_sync(),
+ * which each CPU's thread may call for its own CPU at any time.
  */
 #ifndef LULL_SHADOW_H
 #define LULL_SHADOW_H
@@ -26,10 +27,11 @@
 
 #define NO_PA UINT64_MAX
 
+/* A TLBI that was issued and that no DSB has completed, and one thing it will change then. */
 struct pending {
-	struct owe *owe;	/* or NULL: the flush of whole contexts, or of reach */
-	bool walkers;		/* of the owe, its walkers only */
-	bool by_va;		/* no whole contexts */
+	struct owe *owe;	/* the obligation it covers; NULL: it flushes contexts, or @reach */
+	bool walkers;		/* removes CPUs from owe->walkers only, not from owe->held */
+	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
 	uint16_t asid;
 	cpumask cpus;
@@ -50,15 +52,16 @@ struct cpu {
 	struct context *kernel;		/* in TTBR1 */
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
-	bool waits;			/* in a pause, for who has broken entries */
+	bool waits;			/* paused, while another CPU changes kernel entries */
 	struct {
 		uint64_t root, start, end;
-	} range;			/* that its task is at work on; root 0: none */
-	uint64_t section;		/* its first obligation since it dropped a table's lock; 0: none */
-	bool moving;			/* some of these have been mapped elsewhere since */
-	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores: broadcast, local */
+	} range;			/* the range that its task unmaps, protects or moves; root 0: none */
+	/* When it made its first obligation since it last dropped a table lock; 0: it made none. */
+	uint64_t section;
+	bool moving;			/* an old entry of one of those is mapped elsewhere by now */
+	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores for all CPUs; for this one */
 	uint64_t synced;		/* last context synchronisation event: ISB, ERET */
-	uint64_t walks_over;		/* the last such before the last DSB that completes walks */
+	uint64_t walks_over;		/* value of @synced at the last DSB that completes walks */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
 } __attribute__((aligned(128)));
@@ -77,13 +80,13 @@ struct shadow {
 	unsigned int ncpus;
 	bool speculation;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
-	bool broken;			/* entries that all CPUs use, by the pauser */
+	bool broken;			/* @pauser has made kernel entries invalid that all CPUs use */
 	unsigned int pauser;
-	uint64_t now;			/* events so far */
-	/* The stack of the code a CPU is executing, interned; may be NULL. */
+	uint64_t now;			/* events so far: the clock of the model */
+	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
 	void *arg;
-	/* A page translates differently for some CPUs from now on; may be NULL. */
+	/* Called when a TLBI makes these CPUs forget the addresses of @r; may be NULL. */
 	void (*moved)(void *arg, cpumask cpus, const struct reach *r);
 };
 
@@ -95,7 +98,7 @@ void shadow_free_all(struct shadow *s);
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
 		uint64_t pc);
 
-/* It has stored size bytes to physical memory. */
+/* A CPU has stored @size bytes to physical memory at @pa. */
 void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int size,
 		  uint64_t pc);
 
@@ -104,71 +107,74 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 
 void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form);
 
-/* All that a DSB does when the CPU has nothing pending; false: it has. */
+/*
+ * The part of a DSB that needs no lock. Returns true when that is all, false when
+ * the CPU has pending TLBIs that this DSB may complete: call shadow_dsb() then.
+ */
 bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form);
 
 /*
- * A context synchronisation event: what it wrote to TTBRs is in force. As with
- * shadow_dsb_quick(), each CPU may do it for itself at any time.
+ * A context synchronisation event (ISB, ERET): the CPU's writes of TTBR0 and TTBR1
+ * are in force. As with shadow_dsb_quick(), no lock is needed.
  */
 void shadow_sync(struct shadow *s, unsigned int cpu);
 
-/* The CPU's task goes to sleep of its own accord; it is not preempted. */
+/* The CPU's task goes to sleep of its own accord, as opposed to being preempted. */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc);
 
-/* It has accessed an address of the lower half; pa: where it came out, or NO_PA. */
+/* A CPU has accessed @va of the lower half; @pa: the physical address it accessed, or NO_PA. */
 void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 		   bool fetch, uint64_t pc);
 
-/* Pages of 4 KiB are given back: nobody may translate to them any more. */
+/* 2^@order pages of 4 KiB are freed: no CPU may translate to them any more. */
 void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
 		 uint64_t pc);
 
-/* A PGD is given back. */
+/* A PGD, the root table of an address space, is freed. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
 
 /*
- * Entries that every CPU uses at any time, those of the vmemmap, are broken and
- * made anew by one CPU while all others wait. What a CPU says of itself, as
- * markers give it in x0:
+ * The rule `pause`. One CPU makes entries of the vmemmap, which every CPU may use at
+ * any time, invalid and then valid again; all other CPUs must wait meanwhile. The
+ * lab kernel's marker has one of these in x0:
  */
 enum pause {
-	PAUSE_WHOLE,		/* all entries that I broke are made */
-	PAUSE_BROKEN,		/* I am about to break some */
-	PAUSE_WAITS,		/* I wait, and use none; said before others are told */
-	PAUSE_GOES_ON,		/* I do not wait any more */
+	PAUSE_WHOLE,		/* this CPU has made all of those entries valid again */
+	PAUSE_BROKEN,		/* this CPU is about to make entries invalid */
+	PAUSE_WAITS,		/* this CPU waits; executed before it tells the others so */
+	PAUSE_GOES_ON,		/* this CPU does not wait any more */
 };
 
 void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc);
 
-/* A marker of a CPU: a window opens, or closes (lost.h). */
+/* A CPU has executed a marker that opens, or closes, a window (lost.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);
 void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 
 /*
- * Linux relies on it from here on that these pages are written by nobody (written.h).
+ * The kernel relies from now on that no CPU can store to these pages (written.h).
  */
 enum relies {
-	RELIES_ALL,
-	RELIES_OWN,		/* by nobody through what the CPU's own task has taken away */
-	RELIES_UNLOCK,		/* a TLBI that is issued is known apart: "unlocked" */
+	RELIES_ALL,		/* through any old entry */
+	RELIES_OWN,		/* through old entries that the CPU's current task took away */
+	RELIES_UNLOCK,		/* any; the page is unlocked: an incomplete TLBI has the kind "unlocked" */
 };
 
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
 		    enum relies how, uint64_t pc);
 
-/* It has stored to an address of the lower half: hardware may have made it dirty. */
+/* A CPU has stored to @va of the lower half: hardware may have set the dirty state of its entry. */
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
 
-/* What was missing: the nearest that was tried says it, else what it was about. */
+/* The kind of `owed`: from the TLBI that came nearest, or without one from what was changed. */
 const char *owed_kind(const struct owe *w);
 
 void shadow_verdict(struct shadow *s);
 
-/* For rules in files of their own: what is owed, noticed by a CPU at pc, with that stack. */
+/* For the modules with rules of their own: report an obligation, noticed by a CPU at @pc. */
 void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
 		       const char *rule, const char *kind, const struct owe *w);
-/* For the modules that have rules of their own: a report begins so. */
+/* For the same modules: a finding in which the place where it was noticed is filled in. */
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
 			    const char *rule, const char *kind);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * space - see space.h.
+ * space - the shadow of the translation tables, and which CPUs hold entries. See space.h.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static struct table *table_of(const struct spaces *s, uint64_t pa)
 	return n ? container_of(n, struct table, by_pa) : NULL;
 }
 
-/* Does not read the contents yet: the caller links it first. */
+/* Does not read the descriptors yet: the caller links the table first. */
 static struct table *table_new(struct spaces *s, uint64_t pa, const struct regime *r,
 			       int level, unsigned int n)
 {
@@ -119,8 +119,8 @@ void table_global(struct table *t)
 static void table_read(struct spaces *s, struct table *t, uint64_t now)
 {
 	/*
-	 * Another vCPU may be storing into it: what it stores after this is
-	 * read comes to us as a store; what it stored before is read.
+	 * Another vCPU may be storing to the table. A store before this read is seen by
+	 * the read; the callback of a later store calls shadow_store().
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (unsigned int i = 0; i < t->n; i++) {
@@ -135,12 +135,13 @@ static void table_read(struct spaces *s, struct table *t, uint64_t now)
 	}
 }
 
-/* Nothing reaches it any more: neither a table nor a context. */
+/* Return true if neither a table nor a context points to the table any more. */
 static bool table_lost(const struct table *t)
 {
 	return !t->parents && list_empty(&t->contexts);
 }
 
+/* Cease to follow a table, and the tables below that nothing else points to. */
 static void table_leave(struct spaces *s, struct table *t)
 {
 	for (unsigned int i = 0; i < t->n; i++)
@@ -166,7 +167,7 @@ void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t 
 	if (!ram_has(&s->ram, pa, 8ull * n))
 		return;
 	child = table_of(s, pa);
-	/* The same page at another level: only garbage looks like that. */
+	/* The same page as a table of another level: garbage, not a page table. */
 	if (child && child->level != t->level + 1)
 		return;
 	link = malloc(sizeof(*link));
@@ -211,7 +212,10 @@ void table_unlink(struct spaces *s, struct table *t, unsigned int index)
 	}
 }
 
-/* A root, which may be part of a page, and may have been one with another size. */
+/*
+ * Returns the root table at @pa. It may be smaller than a page. If it was a root of another
+ * size, or not a root, that table is forgotten. *fresh: it is new, and not read yet.
+ */
 static struct table *root_get(struct spaces *s, uint64_t pa, const struct regime *r,
 			      bool *fresh)
 {
@@ -307,7 +311,7 @@ void context_load(struct context *c, unsigned int cpu)
 	c->loaded |= CPU(cpu);
 }
 
-/* Of an address space without a single entry nothing stays. */
+/* A CPU cannot hold entries of an address space that never had a valid descriptor. */
 void context_unload(struct context *c, unsigned int cpu, uint64_t now)
 {
 	c->loaded &= ~CPU(cpu);
@@ -358,7 +362,7 @@ cpumask context_walkers(const struct spaces *s, const struct context *c, uint64_
 
 struct table *table_at(const struct spaces *s, uint64_t pa, unsigned int *index)
 {
-	/* A page of 4, 16 or 64 KiB, or a root that is less: the usual first. */
+	/* A table is a page of 4, 16 or 64 KiB; a root may be smaller. The usual sizes come first. */
 	static const uint8_t shifts[] = { 12, 14, 16, 7, 6, 11, 10, 9, 8, 5, 4 };
 
 	if (!page_is_followed(s, pa))
@@ -402,7 +406,7 @@ static struct table *child_of(const struct spaces *s, const struct table *t, uns
 	if (desc_kind(&t->r, t->level, t->desc[index]) != DESC_TABLE)
 		return NULL;
 	child = table_of(s, desc_output(&t->r, t->level, t->desc[index]));
-	/* A page that was given back may be another descriptor's table by now. */
+	/* A page that was freed may be the table of another descriptor by now. */
 	if (!child || child->level != t->level + 1)
 		return NULL;
 	for (const struct link *l = child->parents; l; l = l->next)

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * space - the translation tables of every address space, and which CPUs can
- * hold entries of it.
+ * space - the shadow of the translation tables of every address space, and which
+ * CPUs can hold entries of it.
  *
- * A *table* is one page of descriptors, with a copy of them: what they were
- * before a store. It is followed from the moment a table above it points to
- * it, or TTBRx does, until nothing does. A *context* is what a TLB knows an
- * address space by: an ASID, together with the root it was loaded with (an
- * ASID is given to others later). What TTBR1 translates is a context of its
- * own for each root, `kernel`: its entries are global, or under KPTI used with
- * every ASID. There are few, and all CPUs share nearly always one.
+ * A *table* is one page of descriptors. Its struct has a copy of them, so that the
+ * value before a store is known. A table is followed from the moment at which a
+ * table above it, or a TTBR, points to it, until none does. A *context* is what a
+ * TLB knows an address space by: an ASID together with the root table it was loaded
+ * with (the ASID may later belong to another root). Each root in TTBR1 is a context
+ * of its own, `kernel`: its entries are global, or under KPTI used with every ASID.
+ * There are few of these, and nearly always all CPUs have the same one loaded.
  *
- * Who can hold an entry? A CPU may walk at any time for the context it has
- * loaded, for any valid descriptor, also for addresses that no instruction
- * names (Arm ARM D8.2, speculative walks), and keep what it found until a
- * TLBI. So: every CPU that has the context loaded, and each that had it loaded
- * while the descriptor was valid and has not been flushed since. Descriptors
- * remember since when they are valid, contexts when each CPU left them and
- * when it was flushed: that decides it without following single accesses. A
- * flush of one address does not make a CPU forget here what is still valid in
- * the table: it may come again for all we know. This says too much for a CPU
- * that has meanwhile left, which costs nothing: a later flush of that address
- * must reach it anyway.
+ * Which CPUs can hold an entry? A CPU may at any time walk any valid descriptor of
+ * the context it has loaded, also for addresses that no instruction names (Arm ARM
+ * D8.2, speculative walks), and keep the entry until a TLBI. So the holders are the
+ * CPUs that have the context loaded, and those that had it loaded while the
+ * descriptor was valid and have not been flushed since. Descriptors have the time
+ * since which they are valid; contexts have the times at which each CPU left them
+ * and was flushed. Comparing these gives the holders, without a record of accesses.
  *
- * AF = 0 counts as valid: hardware may set AF (FEAT_HAFDBS) without a store
- * that we see.
+ * A flush of one address does not take a CPU off the holders of a descriptor that is
+ * still valid: the CPU may fetch it again. For a CPU that has left the context since
+ * then this is too strict. It costs a kernel nothing: a later flush of that address
+ * must reach this CPU anyway.
  *
- * Times are those of the caller's event counter. The caller serialises.
+ * A descriptor with AF = 0 counts as valid: hardware may set AF (FEAT_HAFDBS) without
+ * a store that the plugin sees.
+ *
+ * Times are those of the caller's event counter. The caller serialises all calls.
  */
 #ifndef LULL_SPACE_H
 #define LULL_SPACE_H
@@ -50,19 +51,19 @@ struct context {
 	struct hash_node by_asid;	/* spaces.by_asid; not of kernel contexts */
 	struct list in_root;		/* table.contexts */
 	struct list all;		/* spaces.contexts, or spaces.kernels */
-	struct table *root;		/* NULL: given back */
+	struct table *root;		/* NULL: freed */
 	uint16_t asid;
 	bool kernel;
 	bool hollow;			/* its root never had a valid descriptor */
 	cpumask loaded;			/* CPUs that have it in TTBR0, or TTBR1, now */
 	cpumask current;		/* CPUs whose ASID is this one, whatever is in TTBR0 */
-	uint64_t left[MAX_CPUS];	/* when each last unloaded it; 0: never had it */
-	uint64_t flushed[MAX_CPUS];	/* when each last forgot all of it */
+	uint64_t left[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */
+	uint64_t flushed[MAX_CPUS];	/* when each CPU last invalidated all entries of it */
 
 	/* For owe.c and used.c */
 	struct list owes;
 	unsigned int n_owes, n_due, n_freed, n_relied;
-	unsigned int n_less;		/* of a kernel's: due, for a permission */
+	unsigned int n_less;		/* in a kernel context: obligations for permissions that are due */
 	struct list used;
 	unsigned int n_used;
 };
@@ -78,29 +79,29 @@ struct table {
 	struct regime r;
 	int8_t level;
 	bool seen_valid;		/* had a valid descriptor once */
-	cpumask unloaded;		/* CPUs that say that they have not loaded this root: unload.h */
-	uint16_t n;			/* descriptors */
+	cpumask unloaded;		/* CPUs that announced this root as not loaded: unload.h */
+	uint16_t n;			/* number of descriptors */
 	uint64_t pa;
 	struct link *parents;
 	struct list contexts;		/* when it is a root */
 	struct list armed;		/* for walks.c */
-	bool global;			/* has, or had, global leaves of the lower half, or those below */
-	uint64_t *desc;			/* copy */
-	uint64_t *since;		/* when each became valid as it is */
+	bool global;			/* it, or a table below, has or had global leaves of the lower half */
+	uint64_t *desc;			/* copy of the descriptors */
+	uint64_t *since;		/* since when each is valid with its present value */
 };
 
-#define WAS_TABLE 0x80	/* a table was in this page since it was freed last */
+#define WAS_TABLE 0x80	/* the page has held a table since it was last freed */
 
 struct spaces {
 	struct ram ram;
 	unsigned int ncpus;
 	struct hash tables, by_asid;
 	struct list contexts, kernels;
-	uint64_t flushed_all[MAX_CPUS];	/* when each forgot everything of EL1&0 */
-	uint8_t *followed;		/* per page of RAM: how many tables lie in it, and WAS_TABLE */
+	uint64_t flushed_all[MAX_CPUS];	/* when each CPU last invalidated all of EL1&0 */
+	uint8_t *followed;		/* for each page of RAM: number of tables in it, and WAS_TABLE */
 	uint64_t bytes;			/* memory used */
 	uint64_t n_tables;
-	/* A table is followed from now on; its contents are not read yet. */
+	/* Called when a table begins to be followed; its descriptors are not read yet. */
 	void (*linked)(void *arg, struct table *t);
 	void *arg;
 };
@@ -108,31 +109,35 @@ struct spaces {
 bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus);
 void spaces_free(struct spaces *s);
 
-/* The context of an ASID and a root, for the half that the regime says; followed from now on. */
+/*
+ * Returns the context of an ASID and a root table, in the half that the regime says.
+ * The root is followed from now on.
+ */
 struct context *context_get(struct spaces *s, uint16_t asid, uint64_t root,
 			    const struct regime *r, uint64_t now);
 
 /*
- * With another root under the same ASID (the reserved one, say) a CPU starts
- * no walk of it, but uses what it holds, table descriptors too.
+ * A CPU loads, or unloads, a context in its TTBR. A CPU that has another root (for
+ * example the reserved one) under the same ASID starts no walk at this context's
+ * root, but may use entries that it holds, table descriptors included.
  */
 void context_load(struct context *c, unsigned int cpu);
 void context_unload(struct context *c, unsigned int cpu, uint64_t now);
 
-/* CPUs that can hold an entry which is valid since then. */
+/* Returns the CPUs that can hold an entry whose descriptor is valid since @since. */
 cpumask context_holders(const struct spaces *s, const struct context *c, uint64_t since);
 
 /*
- * Those of them on which no TLBI of another ASID is complete either that the
- * root was loaded with: for copies that have no ASID (walks.h).
+ * Returns those of context_holders() on which no flush of another ASID that the same
+ * root was loaded with is complete: for copies that have no ASID (walks.h).
  */
 cpumask context_walkers(const struct spaces *s, const struct context *c, uint64_t since);
 
-/* The contexts of an ASID: for (n = context_first(); n; n = hash_next(n)). */
+/* To go through the contexts of an ASID: for (c = context_first(); c; c = context_next(c)). */
 struct context *context_first(const struct spaces *s, uint16_t asid);
 struct context *context_next(const struct context *c);
 
-/* The table that holds a descriptor's address and its index; NULL: none. */
+/* Returns the table that the descriptor at @pa is in, and its index; NULL: none is followed there. */
 struct table *table_at(const struct spaces *s, uint64_t pa, unsigned int *index);
 
 static inline bool page_is_followed(const struct spaces *s, uint64_t pa)
@@ -140,39 +145,39 @@ static inline bool page_is_followed(const struct spaces *s, uint64_t pa)
 	return ram_has(&s->ram, pa, 1) && s->followed[(pa - s->ram.base) >> 12] & ~WAS_TABLE;
 }
 
-/* A page is given back; was there a table in it? */
+/* A page is freed. Returns true if it has held a table since it was last freed. */
 bool page_was_table(struct spaces *s, uint64_t pa);
 
-/* Where a descriptor stands in the address spaces that reach it. */
+/* Calls @fn with each context that reaches a descriptor, and the address it translates there. */
 typedef void (*place_fn)(void *arg, struct context *c, uint64_t va);
 void table_places(struct spaces *s, const struct table *t, unsigned int index,
 		  place_fn fn, void *arg);
 
 /*
- * What is below a descriptor: every valid one of the table that it points to,
- * and of the tables below that. offset: of the first address it translates.
+ * Calls @fn for each valid descriptor of the table that a descriptor points to, and of
+ * the tables below. offset: from the first address that the upper descriptor translates.
  */
 typedef void (*below_fn)(void *arg, struct table *t, unsigned int index, uint64_t offset);
 void table_below(struct spaces *s, const struct table *t, unsigned int index,
 		 below_fn fn, void *arg);
 
-/* The same of all of a table. */
+/* The same for all descriptors of a table. */
 void table_all(struct spaces *s, struct table *t, below_fn fn, void *arg);
 
-/* A leaf of the lower half in it is global: known from its roots on. */
+/* The table has a global leaf of the lower half: mark it, and all tables above it. */
 void table_global(struct table *t);
 
-/* The descriptor is a table's now, or no longer: follow, or leave, what is below. */
+/* The descriptor points to a table now, or no longer: begin, or cease, to follow that table. */
 void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t now);
 void table_unlink(struct spaces *s, struct table *t, unsigned int index);
 
 /*
- * The page of a table is given back. Its contexts lose it; nothing is followed
- * through it any more.
+ * The page of a table is freed. Its contexts lose their root, and nothing is followed
+ * through the table any more.
  */
 void table_forget(struct spaces *s, struct table *t);
 
-/* Contexts without a root that no CPU can hold entries of. */
+/* Free the contexts whose root is freed and of which no CPU can hold entries. */
 void contexts_collect(struct spaces *s);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * unload - see unload.h.
+ * unload - the rule `unload`: what CPUs announce as not loaded. See unload.h.
  */
 #include "unload.h"
 
@@ -17,13 +17,14 @@ static void report_unload(struct shadow *s, unsigned int cpu, const struct conte
 	report(&s->reports, &f);
 }
 
-/* May it walk for this context, or go on from table descriptors that it holds? */
+/* Return true if the CPU may walk for this context, or from table descriptors of it in its TLB. */
 static bool may_use(const struct shadow *s, unsigned int cpu, const struct context *c)
 {
 	return c->loaded & CPU(cpu) ||
 	       (c->current & CPU(cpu) && context_holders(&s->spaces, c, 0) & CPU(cpu));
 }
 
+/* The CPU announces the root as not loaded: report the first condition that is not met. */
 static void check_left(struct shadow *s, unsigned int cpu, const struct table *root, uint64_t pc)
 {
 	const struct cpu *me = &s->cpus[cpu];
@@ -69,6 +70,6 @@ void unload_check(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	if (!c->root || !(c->root->unloaded & CPU(cpu)) || !may_use(s, cpu, c))
 		return;
 	report_unload(s, cpu, c, "uncounted", pc);
-	/* Once for each time that it was said. */
+	/* Report once for each announcement. */
 	c->root->unloaded &= ~CPU(cpu);
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * unload - what a CPU says about the address spaces that it has loaded.
+ * unload - the rule `unload`: what a CPU announces about the address spaces that it
+ * has loaded.
  *
- * A kernel that leaves TLBIs out where an address space is not loaded must know
- * where it is. The lab kernel marks when a CPU tells the others.
+ * A kernel that elides TLBIs for address spaces that are not loaded must know where
+ * each is loaded. The lab kernel marks where a CPU is about to announce it.
  *
- * "Not loaded" promises two things. First, that the CPU walks the tables no
- * more: neither TTBR0 nor the ASID names them; it has executed a context
- * synchronisation event since that was written, for until then the old values
- * may be in force; and then a DSB for loads and stores, which waits for the
- * walks that had begun (Arm ARM B2.3.12). An ISB completes no walk, and a DSB
- * before it waits for walks that may begin again.
+ * "Not loaded" promises two things. First, the CPU does not walk the tables any more.
+ * Neither TTBR0 nor the ASID names them. Since these were written the CPU has executed
+ * a context synchronisation event: until then the old values may be in force. After
+ * that it has executed a DSB for loads and stores, which waits for the walks that had
+ * begun (Arm ARM B2.3.12). An ISB completes no walk; a DSB before the ISB does not
+ * help, because walks may begin after it.
  *
- * Second, that it stays so: neither TTBR0 nor the ASID names them again before
- * the CPU has said "loaded". Others may have left out a TLBI meanwhile, or
- * may do so now.
+ * Second, it stays so: neither TTBR0 nor the ASID names the tables again before the CPU
+ * has announced "loaded". Otherwise another CPU may elide a TLBI that this CPU needs.
  */
 #ifndef LULL_UNLOAD_H
 #define LULL_UNLOAD_H
 
 #include "shadow.h"
 
-/* A CPU is about to say that it has a root loaded, or not. */
+/* A CPU is about to announce that it has the address space of @root loaded, or not loaded. */
 void shadow_published(struct shadow *s, unsigned int cpu, uint64_t root, bool loaded,
 		      uint64_t pc);
 
-/* A CPU gets the context in TTBR0, or its ASID: has it said that it has it not? */
+/* A CPU gets @c in TTBR0, or its ASID: report it if the CPU has announced @c as not loaded. */
 void unload_check(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 
 #endif

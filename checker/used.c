@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * used - see used.h.
+ * used - entries that accesses have used. See used.h.
  */
 #include "used.h"
 
@@ -117,7 +117,7 @@ void used_flush(struct used_all *u, struct context *c, const struct reach *r,
 			struct used *e;
 
 			if (base != va && va != r->start)
-				continue;	/* seen already */
+				continue;	/* was found at a lower address */
 			e = used_find(u, c, base, level, false);
 			if (e)
 				flush_one(&f, e);

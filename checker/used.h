@@ -2,10 +2,11 @@
 /*
  * used - the entries that accesses have used: a TLB that evicts nothing.
  *
- * One record for all CPUs, with a bit for each that has used it (or, with
- * speculation, that could have). It knows nothing of page-table stores, only
- * of accesses and TLBIs, and so notices what space.h and owe.h cannot: a
- * change of a translation that no store announced. The caller serialises.
+ * There is one record of an entry for all CPUs, with a bit for each CPU that has used
+ * the entry (or, with speculation, that could have). The records follow accesses and
+ * TLBIs only, not stores to page tables. So they show what space.h and owe.h cannot: a
+ * translation that changed without a store that the plugin saw. The caller serialises
+ * all calls.
  */
 #ifndef LULL_USED_H
 #define LULL_USED_H
@@ -20,14 +21,14 @@ struct used {
 	struct hash_node by_va;
 	struct list in_context;
 	struct context *context;
-	uint64_t va;		/* of the leaf */
+	uint64_t va;		/* the first address that the entry translates */
 	uint64_t output;
 	int8_t level;
-	bool table;		/* a table on the way, and output is the next one */
-	uint64_t desc;		/* as it was used last */
-	cpumask cpus;		/* who may hold it */
-	cpumask own;		/* who of them has used it itself */
-	cpumask kept;		/* for lost.c: who has held it since a window opened */
+	bool table;		/* a table descriptor; output is the next table */
+	uint64_t desc;		/* the descriptor at the last use */
+	cpumask cpus;		/* CPUs that may hold the entry */
+	cpumask own;		/* those of them that have used it themselves */
+	cpumask kept;		/* for lost.c: CPUs that have held it since the window opened */
 };
 
 struct used_all {
@@ -38,16 +39,16 @@ struct used_all {
 struct used *used_find(const struct used_all *u, const struct context *c, uint64_t va,
 		       int level, bool table);
 
-/* cpus may use this translation from now on. */
+/* @cpus may hold this translation from now on. Returns its record. */
 struct used *used_add(struct used_all *u, struct context *c, uint64_t va, int level,
 		      bool table, uint64_t output, cpumask cpus);
 
 void used_drop(struct used_all *u, struct used *e);
 
-/* All of a context. */
+/* Drop all records of a context. */
 void used_drop_context(struct used_all *u, struct context *c);
 
-/* CPUs lose what a TLBI removes of a context's entries; take is told before. */
+/* Remove the entries of a context that a TLBI removes from @cpus; @take is called before each. */
 typedef void (*take_fn)(void *arg, const struct used *e);
 void used_flush(struct used_all *u, struct context *c, const struct reach *r,
 		const struct regime *regime, cpumask cpus, take_fn take, void *arg);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * walk - see walk.h.
+ * walk - descriptors and walks of VMSAv8-64 stage 1 tables. See walk.h.
  */
 #include "walk.h"
 
@@ -192,14 +192,14 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc)
  */
 #define TABLE_LIMITS	mask(63, 59)
 
-/* Bits that take something away when they are set. */
+/* Bits that take a permission away when they are set. */
 #define LEAF_LIMITS	(LEAF_PXN | LEAF_UXN | LEAF_GP)
 
 /* MAIR_EL1: Normal write-back memory, and the same with tags (FEAT_MTE). */
 #define MAIR_NORMAL	0xff
 #define MAIR_TAGGED	0xf0
 
-/* 2: writable, 1: hardware may make it so (DBM, if TCR_EL1.HD), 0: never. */
+/* 2: writable; 1: hardware may make it writable (DBM, if TCR_EL1.HD); 0: not writable. */
 static int writable(uint64_t desc)
 {
 	if (!(desc & LEAF_AP2))
@@ -208,11 +208,11 @@ static int writable(uint64_t desc)
 }
 
 /*
- * Two indexes may be one type: Linux keeps one for tagged memory, which it
- * defines as plain where there are no tags. It takes a change between the two
- * for safe in live tables (pgattr_change_is_safe()): type and cacheability
- * stay, and whether tags are checked is like a permission, which needs a TLBI
- * and no break-before-make.
+ * Two indexes of MAIR_EL1 may have the same type. Linux has one index for tagged memory,
+ * which it sets to plain memory where there are no tags. Linux treats a change between
+ * the two as safe in live tables (pgattr_change_is_safe()): type and cacheability stay
+ * the same. Whether tags are checked is like a permission: a change needs a TLBI, but no
+ * break-before-make.
  */
 static enum desc_change type_change(const struct regime *r, uint64_t old, uint64_t new)
 {
@@ -240,8 +240,9 @@ static enum desc_change leaf_change(const struct regime *r, uint64_t old, uint64
 	/*
 	 * (With LPA2 the bits of SH are address, and the same here.)
 	 *
-	 * A global entry beside one with an ASID, for the same address: both
-	 * hit. The other way round the old one serves every ASID still.
+	 * nG cleared is BBM: a TLB may then hold a global entry beside one with an
+	 * ASID for the same address. nG set is LESS: the old entry still serves
+	 * every ASID.
 	 */
 	if (type == CHANGE_BBM || (set | cleared) & make_anew || cleared & LEAF_NG)
 		return CHANGE_BBM;

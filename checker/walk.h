@@ -2,11 +2,11 @@
 /*
  * walk - VMSAv8-64 stage 1 translation tables: descriptors, and the walk.
  *
- * Pure: registers and descriptors in, structs out. Memory is read through a
- * function of the caller's. Arm ARM D8.2 to D8.5. Granules of 4, 16 and
- * 64 KiB, 16 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB).
- * Not known: stage 2, FEAT_D128, FEAT_S1PIE (permissions are then compared as
- * bits, which is what the kernels at hand keep meaningful).
+ * Pure functions: registers and descriptors in, structs out. Memory is read through a
+ * function that the caller passes. Arm ARM D8.2 to D8.5. Granules of 4, 16 and 64 KiB,
+ * 16 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB). Not known: stage
+ * 2, FEAT_D128, and FEAT_S1PIE: with it, permission bits are still compared as bits,
+ * which the kernels that we check keep meaningful.
  */
 #ifndef LULL_WALK_H
 #define LULL_WALK_H
@@ -31,12 +31,12 @@ struct regime {
 enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
 
 /*
- * What a change of a descriptor means for who may hold the old one. In the
- * order of what is owed: the largest that applies.
+ * What a change of a descriptor means for CPUs that may hold the old entry. Ordered by
+ * how much the kernel owes: of several that apply, it is the last.
  */
 enum desc_change {
 	CHANGE_NOTHING,	/* same for the hardware, or AF only, or the old one was invalid */
-	CHANGE_MORE,	/* same output, more permissions: old entries fault, then go */
+	CHANGE_MORE,	/* same output, more permissions: old entries fault, which removes them */
 	CHANGE_LESS,	/* same output, fewer permissions: old entries allow too much */
 	CHANGE_GONE,	/* valid to invalid */
 	CHANGE_BBM,	/* valid to valid as break-before-make forbids it */
@@ -55,28 +55,28 @@ struct walk {
 	struct step step[LEVELS];
 };
 
-/* The 8 bytes at a physical address; false: not memory we know. */
+/* Reads the 8 bytes at a physical address. Returns false if that is not the guest's RAM. */
 typedef bool (*read_fn)(void *memory, uint64_t pa, uint64_t *value);
 
 /*
- * Returns false when what TCR_EL1 says about this half is reserved: TG, or
- * TxSZ out of range (it is 0 at reset), also with EPDx set. TG0 and TG1 have
- * different encodings; a walk can start at level -1 only with lpa2.
+ * Fill in one half's regime from TCR_EL1. Returns false if a field of this half is
+ * reserved: TG, or TxSZ out of range (it is 0 at reset), also with EPDx set. TG0 and TG1
+ * have different encodings; a walk can start at level -1 only with lpa2.
  */
 bool regime_of(uint64_t tcr, bool upper, struct regime *r);
 
 /*
- * Is the address in this half, all bits above the size being its sign? Top
- * bytes (TBI) must be stripped before.
+ * Return true if the address is in this half: all bits above its size are the half's
+ * sign. The caller strips top bytes (TBI) before.
  */
 bool regime_has(const struct regime *r, uint64_t va);
 
-/* What one descriptor of a level covers, as a shift: 12, 21, 30, 39, 48 with 4 KiB. */
+/* log2 of the bytes that one descriptor of a level translates: 12, 21, 30, 39, 48 with 4 KiB. */
 unsigned int level_shift(const struct regime *r, int level);
 
 /*
- * How many descriptors a table of that level has; fewer in a root, which is
- * then smaller than a page. The root is the only table of its level.
+ * The number of descriptors in a table of that level. A root may have fewer, and is then
+ * smaller than a page. The root is the only table of its level.
  */
 unsigned int table_entries(const struct regime *r, int level);
 
@@ -95,7 +95,7 @@ enum desc_kind desc_kind(const struct regime *r, int level, uint64_t desc);
 uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
 
 /*
- * What replacing old by new at that level means.
+ * Returns what replacing @old by @new at that level means.
  *
  * BBM (Arm ARM D8.16.1 in issue K.a, "Using break-before-make when updating
  * translation table entries"): another output address; block against table;
@@ -111,20 +111,20 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
 enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);
 
 /*
- * Does a leaf say what it said when it was used, but for what hardware does:
- * the dirty state, AP[2] cleared beside DBM? AF cleared is a change.
+ * Return true if two values of a leaf differ at most in what hardware changes: the dirty
+ * state, which is AP[2] cleared while DBM is set. AF cleared is a difference.
  */
 bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new);
 
 bool desc_global(uint64_t desc);	/* nG clear: for leaves */
 bool desc_contiguous(uint64_t desc);
 
-/* A valid leaf of the lower half that is hit with every ASID. */
+/* Return true for a valid leaf of the lower half that CPUs use under every ASID. */
 bool leaf_is_global(const struct regime *r, int level, uint64_t desc);
 
 /*
- * From root, as ttbr_base() gives it. No step is taken when the half is off or
- * the address is not in it; a descriptor that cannot be read is no step.
+ * Walk from @root, as ttbr_base() gives it. There is no step if the half is off or the
+ * address is not in it. A descriptor that cannot be read is no step.
  */
 void walk(const struct regime *r, uint64_t root, uint64_t va, read_fn read, void *memory, struct walk *w);
 

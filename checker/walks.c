@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * walks - see walks.h.
+ * walks - the rule `walk`: copies of descriptors by physical address. See walks.h.
  */
 #include <stdlib.h>
 
 #include "shadow.h"
 #include "walks.h"
 
-/* What CPUs may hold of one page of memory, from one ASID. */
+/* The record of a page of memory: copies of its descriptors that CPUs may hold, from one ASID. */
 struct walked {
 	struct hash_node by_page, by_asid;
 	struct list all;
 	uint64_t page;
-	uint64_t first, end;	/* the places in it, from the first to behind the last */
+	uint64_t first, end;	/* addresses of the descriptors: the first, and behind the last */
 	uint16_t asid;
 	bool kernel;
-	uint64_t va, size;	/* what they translated */
+	uint64_t va, size;	/* the addresses that they translated */
 	cpumask cpus;
 	uint64_t when;		/* the last store to one of them */
-	struct owe sample;	/* the first of them, for reports */
+	struct owe sample;	/* the obligation of the first of them, for reports */
 };
 
 static uint64_t asid_key(bool kernel, uint16_t asid)
@@ -33,7 +33,7 @@ static bool earlier(const struct owe *a, const struct owe *b)
 	return a->slot != b->slot ? a->slot < b->slot : a->what.va < b->what.va;
 }
 
-/* CPUs in w->walkers may hold the copy, whatever becomes of the page. */
+/* Add the copies that CPUs in w->walkers may hold to the record of the page. */
 static void note(struct shadow *s, const struct owe *w)
 {
 	uint64_t page = w->slot & ~0xfffull, end = w->what.va + w->what.size;
@@ -88,7 +88,7 @@ static void drop(struct shadow *s, struct walked *r)
 	free(r);
 }
 
-/* A table has come into being: is there something to look at in its pages? */
+/* spaces.linked: a table is followed. Arm it if CPUs may hold copies of descriptors in its pages. */
 static void linked(void *arg, struct table *t)
 {
 	struct shadow *s = arg;
@@ -122,7 +122,7 @@ void walks_free(struct shadow *s)
 	free(s->walks.by_asid.bucket);
 }
 
-/* --- What is kept --- */
+/* --- Keeping walkers when obligations end --- */
 
 void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot)
 {
@@ -158,12 +158,12 @@ void walks_context_dies(struct shadow *s, struct context *c)
 		note(s, container_of(node, struct owe, in_context));
 }
 
-/* Descriptors that were never made invalid: those of a table, and of all below. */
+/* The valid descriptors of a table that is freed, and of all tables below it. */
 struct gone {
 	struct shadow *s;
 	struct owe model;
 	const struct table *top;
-	unsigned int index;		/* of the descriptor of the top that leads there */
+	unsigned int index;		/* of the descriptor of @top that leads to @t */
 	const struct table *t;
 	unsigned int at;
 	uint64_t offset;
@@ -263,7 +263,7 @@ void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64
 	}
 }
 
-/* --- What is wrong --- */
+/* --- Reports --- */
 
 static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
 			const struct owe *w, bool kernel, const struct table *t,
@@ -279,7 +279,7 @@ static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
 		.task = w->task, .holders = who,
 		.changed = true, .changed_cpu = w->cpu, .changed_pc = w->pc,
 		.changed_stack = w->stack,
-		/* A record has only copies of obligations, whose TLBIs it has too. */
+		/* Also for a record: its sample is a copy of an obligation, with the TLBIs. */
 		.owe = w,
 	};
 
@@ -298,9 +298,9 @@ static bool differs(const struct table *t, const struct owe *w)
 }
 
 struct users {
-	const struct context *but;	/* not of its root */
-	const struct context *of;	/* is it one of them? */
-	cpumask loaded;
+	const struct context *but;	/* leave out contexts with the root of this one */
+	const struct context *of;	/* set @found if this context reaches the table */
+	cpumask loaded;			/* CPUs that have a context loaded that reaches the table */
 	bool found;
 };
 
@@ -314,7 +314,10 @@ static void add_user(void *arg, struct context *c, uint64_t va)
 		u->loaded |= c->loaded;
 }
 
-/* The table is in a page that CPUs may hold copies of. False: they do not any more. */
+/*
+ * Report CPUs that have this table loaded and may hold old copies of its descriptors.
+ * Returns false if no CPU can hold copies any more.
+ */
 static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uint64_t pc)
 {
 	struct users all = { 0 };
@@ -372,7 +375,10 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
 	}
 }
 
-/* Are the tables of a context, loaded by these CPUs, those of w under another ASID? */
+/*
+ * walk/renamed: report if context @c, which the CPUs @who have loaded, reaches the table
+ * of obligation @w under another ASID. Returns true if it was reported.
+ */
 static bool check_renamed(struct shadow *s, unsigned int cpu, struct owe *w,
 			  const struct context *c, cpumask who, uint64_t pc)
 {
@@ -418,7 +424,7 @@ void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
 		struct context *c = container_of(other, struct context, in_root);
 		cpumask who = w->walkers & c->loaded;
 
-		/* What is reported once may be gone. */
+		/* After a report the obligation may be freed. */
 		if (c != o && who && check_renamed(s, cpu, w, c, who, pc))
 			return;
 	}

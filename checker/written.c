@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * written - see written.h.
+ * written - the rule `written`: pages that may no longer be written. See written.h.
  */
 #include <string.h>
 
@@ -14,6 +14,7 @@ static bool was_writable(const struct owe *w)
 	return !w->context->kernel && !w->what.table && !(w->old & PTE_AP2);
 }
 
+/* Report the old entry of @w, on which the kernel relied at @at. */
 static void tell(struct shadow *s, struct owe *w, const struct relied *at)
 {
 	bool issued = !strcmp(owed_kind(w), "no-dsb"), unlocked = issued && at->unlock;
@@ -21,11 +22,11 @@ static void tell(struct shadow *s, struct owe *w, const struct relied *at)
 
 	shadow_report_owe(s, at->cpu, at->pc, at->stack, "written", kind, w);
 	owe_relied(w, NULL);
-	/* Others may rely on more than the lock's next holder. */
+	/* After `unlocked` a later place may still be reported as `no-dsb`. */
 	w->told = !unlocked;
 }
 
-/* Somebody relies on it that nothing is stored through this old entry. */
+/* The kernel relies at @at on no CPU storing through this old entry: report it now, or keep it for later. */
 static void look(struct shadow *s, struct owe *w, struct relied *at)
 {
 	unsigned int cpu;
@@ -54,7 +55,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	if (!s->owes.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {
-		/* The page itself; or the first one of a block that it is part of. */
+		/* Old entries of the page itself, or of a block that the page is part of. */
 		for (unsigned int shift = 12; shift <= 30; shift += 9) {
 			uint64_t first = page >> shift << shift;
 

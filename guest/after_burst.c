@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process that has once run on many CPUs, and then on one: threads start, each on a CPU of its own, all run at the same
- * time, and end; what is left is one thread that changes the protection of a page in a loop. So does what starts with a
- * pool of threads, or computes in parallel now and then.
+ * mprotect() in a loop, in a process that ran on many CPUs before and runs on one now.
+ *
+ * Threads start, each pinned to a CPU of its own, run at the same time, and end. The one thread that is left then
+ * changes the protection of a page in a loop. Programs that start with a pool of threads, or that compute in parallel
+ * now and then, have this shape.
  */
 #include "lull.h"
 
@@ -24,7 +26,7 @@ static void *burst(void *number)
 {
 	pin((long)number);
 	__atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
-	/* All at once: none ends before the last has come. */
+	/* All threads run at the same time: none ends before the last one has started. */
 	while (arrived < threads)
 		;
 	return NULL;

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System E's experiment: six programs over more memory than they may keep, so that reclaim has to guess what is in
- * use. seq: page after page; rand: pages at random; hot: one hot page in turn with pages at random; each reading or
- * writing. The memory cgroup's limit makes reclaim run, zRAM takes what goes, classic LRU asks for accessed bits.
+ * System E's experiment: six access patterns over more memory than the cgroup may hold, so that reclaim has to guess
+ * which pages are in use.
+ *
+ *	seq	reads or writes page after page
+ *	rand	reads or writes random pages
+ *	hot	reads or writes one hot page and random pages in turn
+ *
+ * The limit of a memory cgroup makes reclaim run, reclaimed pages go to zRAM, and the classic LRU reads accessed bits.
  */
 #include "cgroup.h"
 
@@ -46,7 +51,7 @@ static long choose(enum order order, long i, long pages, uint64_t *state)
 	return next_random(state) % pages;
 }
 
-/* All accesses of a program. A page holds its number, and above bit 32 how often it was written. */
+/* All accesses of one program. Each page holds its number, and from bit 32 on the number of writes to it. */
 static void access_pages(const struct program *p, volatile uint64_t *memory, long pages)
 {
 	uint64_t state = seed * 0x9e3779b97f4a7c15ULL | 1, value;
@@ -61,7 +66,7 @@ static void access_pages(const struct program *p, volatile uint64_t *memory, lon
 	}
 }
 
-/* Every page holds its number, and the writes add up. */
+/* Verify that every page holds its number, and that the writes add up. */
 static void verify_pages(const struct program *p, const uint64_t *memory, long pages)
 {
 	uint64_t writes = 0;
@@ -74,7 +79,7 @@ static void verify_pages(const struct program *p, const uint64_t *memory, long p
 	verify(writes == (p->write ? (uint64_t)accesses : 0), "%llu writes arrived", (unsigned long long)writes);
 }
 
-/* The program itself, in the cgroup. The window is its own, so that it holds nothing else. */
+/* Run the program in the cgroup. It opens the window itself, so that the window holds nothing else. */
 static void child(const struct program *p)
 {
 	long pages = (region << 20) / PAGE, page;
@@ -107,7 +112,7 @@ int main(int argc, char **argv)
 	if (limit >= region || limit < 4)
 		finish(USAGE, "limit is 4 MiB at least, and less than region");
 	for (i = 0; i < count; i++) {
-		window.number = i;	/* the child counts on from here: a number per case */
+		window.number = i;	/* the child continues from here: one number per case */
 		if (*wanted && strcmp(wanted, programs[i].name))
 			continue;
 		found = true;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What flushes that are put off, and flushes of many pieces, have to stand: for the checker, with the contents verified.
- * Pages are reclaimed while other CPUs change, discard, move and use the same memory; and memory is torn down of which
- * pieces are there, of all sizes. A case each, alone with only=CASE, or all in turn.
+ * Tests of deferred flushes (reclaim) and of flushes of many runs (gather), for the checker. Contents are verified.
+ *
+ * In some cases pages are reclaimed while other CPUs change, discard, move and use the same memory. In others, memory
+ * is unmapped or discarded of which only pieces of all sizes are present. only=CASE runs one case; otherwise all run
+ * in turn.
  */
 #include "cgroup.h"
 #include "storm_cases.h"
@@ -20,7 +22,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* To another CPU, if it is online. */
+/* Move to another CPU, if that one is online. */
 static void hop(void)
 {
 	static __thread uint64_t state;
@@ -53,7 +55,7 @@ static void expect_faults(void)
 	must(sigaction(SIGSEGV, &action, NULL));
 }
 
-/* Does a write beside the word that check() reads go through? */
+/* Return true if a write beside the word that check() reads succeeds. */
 static bool writable(char *page)
 {
 	trying = true;
@@ -71,12 +73,12 @@ static bool writable(char *page)
 #define SLICE	(32 * PAGE)
 #define PASSES	4
 
-/* A slice of one piece of memory for each that changes it, so that a batch of reclaim has pages of all of them. */
+/* One mapping, with a slice for each thread that changes it, so that a batch of reclaim has pages of all slices. */
 enum { PROTECTED, DISCARDED, REMAPPED, MOVED, READ, WRITTEN, SLICES };
 
 static struct {
 	char *memory, *elsewhere;
-	volatile long sealed;	/* odd: the protected slice is read-only for everybody */
+	volatile long sealed;	/* odd: the protected slice is read-only for all threads */
 	volatile bool stop;
 } place;
 
@@ -102,7 +104,7 @@ static void protect(long seed)
 	must(mprotect(memory, SLICE, PROT_READ | PROT_WRITE));
 }
 
-/* From other CPUs: nothing may be written while it is sealed. */
+/* Write to the protected slice from another CPU, and verify that no write succeeds while the slice is sealed. */
 static void push(long seed)
 {
 	size_t at;
@@ -167,7 +169,10 @@ static void only_write(long seed)
 	usleep(100);
 }
 
-/* What is not mapped at the moment is left out: ENOMEM. Who wants to map must get a turn. */
+/*
+ * Page all slices out. madvise() skips parts that are not mapped at the moment, and returns ENOMEM. The sleep lets
+ * threads that want to map memory take the lock.
+ */
 static void page_out(long seed)
 {
 	(void)seed;
@@ -198,7 +203,7 @@ static void *act(void *argument)
 	return NULL;
 }
 
-/* All of them, until each has made its passes. */
+/* Run all actors until each has made its passes. */
 static void act_all(void)
 {
 	size_t i;
@@ -241,7 +246,10 @@ static void *hurry(void *argument)
 	for (i = 0; i < HURRIES; i++) {
 		touch(memory, i);
 		switch (what) {
-		/* Page by page: a flush for neighbours would cover what reclaim has taken. */
+		/*
+		 * Page by page: a flush for a neighbouring page would also cover pages whose flush reclaim has
+		 * deferred.
+		 */
 		case HURRY_DISCARD:
 			for (at = 0; at < SMALL; at += PAGE)
 				must(madvise(memory + at, PAGE, MADV_DONTNEED));
@@ -281,7 +289,7 @@ static void hurry_all(void)
 
 #define SHARERS	12
 
-/* Maps what all share, and never changes what is in it. */
+/* Map the shared file and change the mapping, never the contents. */
 static void share(int file, size_t size, long number)
 {
 	char *memory = map_at(fresh(size), size, MAP_SHARED, file);
@@ -330,8 +338,9 @@ static void share_all(void)
 }
 
 /*
- * Memory that forks share, by processes that are all there while it is reclaimed: three run, the others sleep. They only
- * read: from the second time on no entry is dirty, and reclaim collects the entries of all.
+ * A forked process that reads memory which all of them share, while the memory is reclaimed. All processes exist all
+ * the time; three of them run, the others sleep. They only read: from the second pass on no entry is dirty, so that
+ * reclaim collects the entries of all of them.
  */
 static void stand(const char *memory, size_t size, int number, int told, int say)
 {
@@ -384,9 +393,9 @@ static void crowd(void)
 }
 
 /*
- * What nobody may read any more cannot be read, whatever somebody else has cleared and not yet flushed. Not by
- * MADV_PAGEOUT: that keeps mprotect() waiting until it has flushed. Nobody sleeps, and reads are the kernel's, because
- * QEMU's TLB forgets everything when a CPU does something else.
+ * Pages that mprotect() has made unreadable cannot be read, even if reclaim on another CPU has cleared their entries
+ * and deferred the flush. MADV_PAGEOUT cannot do this, because mprotect() waits until it has flushed. No thread
+ * sleeps, and the reads are the kernel's, because QEMU's TLB forgets all entries when a CPU runs something else.
  */
 static void forbid(void)
 {
@@ -421,7 +430,7 @@ static bool can_reclaim(void)
 	return memory.totalswap && !access("/sys/fs/cgroup/memory.reclaim", W_OK);
 }
 
-/* A CPU goes, or comes back: every other time. */
+/* Take a CPU offline, and online again in the next turn. */
 static void plug(long turn)
 {
 	char path[64];
@@ -432,7 +441,10 @@ static void plug(long turn)
 
 static bool in_a_hurry;
 
-/* A child works in a cgroup of its own, of which all is reclaimed again and again; with a limit it does so itself, too. */
+/*
+ * Run @work in a child in a cgroup of its own, and reclaim all memory of the cgroup again and again. With @limit, the
+ * child also does direct reclaim.
+ */
 static void reclaim_from(void (*work)(void), const char *limit)
 {
 	long out = vmstat("pswpout"), turn;
@@ -455,7 +467,7 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		_exit(0);
 	}
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
-		/* What was used meanwhile it leaves, and says so. */
+		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
 		put_file(path, "1M");
 		if (!in_a_hurry)
 			usleep(2000);
@@ -469,7 +481,7 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	cgroup_remove();
 }
 
-/* By another process. */
+/* Reclaim by another process. */
 static void case_reclaim(long round)
 {
 	(void)round;
@@ -484,14 +496,14 @@ static void case_reclaim_hurry(long round)
 	in_a_hurry = false;
 }
 
-/* And by those who want memory. */
+/* Reclaim by another process, and by the threads themselves when they allocate memory. */
 static void case_reclaim_direct(long round)
 {
 	(void)round;
 	reclaim_from(act_all, "2M");
 }
 
-/* Folios of 64 KiB, by contiguous entries. */
+/* Reclaim of folios of 64 KiB, which contiguous entries map. */
 static void case_reclaim_mthp(long round)
 {
 	(void)round;
@@ -503,14 +515,14 @@ static void case_reclaim_mthp(long round)
 	put_file(THP "hugepages-64kB/enabled", "never");
 }
 
-/* More address spaces than a batch is likely to know. */
+/* Reclaim of a file that more address spaces map than a batch is likely to have room for. */
 static void case_reclaim_shared(long round)
 {
 	(void)round;
 	reclaim_from(share_all, NULL);
 }
 
-/* And all of them at once. */
+/* Reclaim of pages that all address spaces map at the same time. */
 static void case_reclaim_crowd(long round)
 {
 	(void)round;
@@ -523,7 +535,7 @@ static void case_reclaim_forbidden(long round)
 	reclaim_from(forbid, NULL);
 }
 
-/* By one of those who change it, with nobody else. */
+/* Reclaim by one of the threads that use the memory, and by no other process. */
 static void case_pageout(long round)
 {
 	pid_t pid = fork_child();
@@ -536,7 +548,7 @@ static void case_pageout(long round)
 	wait_child(pid);
 }
 
-/* Runs user code all the time. The others soon wait for a page that migrates, and are in the kernel. */
+/* Run user code all the time. The other threads soon wait in the kernel for a page that migrates. */
 static void *spin(void *argument)
 {
 	while (!place.stop)
@@ -564,7 +576,7 @@ static void case_migrate(long round)
 
 /* ---- many pieces at once ---- */
 
-/* Every so-many-th page of it; or the first few of each GiB. */
+/* Every n-th page of the memory; or the first few pages of each GiB. */
 struct pieces {
 	size_t size, step, run;
 };
@@ -594,7 +606,7 @@ static void fill_pieces(char *memory, const struct pieces *p, long seed)
 		fill(piece(memory, p, i), PAGE, seed + i);
 }
 
-/* On another CPU than the one that discarded them. */
+/* Hop to another CPU than the one that discarded the pages, and verify that the pages are empty. */
 static void check_discarded(char *memory, const struct pieces *p)
 {
 	size_t i;
@@ -604,7 +616,7 @@ static void check_discarded(char *memory, const struct pieces *p)
 		check_zero(piece(memory, p, i), PAGE, "one of many pages discarded at once");
 }
 
-/* Discarded, used again and unmapped, in one call each, while threads read what is beside it. */
+/* Pages are discarded, used again and unmapped, in one call each, while threads read the pages between them. */
 static void case_pieces(long round)
 {
 	size_t hot_size = 64 * PAGE, i;
@@ -627,7 +639,7 @@ static void case_pieces(long round)
 	must(munmap(hot, hot_size));
 }
 
-/* The same of a file: what is dirty must be told to it before anybody may free it. */
+/* The same with a file: the kernel must record a dirty page in the file before the page may be freed. */
 static void case_file_pieces(long round)
 {
 	const struct pieces *p = &patterns[0];
@@ -675,7 +687,7 @@ static void case_mixed(long round)
 		fill(memory + 4 * HUGE, 2 * HUGE, round);
 		begin_use(memory, 16 * PAGE);
 		must(mprotect(memory + 5 * HUGE, 8 * PAGE, PROT_READ));
-		/* It begins and ends amidst huge pages. */
+		/* The range begins and ends inside huge pages. */
 		must(madvise(memory + HUGE / 2, size - HUGE, MADV_DONTNEED));
 		hop();
 		check(memory, HUGE / 2, round, "the rest of a huge page");
@@ -697,7 +709,7 @@ static void pool(unsigned long kib, const char *pages)
 	put_file(path, pages);
 }
 
-/* Pages of pools: 64 KiB by contiguous entries, 2 MiB by blocks; small ones behind them; all in one call. */
+/* HugeTLB pages of 64 KiB (contiguous entries) and 2 MiB (blocks), and small pages behind them, all in one call. */
 static void case_pools(long round)
 {
 	static const struct { size_t at, size; int bits; } parts[] = {
@@ -729,7 +741,7 @@ static void case_pools(long round)
 	must(munmap(hot, hot_size));
 	pool(64, "0");
 	pool(2048, "0");
-	/* Memory may be too scattered for huge pages: not what is in question here. */
+	/* Memory may be too fragmented for huge pages. That is not a failure of this case. */
 	if (!all)
 		cannot("no pages of 64 KiB and 2 MiB in the pools");
 }
@@ -753,7 +765,7 @@ static void *discard_too(void *argument)
 		pin((long)argument + i);
 		pthread_barrier_wait(&nested.together);
 		must(madvise(nested.memory, nested.size, MADV_DONTNEED));
-		/* Others may have taken the page out; whose flush it is does not matter now. */
+		/* Another thread may have discarded the page. It does not matter whose flush removed the entry. */
 		check_zero(nested.memory, nested.size, "a page that several discard");
 		pthread_barrier_wait(&nested.together);
 		pthread_barrier_wait(&nested.together);

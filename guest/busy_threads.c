@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One process whose threads are busy all the time: what an address space that many CPUs run pays for its flushes and
- * switches. The threads are pinned, as evenly as can be; those that share a CPU take turns, a round each. In a round a
- * thread computes, and in each fourth it discards a page of its own and takes a fresh one: a flush.
+ * One process whose threads are busy all the time: it measures what an address space that many CPUs have loaded pays
+ * for its flushes and context switches.
  *
- * The threads of the first CPU do a fixed number of rounds, in windows much shorter than the time between two ticks of
- * the clock (see README.md, insns_quiet). All others go on for as long as that takes.
+ * The threads are pinned and spread evenly over the CPUs. Threads that share a CPU take turns, one round each. In each
+ * round a thread computes. In each fourth round it also discards a page of its own and touches it again, which
+ * flushes.
+ *
+ * The threads of the first CPU do a fixed number of rounds, in windows that are much shorter than the time between two
+ * timer ticks (see README.md, insns_quiet). All other threads run until these are done.
  */
 #include "lull.h"
 
@@ -13,7 +16,7 @@
 #include <semaphore.h>
 
 #define MAX_THREADS	64
-#define REGION		(2UL << 20)	/* a page table for each thread's page: no lock is shared */
+#define REGION		(2UL << 20)	/* a page table of its own for the page of each thread, so that they share no lock */
 #define FLUSH_EACH	4
 
 static long threads = 8, windows = 63, rounds = 4, numbers = 1000;
@@ -27,7 +30,7 @@ static const struct option_spec options[] = {
 };
 
 static struct worker {
-	long number, done;	/* done: rounds */
+	long number, done;	/* done: rounds that the thread has finished */
 	uint64_t state, sum;
 	sem_t turn;
 	volatile long *page;
@@ -62,7 +65,7 @@ static void one_round(struct worker *w)
 	*w->page = w->number + 1;
 }
 
-/* Let the others of this CPU do theirs. */
+/* Give the turn to the next thread on this CPU, and wait for the turn to come back. */
 static void pass(struct worker *w)
 {
 	long next = w->number + cpus < threads ? w->number + cpus : w->number % cpus;
@@ -80,7 +83,10 @@ static void settle(struct worker *w)
 	w->state = seed_of(w);
 	*w->page = w->number + 1;
 	pthread_barrier_wait(&ready);
-	/* Whoever leaves a barrier first is not to be through before others have woken: one of each CPU runs. */
+	/*
+	 * The first thread that leaves the barrier must not finish before the others have woken: wait until one thread
+	 * of each CPU runs.
+	 */
 	if (w->number < cpus) {
 		__atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST);
 		while (__atomic_load_n(&running, __ATOMIC_SEQ_CST) < cpus)
@@ -101,7 +107,7 @@ static void *work(void *argument)
 		one_round(w);
 		pass(w);
 	}
-	/* Whoever waits for its turn is to see it, too. */
+	/* Wake the threads that wait for their turn, so that they see @stop, too. */
 	for (long i = w->number % cpus; i < threads; i += cpus)
 		must(sem_post(&workers[i].turn));
 	return NULL;
@@ -113,7 +119,7 @@ static void lead(struct worker *w, struct window *closed)
 
 	settle(w);
 	for (i = 0; i < windows; i++) {
-		/* What the scheduler makes of a pause stays outside. */
+		/* The scheduler's work after the pause stays outside the window. */
 		for (j = 0; j < rounds; j++) {
 			one_round(w);
 			pass(w);
@@ -131,7 +137,7 @@ static void lead(struct worker *w, struct window *closed)
 		must(sem_post(&workers[i].turn));
 }
 
-/* Nothing was lost or done twice: the sum is that of as many rounds. */
+/* Verify that no round was lost or done twice: the sum is that of the number of rounds. */
 static void check(const struct worker *w)
 {
 	uint64_t state = seed_of(w), sum = 0;

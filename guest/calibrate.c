@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What TLB maintenance costs, for "lull calibrate": mprotect of one mapping, to read-only and back, by a process that stays
- * on its CPU. An operation is one mprotect. Also run by hand on real hardware; no root is needed.
+ * What TLB maintenance costs, for "lull calibrate": mprotect() of one mapping, to read-only and back, by a process
+ * that stays on its CPU. One operation is one mprotect(). It also runs by hand on real hardware, and needs no root.
  *
- *	plain		a mapping never touched: the system call, and no flush
- *	flush		one touched page, written to each time it is writable again: one flush, which waits
- *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of all between, in one wait.
- *	batch-512	Without TLB ranges Linux issues a TLBI for each page of 511 and one for the whole ASID from 512 pages
- *			on; with ranges 3 (1 + 62 + 448 pages) and 1. All else is alike, so the difference is TLBIs alone.
- *	dsb		DSB ISH at EL0, with nothing to wait for; an operation is one DSB
- *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... that we may use, and all
+ *	plain		the mapping was never touched: the system call, without a flush
+ *	flush		one touched page, written to each time it is writable again: one flush, and a wait for it
+ *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of the whole
+ *			range, and one wait
+ *	batch-512	the same with 512 pages. Without range TLBIs Linux issues one TLBI for each of 511 pages, and a
+ *			single TLBI of the whole ASID from 512 pages on. With range TLBIs it issues 3 (1 + 62 + 448
+ *			pages), and 1. Nothing else differs, so the difference between the two cases is TLBIs alone
+ *	dsb		DSB ISH at EL0 with nothing to wait for; one operation is one DSB
+ *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... CPUs that the program may
+ *			use, and all of them
  *
- * What user space can tell of the model's costs by its clock:
- *	insn		plain, over the instructions it takes: perf counts them where that is permitted, else the lab has
- *	dsb		dsb: only where nothing is pending. What a DSB waits for is no cost of its own
- *	broadcast	flush-N, once broadcasts are what all N wait for: then they take N times as long on N CPUs. While they
- *			are not, it is known only to be less; batches help where it is known what issuing costs
- *	tlbi		batches whose TLBIs are local (a Lull kernel, residency on), or take longer to issue than to serve.
- *			Otherwise only the sum of it and latency is known: a flush waits for both
- *	latency		what is left of flush, when all the above is known
+ * How the costs of the timing model follow from the times that user space can measure:
+ *	insn		plain, divided by the instructions it executes. perf counts them where that is permitted;
+ *			otherwise calibrate.toml has them, counted in the lab
+ *	dsb		dsb, which measures a DSB that has nothing to wait for. What a DSB waits for is not part of
+ *			this cost
+ *	broadcast	flush-N, once all N CPUs do nothing but wait for broadcasts: then N CPUs take N times as long.
+ *			Before that, flush-N gives only an upper bound; the batches give the cost if the cost of
+ *			issuing is known
+ *	tlbi		batches whose TLBIs are local (a Lull kernel with residency on), or take longer to issue than
+ *			the interconnect takes to serve them. Otherwise only tlbi + latency is known: a flush waits for
+ *			both
+ *	latency		the rest of flush, once the costs above are known
  *
- * A round measures each case once, so that a clock that speeds up or slows down does so for all. Rounds are reported one by
- * one; who reads them takes the median: the least would be the luckiest meeting of N processes. A kernel on which the
- * writes fault (before 6.2 permission to write is not given back at once) cannot be calibrated: what a fault flushes is
- * another thing.
+ * A round measures each case once, so that a CPU clock that speeds up or slows down affects all cases alike. The
+ * program reports each round by itself. The host takes the median of the rounds: the fastest round would depend on luck
+ * in how the N processes met. A kernel on which the writes fault cannot be calibrated, because then a fault flushes, too
+ * (before Linux 6.2 mprotect() does not give write permission back at once).
  */
 #include "lull.h"
 
@@ -49,7 +56,7 @@ static const struct option_spec options[] = {
 static int cpu_of[CPU_SETSIZE];		/* the CPUs that we may use */
 static long n_cpus;
 
-/* A mapping with its own page table: no neighbour that it could be merged with, no huge page. */
+/* A mapping with a page table of its own: no neighbour with which it could be merged, no huge page. */
 struct mapping {
 	volatile long *start;
 	size_t size;
@@ -76,7 +83,7 @@ static void find_cpus(void)
 		n_cpus = most;
 }
 
-/* Stay on the CPU of this number among those that we may use. */
+/* Pin to the CPU with this number among those that the process may use. */
 static void stay(long number)
 {
 	cpu_set_t set;
@@ -86,7 +93,10 @@ static void stay(long number)
 	must(sched_setaffinity(0, sizeof(set), &set));
 }
 
-/* Pages at the start of a page table of their own, amid address space that is reserved; touched at both ends or nowhere. */
+/*
+ * Map pages at the start of a page table of their own, within reserved address space. Both ends are touched, or no
+ * page.
+ */
 static struct mapping map_pages(unsigned long pages, bool touched)
 {
 	size_t table = TABLE * PAGE, size = pages * PAGE;
@@ -94,7 +104,7 @@ static struct mapping map_pages(unsigned long pages, bool touched)
 	char *start = (char *)(((uintptr_t)room + table) / table * table);
 
 	must(mmap(start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-	/* A kernel without huge pages has no use for the advice. */
+	/* A kernel without huge pages refuses the advice, which does no harm. */
 	if (madvise(start, size, MADV_NOHUGEPAGE) && errno != EINVAL)
 		die("madvise");
 	if (touched)
@@ -121,7 +131,7 @@ static void wait_for_nothing(long loops)
 
 	for (i = 0; i < loops; i++) {
 #ifdef __aarch64__
-		/* Unrolled: the loop's own instructions are few beside them. */
+		/* Unrolled, so that the instructions of the loop itself are few in comparison. */
 		#pragma GCC unroll 16
 		for (j = 0; j < UNROLL; j++)
 			asm volatile("dsb ish" : : : "memory");
@@ -150,7 +160,7 @@ static void one_case(int number, long loops)
 		wait_for_nothing(loops);
 }
 
-/* Seconds that loops of a case take, undisturbed: the lesser of two tries. */
+/* Return the seconds that @loops loops of a case take undisturbed: the smaller of two measurements. */
 static double duration(int number, long loops)
 {
 	double least = 0;
@@ -167,7 +177,7 @@ static double duration(int number, long loops)
 	return least;
 }
 
-/* Loops of a case that take ms=, by doubling them until they take an eighth of that. */
+/* Return the number of loops of a case that takes ms= milliseconds: double it until a run takes an eighth of that. */
 static long loops_of(int number)
 {
 	double took = 0;
@@ -185,7 +195,10 @@ static long loops_of(int number)
 
 /* ---- one process ---- */
 
-/* Instructions of this process, kernel's included, from here on; -1 when that is not permitted or the machine cannot. */
+/*
+ * Count the instructions of this process from here on, the kernel's included. Returns -1 if that is not permitted or
+ * the machine cannot.
+ */
 static int count_instructions(void)
 {
 	struct perf_event_attr what = {
@@ -210,7 +223,10 @@ static void measure(const char *name, int number, long loops, long operations)
 	uint64_t count = 0;
 	long before;
 
-	/* Pages that a child has had are copied, or only ours again, when they are written to: before the window. */
+	/*
+	 * A write to a page that a child has had copies the page, or makes it writable again. Do this before the
+	 * window.
+	 */
 	one_case(number, 1);
 	before = faults();
 	fresh_window();
@@ -225,7 +241,7 @@ static void measure(const char *name, int number, long loops, long operations)
 	}
 	if (faults() - before > loops / 2)
 		skip("%s: its writes fault: this kernel does not give back permission to write at once (6.2 and later do)", name);
-	/* Of a machine with two kinds of CPU the counter may be the other kind's. */
+	/* On a machine with two kinds of CPU, the counter may be that of the other kind, and read 0. */
 	if (count)
 		add_metric("instructions", count);
 	report(name, operations, number < MAPPINGS ? "mprotect" : "dsb", "");
@@ -234,8 +250,8 @@ static void measure(const char *name, int number, long loops, long operations)
 /* ---- many processes ---- */
 
 /*
- * Where those of flush-N meet. They spin, each on a CPU of its own: sleepers would begin one after the other, as they are
- * woken, and so would their last flushes be alone.
+ * Where the processes of flush-N wait for each other. They spin, each on a CPU of its own. Processes that sleep would
+ * start one after the other as they are woken, and their last flushes would not overlap with those of the others.
  */
 static struct meeting {
 	atomic_long ready, done;
@@ -254,7 +270,7 @@ static void wait_until(atomic_bool *fact)
 		;
 }
 
-/* One of them besides us, until its end: exits flush too, so nobody leaves before the window is closed. */
+/* One of the other processes, until its end. An exit flushes, too, so no process exits before the window is closed. */
 __attribute__((noreturn))
 static void work(long number, long loops)
 {
@@ -270,7 +286,7 @@ static void work(long number, long loops)
 	exit(0);
 }
 
-/* Seconds that n processes take together for so many loops each: the window that is closed on return. */
+/* Return the seconds that n processes take together for @loops loops each. On return, that window is closed. */
 static double together(long n, long loops)
 {
 	pid_t child[CPU_SETSIZE];
@@ -298,9 +314,10 @@ static double together(long n, long loops)
 }
 
 /*
- * Loops of each of n that take ms=. Where broadcasts are what all wait for, a loop takes n times as long: a window of as many
- * as one CPU does in ms= would be n times that of nothing but broadcasts, which the whole machine feels. So few are tried
- * that they take no longer; never more than one CPU does. As in duration(), the lesser of two tries.
+ * Return the number of loops for each of n processes that takes ms= milliseconds. If all processes wait for
+ * broadcasts, a loop takes n times as long as on one CPU: a window with the loops of one CPU would take n times ms=,
+ * and would slow down the whole machine with broadcasts. So the trial runs have few loops, and the result never
+ * exceeds @alone. As in duration(), the smaller of two measurements counts.
  */
 static long loops_together(long n, long alone)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A memory cgroup (v2) of a program's own: made before the work, removed after it. */
+/*
+ * A memory cgroup (v2) of the program's own, which is made before the work and removed after it.
+ */
 #ifndef LULL_CGROUP_H
 #define LULL_CGROUP_H
 
@@ -11,7 +13,7 @@
 static char cgroup_path[64];
 static pid_t cgroup_maker;
 
-/* Write @text to a file of the cgroup; ends the program when the kernel refuses. */
+/* Write @text to a file of the cgroup; end the program if the kernel refuses. */
 static void cgroup_write(const char *file, const char *text)
 {
 	char path[128];
@@ -21,7 +23,10 @@ static void cgroup_write(const char *file, const char *text)
 		die("%s: cannot write '%s'", path, text);
 }
 
-/* Remove the cgroup; its last process may still be on its way out. Only the maker does it, also when it fails. */
+/*
+ * Remove the cgroup; retry while its last process exits. Only the process that made the cgroup removes it, also when
+ * it fails.
+ */
 static void cgroup_remove(void)
 {
 	struct timespec moment = { .tv_nsec = 5 * 1000 * 1000 };
@@ -34,7 +39,7 @@ static void cgroup_remove(void)
 	*cgroup_path = 0;
 }
 
-/* Make the cgroup; skips when there is no memory controller, or nothing to reclaim to. */
+/* Make the cgroup; skip if there is no memory controller, or no swap to which reclaim could write. */
 __attribute__((unused))
 static void cgroup_make(const char *name)
 {
@@ -57,7 +62,7 @@ static void cgroup_make(const char *name)
 		skip("no memory controller in /sys/fs/cgroup");
 }
 
-/* Move the calling process into the cgroup: what it touches from now on is charged there. */
+/* Move the calling process into the cgroup: pages that it touches from now on are charged there. */
 __attribute__((unused))
 static void cgroup_enter(void)
 {

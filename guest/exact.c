@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The counting counts itself: known numbers of operations in a window, told to the host as expect_NAME (the count must
- * be exactly that) or atleast_NAME (the rest of the kernel executes some too).
+ * Verifies the counting itself: a window has known numbers of operations, and the program reports them to the host as
+ * expect_NAME (the count must be equal) or atleast_NAME (the count may be higher, because the kernel executes some,
+ * too).
  *
- * Case dsb: barriers executed at EL0. The kernel uses some of their kinds itself, but never OSH or OSHLD.
- * Case atomics: read-modify-writes of each form there is; the kernel's own come on top.
- * Case mprotect: in a single-threaded process, protection taken from a touched page and given back: Linux flushes the
- * page for each, with one TLBI for its ASID.
+ *	dsb		DSBs executed at EL0. The kernel also uses some of their kinds, but never OSH or OSHLD
+ *	atomics		atomic read-modify-writes of each form; the kernel adds its own
+ *	mprotect	in a single-threaded process, the protection of a touched page is taken away and given back.
+ *			Linux flushes the page each time, with one TLBI for its ASID
  */
 #include "lull.h"
 
@@ -19,7 +20,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* @extra makes each kind's number its own, so that none can be taken for another. */
+/* @extra makes the number of each kind different, so that the host cannot mistake one for another. */
 #ifdef __aarch64__
 #define DSB(kind, extra) do {						\
 	long dsb_i;							\
@@ -72,7 +73,7 @@ static void count_atomics(void)
 	ATOMIC(1000, "stadd %3, [%2]");
 	ATOMIC(2000, "swpal %3, %1, [%2]");
 	ATOMIC(3000, "cas %1, %3, [%2]");
-	ATOMIC(4000, "stxr %w1, %3, [%2]");		/* not after a load of its kind: it fails */
+	ATOMIC(4000, "stxr %w1, %3, [%2]");		/* without a preceding exclusive load: it fails */
 	close_window();
 	add_metric("atleast_atomics_own", 4 * atomics + 10000);
 	report("atomics", 4 * atomics + 10000, "atomic", "");

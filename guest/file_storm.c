@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files on a real file system, written through shared mappings while everything happens to their pages that makes a
- * kernel clean them, write them out, copy them or give them back. ext4 on a zRAM device of the program's own.
+ * Files on a real file system, written through shared mappings while the kernel cleans their pages, writes them out,
+ * copies them and frees them, for every reason that it has. The file system is ext4 on a zRAM device of the program's
+ * own.
  *
- *	write		threads store to a mapped file all the time, while their process has it written back, paged out and
- *			dropped, maps it a second time and unmaps that, cuts it short and punches holes; each page is compared
- *			with what was stored to it last, in memory and on the device
+ *	write		threads store to a mapped file all the time. Meanwhile their process has the file written back,
+ *			paged out and dropped, maps it a second time and unmaps that mapping, truncates it and punches
+ *			holes. Each page is compared with what was stored to it last, in memory and on the device
  *	crowd		many processes map one file and store to the same pages, each to words of its own
- *	reclaim		takes the memory of all of them
- *	flush		sync(), by which kernel threads write pages back
- *	drop		drops what is clean from the page cache
- *	move		compaction
- *	hotplug		CPUs go and come; only when asked for
+ *	reclaim		reclaims the memory of all of them
+ *	flush		calls sync(), so that kernel threads write pages back
+ *	drop		drops clean pages from the page cache
+ *	move		makes the kernel compact memory
+ *	hotplug		takes CPUs offline and online; only if asked for
  *
- * A store that the kernel does not learn of is lost when the page is dropped: the next look finds an older value.
+ * If the kernel misses a store, the store is lost when the page is dropped, and the next comparison finds an older
+ * value.
  */
 #include "cgroup.h"
 #include "storm_actors.h"
@@ -74,7 +76,7 @@ static void put_number(const char *path, long number)
 		die("%s: cannot write %ld", path, number);
 }
 
-/* Only the process that made it. Somebody may hold it for a moment longer. */
+/* Unmount only in the process that mounted. Another process may keep the file system busy for a moment. */
 static void remove_disk(void)
 {
 	char text[24];
@@ -129,13 +131,13 @@ static void make_disk(void)
 
 struct file {
 	int fd;
-	off_t at;		/* where it begins: 0, or in the device */
+	off_t at;		/* offset of its first byte: 0, or an offset in the device */
 	size_t size;
 	char *memory;
-	long *first, *second;	/* what the first word of each page is, and the second */
+	long *first, *second;	/* what the first and the second word of each page must be */
 };
 
-/* The number-th file. */
+/* Open file number @number. */
 static void open_file(struct file *f, long number, size_t size)
 {
 	char path[96];
@@ -176,7 +178,7 @@ static void compare(const struct file *f, char *memory, const char *where)
 
 /* ---- write ---- */
 
-/* The threads of a process that store to its file. */
+/* The threads with which a process stores to its file. */
 static struct {
 	struct file *file;
 	pthread_t thread[STORERS];
@@ -189,7 +191,10 @@ static long load(long *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Each thread has pages of its own, and goes on with one for a while: its CPU then has an entry for it. */
+/*
+ * Store to the file all the time. Each thread has pages of its own, and stores to them repeatedly, so that its CPU has
+ * entries for them.
+ */
 static void *store_on(void *argument)
 {
 	struct file *f = storers.file;
@@ -209,7 +214,7 @@ static void *store_on(void *argument)
 			f->first[page] = value;
 		}
 		count(STORED);
-		/* Others want the CPU, too; but mostly it is here, in user space. */
+		/* Other processes need the CPU, too, but most of the time the thread runs in user space. */
 		if (one_in(&random, 16))
 			nap(&random, 2000);
 		if (one_in(&random, 64))
@@ -232,7 +237,7 @@ static void resume_storers(void)
 		usleep(100);
 }
 
-/* What the file says without any page of it in memory. */
+/* Write the file back and compare its contents on the device, bypassing the page cache. */
 static void read_back(struct file *f)
 {
 	static char *buffer;
@@ -250,7 +255,7 @@ static void read_back(struct file *f)
 	count(READ_BACK);
 }
 
-/* Another mapping, through which pages become dirty, and which goes. */
+/* Map the file a second time, make pages dirty through that mapping, and unmap it. */
 static void map_twice(struct file *f, uint64_t *random)
 {
 	size_t size = f->size / 2;
@@ -275,7 +280,7 @@ static void forget(struct file *f, long page, long end)
 		f->first[page] = f->second[page] = 0;
 }
 
-/* The storers wait. */
+/* Truncate the file or punch a hole into it. The storing threads must be paused. */
 static void cut(struct file *f, uint64_t *random)
 {
 	long n = f->size / PAGE, from = any(random, n), end = from + any(random, n - from);
@@ -379,7 +384,7 @@ static void write_file(uint64_t random)
 
 /* ---- crowd ---- */
 
-/* Each has a word of its own in each page, behind those of write. */
+/* Each process has a word of its own in each page, behind the words of "write". */
 static void share(struct file *f, int number, uint64_t random)
 {
 	long n = f->size / PAGE, page, i;
@@ -439,7 +444,7 @@ static void reclaim(uint64_t random)
 	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
 	while (!stopped()) {
 		step("memory.reclaim");
-		/* What was used meanwhile it leaves, and says so. */
+		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
 		put_file(path, one_in(&random, 4) ? "1M" : "128K");
 		count(RECLAIMS);
 		nap(&random, 20000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fork, copy-on-write, exec, over and over, with a byte through a pipe each way: the shape of shells and of services
- * that fork.
+ * fork, copy-on-write and exec in a loop, with a byte through a pipe each way: the shape of shells, and of services
+ * that fork for each request.
  */
 #include "lull.h"
 
@@ -15,7 +15,7 @@ static const struct option_spec options[] = {
 
 static const char *const rows[] = { "pgfault", NULL };
 
-/* The program that is executed: answers a byte with its successor. */
+/* The executed program: answers a byte with its successor. */
 static int answer(int in, int out)
 {
 	unsigned char byte;
@@ -26,7 +26,7 @@ static int answer(int in, int out)
 	return 0;
 }
 
-/* The child: sees the parent's pages, writes its own copies, executes. */
+/* The child: verifies the parent's pages, writes its own copies, and execs. */
 static void child(long *memory, long loop, int in, int out)
 {
 	const long step = PAGE / sizeof(long);

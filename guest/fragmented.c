@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An allocator that gives the memory of large blocks back with MADV_DONTNEED, as tcmalloc does, of which only a few pages
- * were used, while threads on other CPUs read their own. Three pages of each block are written: the first, one in the
- * middle, the last.
+ * An allocator that gives the memory of large blocks back with MADV_DONTNEED, as tcmalloc does, although only a few
+ * pages of each block were used. Meanwhile threads on other CPUs read pages of their own. Three pages of each block
+ * are written: the first, one in the middle, and the last.
  *
- * Case growing is the shape of gperftools' large_heap_fragmentation unit test, with which system B was published: a
- * block of 100 MiB is allocated and freed, then one 20,000 bytes larger, up to 500 MiB; here a few of its 20,972 sizes.
- * Case alternate is the fragmentation that it looks for: blocks side by side, of which every other one is freed.
+ *	growing		the shape of gperftools' large_heap_fragmentation unit test, with which system B was published:
+ *			a block of 100 MiB is allocated and freed, then one that is 20,000 bytes larger, up to 500 MiB.
+ *			The program runs a few of the 20,972 sizes
+ *	alternate	the fragmentation for which that test looks: blocks lie side by side, and every other one is
+ *			freed
  */
 #include "hot.h"
 
-#define GROWTH	20000UL			/* bytes, from one block to the next */
+#define GROWTH	20000UL			/* bytes by which each block is larger than the one before */
 #define FIRST	(100UL << 20)
 #define LAST	(500UL << 20)
 #define SIZES	((LAST - FIRST + GROWTH - 1) / GROWTH)
-#define BLOCKS	32			/* of case alternate; the first has a MiB */
-#define EACH	3			/* pages used of a block */
+#define BLOCKS	32			/* in case alternate; the first has 1 MiB */
+#define EACH	3			/* used pages of each block */
 
 static long threads = 3, windows = 32;
 static const char *wanted = "";
@@ -103,7 +105,7 @@ static void grow(struct window *closed)
 		close_case();
 		closed[i] = window;
 		verify_block(&b, i, true);
-		/* What was read there is the page of zeroes. */
+		/* A page that was read there is the zero page. */
 		free_block(&b);
 	}
 	must(munmap(memory, LAST + GROWTH));

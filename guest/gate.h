@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Processes that begin at once, and one that sleeps until all of them are done: words in memory that they share, and
- * futex(2). With pipes each of them is told by a system call of its own, and whoever is told first may take the CPU of
- * the one that tells; and all that come back at once wait for the pipe's lock.
+ * A gate: processes that begin at the same time, and one that sleeps until all of them are done. It uses words in
+ * memory that they share, and futex(2). Pipes would not do: each process would be woken by a system call of its own,
+ * the first one woken might take the CPU of the process that wakes the others, and all that come back at once would
+ * wait for the lock of the pipe.
  */
 #ifndef GATE_H
 #define GATE_H
@@ -12,7 +13,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 
-/* For who awaits the start: it must not take the CPU of the one that wakes all before that has woken the others. */
+/*
+ * For processes that wait for the start: SCHED_BATCH keeps them from preempting the process that wakes them, before it
+ * has woken all of them.
+ */
 __attribute__((unused))
 static void be_modest(void)
 {
@@ -21,7 +25,7 @@ static void be_modest(void)
 	must(sched_setscheduler(0, SCHED_BATCH, &none));
 }
 
-/* Sleep until a word has a value. */
+/* Sleep until @word has the value @value. */
 __attribute__((unused))
 static void await(int *word, int value)
 {
@@ -32,7 +36,7 @@ static void await(int *word, int value)
 			die("futex");
 }
 
-/* Give it that value, and wake all who wait for it. */
+/* Set @word to @value, and wake all processes that wait for it. */
 __attribute__((unused))
 static void announce(int *word, int value)
 {
@@ -40,7 +44,7 @@ static void announce(int *word, int value)
 	must(syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0));
 }
 
-/* One of @all has come so far: the last one wakes whoever awaits them. */
+/* Count one more of @all processes in @word. The last one wakes the process that waits for them. */
 __attribute__((unused))
 static void arrive(int *word, int all)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads that run beside what is measured, each on a CPU of its own, and read a few pages of theirs again and again:
- * whoever flushes more than it must takes these from their TLBs.
+ * Threads that run beside the measured work, each on a CPU of its own, and read a few pages of their own again and
+ * again. A flush that is wider than necessary removes the entries of these pages from their CPUs' TLBs.
  */
 #ifndef LULL_HOT_H
 #define LULL_HOT_H
@@ -52,7 +52,7 @@ static void hot_rounds(long times)
 	}
 }
 
-/* Threads on CPU 1 and up; the caller is to be on CPU 0. */
+/* Start the threads on CPU 1 and up. The caller must run on CPU 0. */
 static void hot_start(long count)
 {
 	long i, page;

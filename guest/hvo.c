@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System D: HugeTLB pages give most of their struct pages back (HVO). The four operations it was published with, each a
- * window: allocate 1 GiB pages, demote them to 2 MiB, free those; and, when they are allocated again, free 1 GiB pages.
+ * HVO (system D): HugeTLB pages give most of their struct pages back. The program runs the four operations with which
+ * system D was published, each in a window: allocate 1 GiB pages; demote them to 2 MiB pages; free these; and, after 1
+ * GiB pages are allocated again, free 1 GiB pages.
  *
- * After each step the pools have the sizes they must have, the vmemmap lacks exactly the pages that are given back, and
- * memory of the pools is mapped, written and read back. A kernel without HVO runs it too, and must give nothing back.
+ * After each step the program verifies that the pools have the right sizes, and that the vmemmap has exactly as many
+ * pages less as it must have. It maps, writes and reads back memory of the pools. A kernel without HVO runs it, too,
+ * and must give nothing back.
  *
- * A 2 MiB page is there all the time. The first optimised page turns a static key on, the last one turns it off: some
- * 380 jumps in the kernel are patched, each with a TLBI and a barrier, and that is not what the operations are about.
+ * One 2 MiB page is kept allocated all the time. The first optimised page turns a static key on, and the last one
+ * turns it off. Each patches about 380 jumps in the kernel, with a TLBI and a barrier for each jump, and that is not
+ * part of the four operations.
  */
 #include "lull.h"
 
@@ -27,9 +30,12 @@
 #define TWO_MIB	(2UL << 20)
 #define PIECES	((long)(GIB / TWO_MIB))
 #define STRUCT_PAGE	64
-/* Of the vmemmap of a HugeTLB page all but the first page: 7 of 8 of a 2 MiB page, 4095 of 4096 of a 1 GiB page. */
+/*
+ * HVO gives back all pages of a HugeTLB page's vmemmap but the first: 7 of 8 for a 2 MiB page, 4095 of 4096 for a 1
+ * GiB page.
+ */
 #define GIVEN(size)	((long)((size) / PAGE * STRUCT_PAGE / PAGE - 1))
-#define KEPT	1L		/* 2 MiB pages that are there all the time */
+#define KEPT	1L		/* 2 MiB pages that stay allocated all the time */
 
 static long pages = 2, touch = 16;
 
@@ -49,7 +55,7 @@ static bool gives;		/* does this kernel give them back? */
 
 /* ---- the kernel's files ---- */
 
-/* First word in a file of the kernel, into 32 bytes; false when there is none. */
+/* Read the first word in a file of the kernel into 32 bytes. Returns false if there is none. */
 static bool word_in(const char *path, char *word)
 {
 	FILE *in = fopen(path, "r");
@@ -62,7 +68,7 @@ static bool word_in(const char *path, char *word)
 	return found;
 }
 
-/* The same as a number, or -1. */
+/* Return the first word in a file of the kernel as a number, or -1. */
 static long number_in(const char *path)
 {
 	char word[32];
@@ -70,13 +76,13 @@ static long number_in(const char *path)
 	return word_in(path, word) ? atol(word) : -1;
 }
 
-/* What was set when we came. */
+/* The settings from before the program started. */
 static struct setting {
 	const char *path;
 	char before[32];
 } settings[] = { { OPTIMIZE, "" }, { GIGA "demote_size", "" } };
 
-/* However the program ends. */
+/* Restore the settings, however the program ends. */
 static void put_back(void)
 {
 	struct setting *s;
@@ -88,7 +94,7 @@ static void put_back(void)
 			put_file(s->path, s->before);
 }
 
-/* Turn HVO on; false when this kernel has none, or its switch is off. */
+/* Turn HVO on. Returns false if this kernel has none, or its switch is off. */
 static bool turn_on(void)
 {
 	char policy[32];
@@ -122,13 +128,13 @@ static void verify_pool(const char *name, long wanted)
 	verify(all == wanted && idle == wanted, "%s: %ld pages, %ld of them free, and not %ld", name, all, idle, wanted);
 }
 
-/* Pages of vmemmap that are given back, not counting those of the page that is kept. */
+/* Return the number of pages of vmemmap that are given back, without those of the kept page. */
 static long given_back(void)
 {
 	return memmap_before - memmap() - (gives ? KEPT * GIVEN(TWO_MIB) : 0);
 }
 
-/* The pools have so many pages, and these have given back what they can. */
+/* Verify the sizes of the pools, and that their pages have given back all the vmemmap that they can. */
 static void verify_pools(long giga, long mega)
 {
 	long given = given_back(), due = gives ? giga * GIVEN(GIB) + mega * GIVEN(TWO_MIB) : 0;
@@ -138,7 +144,7 @@ static void verify_pools(long giga, long mega)
 	verify(given == due, "%ld pages of vmemmap are given back, and not %ld", given, due);
 }
 
-/* Memory of a pool can be used: a word in each 4 KiB of it, all different, is read back. */
+/* Verify that memory of a pool can be used: write a different word to each 4 KiB of it, and read all back. */
 static void use(size_t size, int flag)
 {
 	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | flag);
@@ -155,7 +161,7 @@ static void use(size_t size, int flag)
 
 /* ---- the operations ---- */
 
-/* What happened before is over, and free memory lies together: counts repeat. */
+/* Finish earlier work and compact free memory, so that counts repeat. */
 static void settle(void)
 {
 	struct timespec moment = { .tv_nsec = 100 * 1000 * 1000 };
@@ -165,7 +171,7 @@ static void settle(void)
 	nanosleep(&moment, NULL);
 }
 
-/* Write a number to a file of the kernel; in a window, when it is one of the operations (@name). */
+/* Write a number to a file of the kernel. If it is one of the operations (@name), do so in a window. */
 static void order(const char *path, long number, const char *name)
 {
 	int fd = must(open(path, O_WRONLY | O_CLOEXEC));
@@ -190,7 +196,7 @@ static void order(const char *path, long number, const char *name)
 	close(fd);
 }
 
-/* The operation just done, which was verified. */
+/* Report the operation that was just done and verified. */
 static void tell_of(const char *name, long operations, const char *unit)
 {
 	long longest = number_in(LONGEST), given = given_back();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel copies HugeTLB pages that have given their struct pages back: copy-on-write after fork(), and migration, of
- * 2 MiB pages, of such pages that were part of a 1 GiB page, and of 32 MiB pages. Contents are compared.
+ * The kernel copies HugeTLB pages that have given their struct pages back: by copy-on-write after fork(), and by
+ * migration. It copies 2 MiB pages, 2 MiB pages that were part of a 1 GiB page, and 32 MiB pages. Contents are
+ * compared.
  *
- * Most struct pages of such a page are read-only, and a kernel that writes to one of them while it copies stops with an
- * oops. KASAN by memory tags did: it resets a tag in page->flags of each page that is copied to.
+ * Most struct pages of such a page are read-only. A kernel that writes to one of them while it copies stops with an
+ * oops. KASAN with memory tags did so: it resets a tag in page->flags of each page to which it copies.
  */
 #include "lull.h"
 
@@ -36,7 +37,7 @@ static void compare(const uint64_t *memory, size_t size, uint64_t seed, const ch
 		       at / (PAGE / sizeof(*memory)));
 }
 
-/* The child writes to the middle first: a page is copied from both its ends towards that. */
+/* The child first writes to the middle: the kernel copies a page from both ends towards the address of the fault. */
 static void copy_on_write(uint64_t *memory, size_t size)
 {
 	pid_t child = fork_child();
@@ -50,7 +51,7 @@ static void copy_on_write(uint64_t *memory, size_t size)
 	compare(memory, size, 1, "the copy's origin");
 }
 
-/* What is taken off for good, the kernel may refuse: no other page is free. */
+/* Soft-offlining takes a page out of use for good. The kernel may refuse it, if no other page is free. */
 static bool migrate(uint64_t *memory, size_t size)
 {
 	bool moved = !madvise(memory, PAGE, MADV_SOFT_OFFLINE);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HugeTLB pages give their struct pages back, while everybody who looks at struct pages does so: on every CPU one that
- * walks all page frames, beside pools of all sizes that grow, shrink and are demoted, and users of their pages, who
- * verify contents, and what the kernel says of each page frame.
+ * HugeTLB pages give their struct pages back while all readers of struct pages run: a walker of all page frames on
+ * every CPU, pools of HugeTLB pages of all sizes that grow, shrink and are demoted, and users of their pages. The
+ * users verify the contents of their pages, and what the kernel reports for each page frame.
  *
- *	walk		/proc/kpageflags, kpagecount and kpagecgroup, page_idle (which takes references), compaction
- *	pools		pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages grow, shrink, and are demoted
- *	hold		mappings of such pages: written, moved, discarded, pinned, forked, migrated, poisoned; verified
- *	churn		small pages and huge ones of the page allocator, which then become HugeTLB pages, and back
- *	blocks		memory blocks go offline and come back
- *	hotplug, sweep	CPUs go and come, switches and tunables change, while the others run; only when asked for
- *	take, peek	one HugeTLB page is taken and given back, and its page frames are looked at; only when asked for
+ *	walk		reads /proc/kpageflags, kpagecount and kpagecgroup, and page_idle (which takes references);
+ *			compacts
+ *	pools		grows, shrinks and demotes pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages
+ *	hold		maps such pages; writes, moves, discards, pins, forks, migrates and poisons them; verifies
+ *	churn		uses small and huge pages of the page allocator, which then become HugeTLB pages, and back
+ *	blocks		takes memory blocks offline and online
+ *	hotplug, sweep	take CPUs offline and online, change switches and tunables; only if asked for
+ *	take, peek	allocate and free one HugeTLB page, and read its page frames; only if asked for
  *
- * A reference that is taken by chance must never be written to a struct page that is read-only by now; and a struct page
- * must be what it was when a pool gives its pages back. At the end all of them have.
+ * The kernel takes references to page frames by chance (page_idle, compaction). It must never write such a reference
+ * to a struct page that has become read-only. When a pool gives a page back, the page's struct pages must be as they
+ * were before. At the end the pools have given all pages back.
  */
 #include "storm_actors.h"
 
@@ -80,8 +82,8 @@ static void count_many(int what, long n)
 
 static const struct size {
 	unsigned long kib;
-	int log;		/* of its bytes, for mmap() and memfd_create() */
-	long few;		/* what one mapping has at most */
+	int log;		/* log2 of its bytes, for mmap() and memfd_create() */
+	long few;		/* most pages of one mapping */
 } sizes[] = { { 64, 16, 32 }, { 2048, 21, 8 }, { 32768, 25, 2 }, { 1048576, 30, 1 } };
 
 #define SIZES	((int)(sizeof(sizes) / sizeof(*sizes)))
@@ -100,7 +102,7 @@ static long pool_get(const struct size *size, const char *file)
 	long value = 0;
 
 	if (!in)
-		return 0;	/* a kernel with pages of other sizes */
+		return 0;	/* the kernel has pages of other sizes */
 	verify(fscanf(in, "%ld", &value) == 1, "%s: no number", pool_file(size, file));
 	fclose(in);
 	return value;
@@ -114,7 +116,10 @@ static bool pool_put(const struct size *size, const char *file, long value)
 	return put_file(pool_file(size, file), text);
 }
 
-/* Pages of a size that a pool may grow by, so that three eighths of the memory stay free, and it does not take long. */
+/*
+ * Return the number of pages by which a pool may grow: three eighths of the memory stay free, and it does not take
+ * long.
+ */
 static long room(const struct size *size)
 {
 	struct sysinfo memory;
@@ -136,7 +141,7 @@ static void resize(const struct size *size, long pages)
 	count_many(after > before ? GROWN : SHRUNK, labs(after - before));
 }
 
-/* The largest that are free, to any smaller ones; but those of 2 MiB stay. */
+/* Demote the largest free pages to any smaller size. 2 MiB pages are not demoted. */
 static void demote(uint64_t *random)
 {
 	const struct size *from = &sizes[SIZES - 1], *to;
@@ -153,14 +158,14 @@ static void demote(uint64_t *random)
 	if (!put_file(pool_file(from, "demote_size"), text))
 		die("pages of %lu KiB cannot become pages of %s", from->kib, text);
 	pages = pool_get(from, "nr_hugepages");
-	/* It may refuse: no memory for struct pages. */
+	/* The kernel may refuse, if it has no memory for struct pages. */
 	pool_put(from, "demote", 1 + any(random, 2 * from->few));
 	pages -= pool_get(from, "nr_hugepages");
 	if (pages > 0)
 		count_many(DEMOTED, pages);
 }
 
-/* Pages of 1 GiB need room that no other pool has a page in. */
+/* 1 GiB pages need a GiB in which no other pool has a page. */
 static void make_room(void)
 {
 	const struct size *size;
@@ -206,7 +211,7 @@ static void pools(uint64_t random)
 
 static unsigned long first_pfn = -1UL, end_pfn;
 
-/* Where memory is. */
+/* Find the first and the last page frame of memory. */
 static void find_memory(void)
 {
 	FILE *in = fopen("/proc/iomem", "r");
@@ -224,9 +229,9 @@ static void find_memory(void)
 		skip("/proc/iomem names no memory");
 }
 
-#define CHUNK	8192UL		/* page frames that are looked at in one go */
+#define CHUNK	8192UL		/* page frames that are read in one go */
 
-/* A file with a word for each page frame: so many of them; how many it has. */
+/* Read the words of @n page frames from a file that has one for each. Returns how many it could read. */
 static long read_frames(const char *path, unsigned long pfn, uint64_t *words, long n)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -239,7 +244,10 @@ static long read_frames(const char *path, unsigned long pfn, uint64_t *words, lo
 	return got < 0 ? 0 : got / 8;
 }
 
-/* Those of user pages get the idle flag, and lose a reference that they had for a moment; then they are asked. */
+/*
+ * Set the idle flag of the page frames, and read it. For both, the kernel takes a reference to each user page, and
+ * drops it.
+ */
 static void walk_idle(unsigned long pfn, uint64_t *words, size_t frames)
 {
 	int fd = open(IDLE, O_RDWR | O_CLOEXEC);
@@ -253,7 +261,7 @@ static void walk_idle(unsigned long pfn, uint64_t *words, size_t frames)
 	close(fd);
 }
 
-/* On a CPU, as long as it is there. */
+/* Pin to a CPU, if it is online. */
 static void stay(long cpu)
 {
 	cpu_set_t set;
@@ -272,7 +280,10 @@ static void walk(uint64_t random)
 
 	stay(mine - shared->progress);
 	for (pfn = any(&random, pages); !stopped(); pfn = (pfn + CHUNK) % pages) {
-		/* Not always on from here: two that follow each other closely see little that the first did not. */
+		/*
+		 * Do not always continue here: a second walker that closely follows a first one sees little that the
+		 * first one did not.
+		 */
 		if (one_in(&random, 16)) {
 			stay(mine - shared->progress);
 			pfn = any(&random, pages);
@@ -295,7 +306,7 @@ static void walk(uint64_t random)
 	}
 }
 
-/* The page frame of an address that was used, 0 when there is none just now. */
+/* Return the page frame of an address that was used, or 0 if there is none at the moment. */
 static unsigned long frame_of(const char *at)
 {
 	uint64_t entry;
@@ -322,7 +333,7 @@ static void heal(unsigned long pfn)
 		count(LOST);
 }
 
-/* The page goes elsewhere, with what it holds. */
+/* Offline a page softly: its contents migrate to another page. */
 static void migrate(char *at)
 {
 	unsigned long pfn = frame_of(at);
@@ -331,7 +342,7 @@ static void migrate(char *at)
 		return;
 	step("a page is offlined softly");
 	if (madvise(at, PAGE, MADV_SOFT_OFFLINE))
-		return;		/* no other page, or somebody has a reference */
+		return;		/* no other page is free, or the page has another reference */
 	count(MIGRATED);
 	heal(pfn);
 }
@@ -341,7 +352,7 @@ static void migrate(char *at)
 struct holding {
 	const struct size *size;
 	char *memory;
-	size_t length, page, stride;	/* a word is written each so many bytes */
+	size_t length, page, stride;	/* distance between two words that are written, in bytes */
 	int fd;				/* of a file, or -1 */
 	long holds;
 };
@@ -355,8 +366,9 @@ static void hold_fill(struct holding *h, size_t from, size_t length)
 }
 
 /*
- * The first touch of each page. False: one is not there, although it was reserved. Linux breaks that promise when a pool
- * is demoted (demote_pool_huge_page() takes as many pages as it was asked for, reserved ones, too), and when pages break.
+ * Touch each page for the first time. Returns false if a page is missing although it was reserved. Linux breaks the
+ * reservation when a pool is demoted (demote_pool_huge_page() takes as many pages as it was asked for, reserved ones,
+ * too), and when pages are poisoned.
  */
 static bool populate(const struct holding *h)
 {
@@ -386,21 +398,27 @@ static void hold_check(const struct holding *h, const char *what)
 	}
 }
 
-#define LOOK	512L		/* struct pages of 2 MiB */
+#define LOOK	512L		/* struct pages of a 2 MiB page */
 
-/* All of a page's struct pages say what they are, also those that share one page of memory, and are mapped once. */
+/*
+ * Verify that all struct pages of a page have the right flags, and are mapped once; also the struct pages that share
+ * one page of memory.
+ */
 static void look_at(const struct holding *h, size_t page, uint64_t *random)
 {
 	long frames = h->page / PAGE, n = frames < LOOK ? frames : LOOK, first, i;
 	unsigned long pfn = frame_of(h->memory + page);
 	uint64_t flags[LOOK], counts[LOOK];
 
-	/* The first of them, and any others: far from it all struct pages are the same page's. */
+	/*
+	 * Read the first struct pages, or any others: beyond the first ones, all pages of struct pages are the same
+	 * page.
+	 */
 	first = frames > LOOK && one_in(random, 2) ? any(random, frames / LOOK) * LOOK : 0;
 	if (!pfn || read_frames("/proc/kpageflags", pfn + first, flags, n) != n ||
 	    read_frames("/proc/kpagecount", pfn + first, counts, n) != n)
 		return;
-	/* It may have gone while it was looked at. */
+	/* The page may have migrated while its struct pages were read. */
 	if (frame_of(h->memory + page) != pfn)
 		return;
 	for (i = 0; i < n; i++) {
@@ -415,7 +433,7 @@ static void look_at(const struct holding *h, size_t page, uint64_t *random)
 	count(LOOKED_AT);
 }
 
-/* A reference to a page in the middle of it, that somebody else has: what he reads is what it holds. */
+/* Take a reference to a page in the middle, by a pipe, and verify what the pipe reads from it. */
 static void pin_page(const struct holding *h, size_t at)
 {
 	struct iovec from = { h->memory + at, PAGE };
@@ -447,7 +465,7 @@ static void fork_page(const struct holding *h, uint64_t *random)
 	count(FORKED);
 }
 
-/* One page is given back, and comes anew, if there is one. False: there is none. */
+/* Discard one page, and touch it again. Returns false if there is no page for it. */
 static bool discard(const struct holding *h, size_t page)
 {
 	struct access access = { .at = h->memory + page };
@@ -474,7 +492,7 @@ static void move(struct holding *h)
 	count(MOVED);
 }
 
-/* Who has the page mapped may be told by a signal. */
+/* Poison a page. The kernel may notify the process that maps it by a signal. */
 __attribute__((noinline))
 static bool poison_page(char *at)
 {
@@ -492,8 +510,8 @@ static bool poison_page(char *at)
 }
 
 /*
- * A page that hardware calls broken is nobody's any more. It is the last thing that happens to a mapping; and not to a
- * file's, which would keep the whole HugeTLB page for good.
+ * A poisoned page cannot be used any more, so this is the last thing that happens to a mapping. It does not happen to
+ * a file's page, which would keep the whole HugeTLB page for good.
  */
 static unsigned long break_page(const struct holding *h, size_t at)
 {
@@ -511,7 +529,7 @@ static unsigned long break_page(const struct holding *h, size_t at)
 	return pfn;
 }
 
-/* Something that happens to it. False: it cannot be used any more. */
+/* Do one random thing to the mapping. Returns false if the mapping cannot be used any more. */
 static bool use(struct holding *h, uint64_t *random)
 {
 	size_t page = any(random, h->length / h->page) * h->page;
@@ -528,9 +546,9 @@ static bool use(struct holding *h, uint64_t *random)
 		break;
 	case 2:
 		/*
-		 * Not private pages of 64 KiB and of 1 GiB: copy_hugetlb_page_range() asks the page of their PTE or PUD
-		 * table whether it is a shared PMD table, by a field that these do not set. If it seems so the child
-		 * gets none.
+		 * Do not fork with private pages of 64 KiB or 1 GiB: copy_hugetlb_page_range() tests whether the page
+		 * of their PTE or PUD table is a shared PMD table, by a field that is not set for such tables. If it
+		 * looks shared, the child gets no pages (docs/findings.md).
 		 */
 		if (h->fd >= 0 || (h->page >= HUGE && h->size < &sizes[SIZES - 1]))
 			fork_page(h, random);
@@ -553,7 +571,7 @@ static bool use(struct holding *h, uint64_t *random)
 	return true;
 }
 
-/* Pages that the pool has, or makes up. False: it has none. */
+/* Map pages that the pool has, or that it allocates as surplus. Returns false if there are none. */
 static bool take(struct holding *h, uint64_t *random)
 {
 	static char *const place = (char *)(0x8000UL << 30) - (16UL << 30);
@@ -585,7 +603,7 @@ static void hold(uint64_t random)
 
 	while (!stopped()) {
 		hop(&random, 0);
-		/* Pages of 1 GiB take long to clear, and others wait for it. */
+		/* Pages of 1 GiB take long to clear, and other processes wait for that. */
 		h.size = &sizes[one_in(&random, 64) ? SIZES - 1 : any(&random, SIZES - 1)];
 		step("HugeTLB pages are mapped");
 		for (tries = SIZES; tries && !pool_get(h.size, "free_hugepages"); tries--)
@@ -619,7 +637,7 @@ static void hold(uint64_t random)
 
 /* ---- users of other pages ---- */
 
-/* What the page allocator gives out, and lists, between two lives as a HugeTLB page. */
+/* Use pages of the page allocator, which were part of a HugeTLB page before and will be again. */
 static void churn(uint64_t random)
 {
 	struct sysinfo memory;
@@ -654,8 +672,11 @@ static void churn(uint64_t random)
 
 /* ---- one page, taken from the page allocator and given back, and looked at all the time ---- */
 
-/* Its page frame, for peek_at_it(). The page allocator gives the same one out again, as long as nobody else asks. */
-static unsigned long *chased;	/* for all processes */
+/*
+ * The page frame of the page, for peek_at_it(). The page allocator returns the same page again as long as no other
+ * process allocates one.
+ */
+static unsigned long *chased;	/* shared by all processes */
 
 static void take_one(uint64_t random)
 {
@@ -694,7 +715,7 @@ static void peek_at_it(uint64_t random)
 
 /* ---- what changes under all of them ---- */
 
-/* The number of any memory block, of those there are; -1: there are none. */
+/* Return the number of a random memory block, or -1 if there are none. */
 static long any_block(uint64_t *random)
 {
 	DIR *folder = opendir(BLOCKS);
@@ -717,7 +738,9 @@ static bool set_block(long number, const char *state)
 	return put_file(path, state);
 }
 
-/* Memory that was there at boot stays, on arm64; but the kernel finds out late. */
+/*
+ * On arm64 memory that was present at boot stays online, but the kernel refuses late, after it has isolated the block.
+ */
 static void blocks(uint64_t random)
 {
 	long number;
@@ -792,7 +815,7 @@ static void sweep_switches(uint64_t random)
 /* ---- who is who ---- */
 
 static const struct actor actors[] = {
-	{ "walk", walk, 0, NULL },	/* first: each has the CPU of its number */
+	{ "walk", walk, 0, NULL },	/* must be the first: each walker has the CPU of its number */
 	{ "pools", pools, 2, NULL },
 	{ "hold", hold, 3, NULL },
 	{ "churn", churn, 1, NULL },
@@ -807,7 +830,7 @@ static const struct storm hammer = {
 	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
 };
 
-/* The first page frame that says that it begins a HugeTLB page, and its flags; 0: there is none. */
+/* Return the first page frame that is reported as part of a HugeTLB page, and its flags; 0 if there is none. */
 static unsigned long huge_frame(uint64_t *flags)
 {
 	static uint64_t words[CHUNK];
@@ -826,8 +849,8 @@ static unsigned long huge_frame(uint64_t *flags)
 }
 
 /*
- * Everything is given back. What was freed while a pool was made smaller may be left as surplus, and only goes when it is
- * the pool's own again.
+ * Verify that the pools give all pages back. A page that was freed while its pool was shrunk may remain as surplus,
+ * and is only freed after it belongs to the pool again.
  */
 static void empty_pools(void)
 {
@@ -853,7 +876,7 @@ static void empty_pools(void)
 	verify(!pfn, "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn, flags);
 }
 
-/* Pages of memory that hold struct pages, those of before boot, too. */
+/* Return the number of pages that hold struct pages, those from before boot included. */
 static long memmap(void)
 {
 	return vmstat("nr_memmap_pages") + vmstat("nr_memmap_boot_pages");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A page of the kernel's own memory becomes read-only and writable again: by this program's system call, by a kernel
- * thread, and with its entry cleared in between. Only the lab kernel has a file to ask for that
- * (kernel/lab, lab_protect.c). Between two changes this program is in user space, and so are its children on other CPUs.
+ * A page of the kernel's own memory becomes read-only and writable again: by a system call of this program, by a
+ * kernel thread, and with its entry cleared in between. Only the kernel "lab" has a file by which programs can ask for
+ * this (kernel/lab, lab_protect.c). Between two changes this program is in user space, and so are its children on
+ * other CPUs.
  */
 #include "lull.h"
 
@@ -20,7 +21,7 @@ static const struct option_spec options[] = {
 static void ask(int file, const char *what)
 {
 	verify(pwrite(file, what, strlen(what), 0) == (ssize_t)strlen(what), "cannot write %s to " ASK, what);
-	/* The other CPUs go on, too. */
+	/* The children keep the other CPUs in user space. */
 	usleep(500);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What every guest program shares: options, the window, results, and system calls that may not fail.
+ * What every guest program uses: options, the window, results, and system calls that must not fail.
  *
  * A program opens a window, does its work, closes the window, and verifies what it did. The counting plugin sees the
- * two marker instructions; the result line carries the same number to the host. See README.md.
+ * two marker instructions, and the result line has the same window number for the host. See README.md.
  */
 #ifndef LULL_H
 #define LULL_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE		/* also for who compiles a program by hand; include this header first */
+#define _GNU_SOURCE		/* also when a program is compiled by hand; include this header first */
 #endif
 
 #include <errno.h>
@@ -38,8 +38,8 @@ enum { FAILED = 1, USAGE = 2, SKIPPED = 77 };
 #define MAX_METRICS	32
 
 static struct window {
-	int number;			/* of this program, from 1 */
-	pid_t opener;			/* who has it open; 0: nobody */
+	int number;			/* number of the window in this program, from 1 */
+	pid_t opener;			/* the process that has it open; 0: none */
 	struct timespec opened;
 	double seconds;
 	int metrics;
@@ -54,7 +54,10 @@ static inline long window_id(void)
 	return (job ? atol(job) : 0) * 1000 + window.number;
 }
 
-/* A program that runs in the window of another one (window.c) opens none of its own, and tells nobody but people. */
+/*
+ * Set in the environment of a program that runs in the window of another one (window.c). Such a program opens no
+ * window, and reports nothing to the host.
+ */
 #define WITHIN	"LULL_WITHIN"
 
 /* HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. */
@@ -104,7 +107,7 @@ static void finish(int status, const char *form, ...)
 #define die(...)	finish(FAILED, __VA_ARGS__)
 #define skip(...)	finish(SKIPPED, __VA_ARGS__)
 
-/* A system call that must not fail: its result, or the end. */
+/* A system call that must not fail: returns its result, or ends the program. */
 #define must(call) ({							\
 	__typeof__(call) must_result = (call);				\
 	if (must_result == (__typeof__(call))-1)			\
@@ -119,8 +122,8 @@ static void finish(int status, const char *form, ...)
 
 struct option_spec {
 	const char *name;
-	long *number;		/* where a number goes, or */
-	const char **text;	/* where a word goes */
+	long *number;		/* where to store a number, or */
+	const char **text;	/* where to store a word */
 	const char *help;
 };
 
@@ -136,7 +139,7 @@ static void show_help(const char *about, const struct option_spec *o)
 	}
 }
 
-/* Read key=value arguments into the table (ends with a NULL name). Unknown ones are refused by name. */
+/* Read key=value arguments into the table, which ends with a NULL name. An unknown name ends the program. */
 __attribute__((unused))
 static void parse_options(int argc, char **argv, const char *about, const struct option_spec *table)
 {
@@ -169,7 +172,7 @@ static void parse_options(int argc, char **argv, const char *about, const struct
 
 /* ---- the window ---- */
 
-/* One row of /proc/vmstat, or -1 when this kernel has no such counter. */
+/* Return one row of /proc/vmstat, or -1 if this kernel has no such counter. */
 __attribute__((unused))
 static long vmstat(const char *name)
 {
@@ -195,7 +198,7 @@ static inline void add_metric(const char *name, long value)
 	}
 }
 
-/* What /proc/vmstat counts in the window: begun before it opens, finished after it closes. */
+/* Add what /proc/vmstat counts in the window as metrics: begin before it opens, end after it closes. */
 static inline void begin_vmstat(const char *const *rows)
 {
 	for (; *rows; rows++) {
@@ -217,7 +220,7 @@ static void end_vmstat(const char *const *rows)
 				window.value[i] = vmstat(*rows) - window.value[i];
 }
 
-/* Value of a metric added before; 0 when there is none. */
+/* Return the value of a metric that was added before, or 0. */
 __attribute__((unused))
 static long metric(const char *name)
 {
@@ -298,8 +301,9 @@ static void report_windows(const struct window *closed, long n, const char *name
 /* ---- small helpers ---- */
 
 /*
- * A child that failed ends the program, which may be waiting for a byte that will not come. The child has said why,
- * unless it was killed. SKIPPED is for wait_child() and for programs that go on with another case.
+ * SIGCHLD handler: a child that failed ends the program, which may be waiting for a byte that will never come. The
+ * child has printed the reason, unless it was killed. The status SKIPPED is left to wait_child(), and to programs that
+ * continue with another case.
  */
 static inline void child_ended(int number, siginfo_t *info, void *context)
 {
@@ -316,7 +320,9 @@ static inline void child_ended(int number, siginfo_t *info, void *context)
 	_exit(FAILED);
 }
 
-/* Fork, without printing buffered output twice. The child ends with its parent; who forks so looks at how it ended. */
+/*
+ * Fork without printing buffered output twice. The child ends with its parent. The caller checks how the child ended.
+ */
 static inline pid_t fork_plain(void)
 {
 	pid_t parent = getpid(), pid;
@@ -326,12 +332,12 @@ static inline pid_t fork_plain(void)
 	if (!pid) {
 		must(prctl(PR_SET_PDEATHSIG, SIGKILL));
 		if (getppid() != parent)
-			_exit(FAILED);	/* it ended before the line above */
+			_exit(FAILED);	/* the parent ended before prctl() */
 	}
 	return pid;
 }
 
-/* Fork. Neither side outlives a failure of the other. */
+/* Fork. If either side fails, the other ends, too. */
 static inline pid_t fork_child(void)
 {
 	struct sigaction action = { .sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP };
@@ -340,7 +346,7 @@ static inline pid_t fork_child(void)
 	return fork_plain();
 }
 
-/* Wait for a child that must have ended with status 0; its status goes on when it was SKIPPED. */
+/* Wait for a child that must end with status 0. If its status was SKIPPED, end with that, too. */
 __attribute__((unused))
 static void wait_child(pid_t child)
 {
@@ -352,7 +358,7 @@ static void wait_child(pid_t child)
 	verify(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d ended with wait status 0x%x", child, status);
 }
 
-/* Run only on one CPU, counted modulo those there are. */
+/* Run only on one CPU, counted modulo the number of CPUs. */
 __attribute__((unused))
 static void pin(long cpu)
 {
@@ -364,8 +370,8 @@ static void pin(long cpu)
 }
 
 /*
- * Fresh pages wait in a list of the CPU that touched them, up to 31 of them, where reclaim on other CPUs does not find
- * them. Unmapping anything empties the list of this CPU: for a process that is pinned and about to be paged out.
+ * Drain the list of new pages of this CPU. It holds up to 31 pages that the CPU touched last, which reclaim on other
+ * CPUs does not find. Unmapping anything drains it. For a pinned process that is about to be paged out.
  */
 __attribute__((unused))
 static void drain_lru(void)
@@ -392,14 +398,14 @@ static void wait_asleep(pid_t pid)
 	}
 }
 
-/* Fresh anonymous memory. */
+/* Map new anonymous memory. */
 __attribute__((unused))
 static char *map_memory(size_t size, int flags)
 {
 	return must((char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0));
 }
 
-/* Send and take one byte: two processes in step. */
+/* Send and receive one byte, to keep two processes in step. */
 static inline void tell(int fd)
 {
 	if (write(fd, "x", 1) != 1)
@@ -413,7 +419,7 @@ static inline void hear(int fd)
 	verify(read(fd, &byte, 1) == 1, "pipe: the other end is gone");
 }
 
-/* Write a word to a file of the kernel; false when it is not there or refuses. */
+/* Write a word to a file of the kernel. Returns false if the file is missing, or the kernel refuses. */
 __attribute__((unused))
 static bool put_file(const char *path, const char *text)
 {
@@ -427,7 +433,10 @@ static bool put_file(const char *path, const char *text)
 	return ok;
 }
 
-/* The word in [brackets] of a kernel's file that lists its choices, into 32 bytes; false when there is none. */
+/*
+ * Read the word in [brackets] of a kernel's file that lists its choices, into 32 bytes. Returns false if there is
+ * none.
+ */
 __attribute__((unused))
 static bool chosen_word(const char *path, char *word)
 {
@@ -437,7 +446,7 @@ static bool chosen_word(const char *path, char *word)
 	if (!in)
 		return false;
 	found = fscanf(in, "%*[^[][%31[^]]", word) == 1;
-	/* It may be the first. */
+	/* The word may be the first one. */
 	if (!found) {
 		rewind(in);
 		found = fscanf(in, "[%31[^]]", word) == 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Everything that makes a kernel flush TLBs, with the contents verified: for the checker. A case each, alone with
- * only=CASE, or all in turn. Threads hop from CPU to CPU and use the memory while the case changes it.
+ * All reasons that a kernel has to flush TLBs, one case each, for the checker. Contents are verified. only=CASE runs
+ * one case; otherwise all run in turn. Threads hop from CPU to CPU and use the memory while the case changes it.
  *
- * Where a case unmaps, it does not come back to the address: a kernel whose flush is broken is to be reported by the
- * checker, and need not corrupt memory.
+ * A case that unmaps memory does not use the same addresses again. The checker reports a kernel whose flush is broken,
+ * and the case need not show it by corrupt memory.
  */
 #include "storm_cases.h"
 
@@ -55,8 +55,8 @@ static void case_cow(long round)
 }
 
 /*
- * A process of one thread that moves: what a CPU forgets, the one it came from must forget when the process is back
- * there; and all of them when it has threads.
+ * A process of one thread moves between CPUs and discards pages. When it returns to a CPU, that CPU must remove the
+ * entries of pages that were discarded elsewhere. Then the process has threads, and all CPUs must.
  */
 static void case_wander(long round)
 {
@@ -85,7 +85,10 @@ static void case_wander(long round)
 	_exit(0);
 }
 
-/* Residency is switched off and on: what was left out before is made good, and what was known before is not believed. */
+/*
+ * Residency is switched off and on. TLBIs that were elided before must be made up for, and what the words said before
+ * must not be used.
+ */
 static void case_off_on(long round)
 {
 	size_t size = 16 * PAGE;
@@ -108,7 +111,10 @@ static void case_off_on(long round)
 	check(memory, size, round, "a page written on another CPU");
 	pin(0);
 	must(madvise(memory, size / 2, MADV_DONTNEED));
-	/* The CPU goes on to somebody else: what it has parked it would load, and put right, when it is switched off. */
+	/*
+	 * CPU 1 runs another process. A CPU that stayed parked would load this address space, and remove its old
+	 * entries, when residency is switched off.
+	 */
 	pid = fork_child();
 	if (!pid) {
 		pin(1);
@@ -129,8 +135,8 @@ static void case_off_on(long round)
 }
 
 /*
- * What many CPUs have run, and hold entries of, is changed by one thread so often that it is found to be alone; then it
- * moves to each of the others.
+ * Many CPUs have loaded the address space and hold entries. Then a single thread changes it so often that residency
+ * counts it again, and moves to each of the other CPUs.
  */
 static void case_calm(long round)
 {
@@ -161,7 +167,7 @@ static void case_calm(long round)
 	_exit(0);
 }
 
-/* fork while the parent goes on writing: the write protection must reach every CPU. */
+/* fork() while the parent continues to write: the write protection must reach every CPU. */
 static void case_fork(long round)
 {
 	size_t size = 64 * PAGE;
@@ -185,7 +191,7 @@ static void case_fork(long round)
 	must(munmap(memory, size));
 }
 
-/* exec, with nothing of the old address space left. */
+/* exec, after which nothing of the old address space may be left. */
 static void case_exec(long round)
 {
 	char word[32];
@@ -199,7 +205,7 @@ static void case_exec(long round)
 	wait_child(pid);
 }
 
-/* Leaves of a few pages: the tables stay, as their neighbours do. */
+/* Unmap a few pages. Their tables stay, because neighbouring pages do. */
 static void case_unmap(long round)
 {
 	size_t size = 64 * PAGE, at;
@@ -214,7 +220,7 @@ static void case_unmap(long round)
 	must(munmap(memory, size));
 }
 
-/* Few pages, alone in their 2 MiB, or in their GiB: with them go their tables. */
+/* Unmap a few pages that are alone in their 2 MiB, or in their GiB: their tables are freed, too. */
 static void case_unmap_tables(long round)
 {
 	char *memory, *far;
@@ -266,7 +272,7 @@ static void case_dontneed(long round)
 	must(munmap(memory, size));
 }
 
-/* Half is made read-only, and writable again, while threads read all. */
+/* Half of the memory is made read-only and writable again, while threads read all of it. */
 static void case_mprotect(long round)
 {
 	size_t size = 64 * PAGE;
@@ -284,7 +290,7 @@ static void case_mprotect(long round)
 	must(munmap(memory, size));
 }
 
-/* Moved to another address, page by page and as whole tables. */
+/* Move memory to another address, page by page and as whole tables. */
 static void case_mremap(long round)
 {
 	size_t size = 24 * PAGE, large = 2 * HUGE;
@@ -303,7 +309,7 @@ static void case_mremap(long round)
 	must(munmap(to, large));
 }
 
-/* A huge page, split by a change to a part of it. */
+/* Split a huge page by a change to a part of it. */
 static void case_thp_split(long round)
 {
 	char *memory = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
@@ -338,7 +344,7 @@ static void case_thp_collapse(long round)
 	must(munmap(memory, HUGE));
 }
 
-/* 64 KiB folios, mapped by contiguous entries, that a change to one page takes apart. */
+/* 64 KiB folios that contiguous entries map; a change to one page splits the contiguous block. */
 static void case_contpte(long round)
 {
 	size_t size = 512 * 1024, at;
@@ -362,7 +368,7 @@ static void case_contpte(long round)
 	must(munmap(memory, size));
 }
 
-/* Out to zRAM and in again, by the process itself. */
+/* The process pages its own memory out to zRAM, and in again. */
 static void case_pageout(long round)
 {
 	size_t size = 64 * PAGE;
@@ -376,7 +382,7 @@ static void case_pageout(long round)
 	must(munmap(memory, size));
 }
 
-/* Out to zRAM by another process, while this one reads. */
+/* Another process pages the memory out to zRAM, while this one reads it. */
 static void case_process_madvise(long round)
 {
 	size_t size = 64 * PAGE;
@@ -401,7 +407,7 @@ static void case_process_madvise(long round)
 	must(munmap(memory, size));
 }
 
-/* A debugger reads, and writes: copy-on-write from outside. */
+/* A debugger reads and writes: copy-on-write by another process. */
 static void case_ptrace(long round)
 {
 	size_t size = 8 * PAGE;
@@ -486,7 +492,7 @@ static void case_shmem(long round)
 	close(fd);
 }
 
-/* Huge pages from the pool: used, copied on write, given back. */
+/* HugeTLB pages: used, copied on write, given back. */
 static void case_hugetlb(long round)
 {
 	char *memory;
@@ -499,7 +505,7 @@ static void case_hugetlb(long round)
 	memory = mmap(fresh(HUGE), HUGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED_NOREPLACE, -1, 0);
 	if (memory == MAP_FAILED) {
-		/* Memory may be too scattered for huge pages: not what is in question here. */
+		/* Memory may be too fragmented for huge pages. That is not a failure of this case. */
 		put_file("/proc/sys/vm/nr_hugepages", "0");
 		return;
 	}
@@ -517,7 +523,7 @@ static void case_hugetlb(long round)
 	put_file("/proc/sys/vm/nr_hugepages", "0");
 }
 
-/* Memory with holes in it, and the kernel told to close them. */
+/* Make holes in memory, and have the kernel compact it. */
 static void case_compaction(long round)
 {
 	size_t size = 256 * PAGE, at;
@@ -533,7 +539,7 @@ static void case_compaction(long round)
 	must(munmap(memory, size));
 }
 
-/* One thread after the other, on one CPU after the other, uses what another has written. */
+/* One thread after the other, each on another CPU, uses what a thread before it has written. */
 static void case_migrate(long round)
 {
 	size_t size = 16 * PAGE;
@@ -552,7 +558,10 @@ static void case_migrate(long round)
 	must(munmap(memory, size));
 }
 
-/* The kernel's own mappings: tables of file descriptors larger than the allocator has, and stacks of threads. */
+/*
+ * Mappings of the kernel itself: tables of file descriptors that are too large for the slab allocator, and stacks of
+ * threads.
+ */
 static void case_vmalloc(long round)
 {
 	const struct rlimit many = { 1 << 20, 1 << 20 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * System B's program: processes that each have a second, idle thread, and change the protection of a page in a loop.
- * Published as mprotect-threaded 10000, a copy per CPU of 32; each of its loops changes it twice, there and back.
+ * It was published as mprotect-threaded 10000, with one copy on each of 32 CPUs. Each loop of the published program
+ * changes the protection twice, to read-only and back.
  */
 #include "gate.h"
 
@@ -16,7 +17,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* The idle thread: waits for a byte that never comes before the end. */
+/* The idle thread: waits for a byte that comes only at the end. */
 static void *idle(void *argument)
 {
 	char byte;
@@ -24,12 +25,12 @@ static void *idle(void *argument)
 	return read(*(int *)argument, &byte, 1) < 0 ? NULL : NULL;
 }
 
-/* What the processes wait for, each word as gate.h has it. */
+/* The words for which the processes wait; see gate.h. */
 static struct steps {
 	int ready, go, done, end;
 } *steps;
 
-/* One process: each change really takes effect, which the writes verify. */
+/* One process. Writes verify that each change takes effect. */
 static void work(void)
 {
 	volatile long *page = (long *)map_memory(PAGE, MAP_PRIVATE);
@@ -54,7 +55,7 @@ static void work(void)
 	}
 	verify(*page == loops / 2, "%ld writes arrived, not %ld", *page, loops / 2);
 	arrive(&steps->done, procs);
-	/* Its teardown is not part of the window. */
+	/* The exit of the process is not part of the window. */
 	await(&steps->end, 1);
 	close(silent[1]);
 	pthread_join(thread, NULL);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two processes, a byte to and fro through pipes: context switches on one CPU, and through idle on two. Case same-cpu
- * switches between two address spaces; in case two-cpus each CPU goes idle and comes back to the same one.
+ * Two processes that send each other a byte through pipes. In case same-cpu, one CPU switches between two address
+ * spaces. In case two-cpus, each CPU goes idle and comes back to the address space that it had.
  *
- * A case is measured in many windows, each much shorter than the time between two ticks of the clock: the median window
- * has none, and its instructions are the round trips' own. They are reported when all is over: the UART that takes the
- * reports interrupts, too.
+ * A case is measured in many windows, each much shorter than the time between two timer ticks. So the median window
+ * has no tick, and its instructions are those of the round trips. The program reports at the very end, because the
+ * UART that carries the reports causes interrupts, too.
  */
 #include "lull.h"
 
@@ -19,7 +19,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-/* Add one to what comes and send it back. */
+/* Add one to each byte that arrives, and send it back. */
 static void echo(int in, int out, int cpu)
 {
 	long value;
@@ -38,7 +38,7 @@ static void round_trip(int out, int in, long *value)
 	verify(read(in, value, sizeof(*value)) == sizeof(*value), "read");
 }
 
-/* The windows of a case, as they were closed. */
+/* The windows of a case, as they were when closed. */
 static struct window *play(int cpu)
 {
 	int down[2], up[2];
@@ -57,7 +57,10 @@ static struct window *play(int cpu)
 	close(down[0]);
 	pin(0);
 	for (i = 0; i < windows; i++) {
-		/* First steps, copies on write too, and what the scheduler makes of a pause, stay outside. */
+		/*
+		 * The first round trips, with their copies on write, and the scheduler's work after a pause stay
+		 * outside.
+		 */
 		for (j = 0; j < loops; j++)
 			round_trip(down[1], up[0], &value);
 		open_window();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU goes offline, comes back, and runs this process at once: what the CPU held when it came up is still there if
- * the kernel has not invalidated it.
+ * A CPU goes offline, comes back, and runs this process at once. If the kernel has not invalidated the CPU's TLB when
+ * it came up, the entries that the CPU held before are still there.
  */
 #include "lull.h"
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Everything at once that moves address spaces between CPUs and changes them there, for some seconds; each process
- * verifies what is its own. Where mm_storm shows the checker one thing at a time, this is for what nobody thought of.
+ * Everything that moves address spaces between CPUs and changes them there, all at once, for some seconds. Each
+ * process verifies its own memory. mm_storm shows the checker one reason to flush at a time; this program searches for
+ * faults in combinations that nobody has thought of.
  *
  *	spawn		fork, vfork, exec, exit, threads that are killed
- *	threads		1 to 6 threads that hop, and change what others have used a moment before
- *	outside		another process pages out, writes, and debugs what runs or sleeps
- *	idle		sleepers, changed as they sleep, that wake up on another CPU
- *	hotplug, sweep	CPUs go and come, policies change, while the others run; only when asked for
+ *	threads		1 to 6 threads that hop between CPUs, and change memory that another thread used a moment
+ *			before
+ *	outside		pages out, writes to and debugs the memory of another process, which runs or sleeps
+ *	idle		processes whose memory is changed while they sleep, and that wake up on another CPU
+ *	hotplug, sweep	take CPUs offline and online, change policies; only if asked for
  *
- * An actor is a process or two, with children that it waits for. What ought to fault is tried, so addresses are used
- * again, on purpose: an entry that should be gone shows as a page of another life, or as a fault that does not come.
+ * An actor is one or two processes, with children for which it waits. Actors also access memory where they must fault,
+ * and use addresses again on purpose: an entry that should have been removed then shows as contents of an older
+ * mapping, or as a fault that does not come.
  */
 #include "storm_actors.h"
 
@@ -48,7 +51,7 @@ static const char *const tallies[] = {
 
 #define SNAPSHOT	(64 * PAGE)
 
-/* exit_group() by a thread, and exec, and death, find others in the middle of something. */
+/* exit_group() or exec by a thread, or a signal that kills, interrupts the other threads at any point. */
 static void *busy(void *number)
 {
 	uint64_t random = sequence(getpid(), (long)number);
@@ -76,7 +79,7 @@ static void start_busy(int n)
 		verify(!pthread_create(&thread, NULL, busy, (void *)i), "no thread");
 }
 
-/* This program again: with @depth, it does the same; nothing may be left at @old. */
+/* Execute this program again. With @depth, the new program does the same. Nothing may be mapped at @old. */
 static void exec_self(long holds, long depth, char *old)
 {
 	char words[3][32];
@@ -87,7 +90,7 @@ static void exec_self(long holds, long depth, char *old)
 	execl("/proc/self/exe", program_invocation_short_name, "--answer", words[0], words[1], words[2], NULL);
 }
 
-/* The child borrows the address space: it has two CPUs at once if it is quick. */
+/* The child uses the parent's address space, which two CPUs have loaded at once if the child starts quickly enough. */
 __attribute__((noinline))
 static pid_t vfork_exec(long holds, char *old)
 {
@@ -108,7 +111,7 @@ static void wait_status(pid_t pid, int wanted, const char *what)
 	verify(status == wanted, "%s %d ended with wait status 0x%x, not 0x%x", what, pid, status, wanted);
 }
 
-/* What exec makes of a process: verifies memory where the old program had some, then goes on to the next. */
+/* The program after exec: verify memory where the old program had some, then exec the next one. */
 static int answer(char **words)
 {
 	long holds = atol(words[0]), depth = atol(words[1]);
@@ -144,7 +147,7 @@ static void *exec_thread(void *old)
 	die("exec by a thread");
 }
 
-/* A child that ends while its threads run, in one of the ways there are. */
+/* A child that ends while its threads run, in each of the ways in which that can happen. */
 static void end_crowd(uint64_t *random, char *memory)
 {
 	enum { EXIT, EXEC, KILL, WAYS } way = any(random, WAYS);
@@ -169,7 +172,10 @@ static void end_crowd(uint64_t *random, char *memory)
 	wait_status(pid, way == KILL ? SIGKILL : way == EXIT ? (int)status << 8 : 0, "a process with threads");
 }
 
-/* Children verify what they inherited while the parent writes on. Some die with memory in their hands. */
+/*
+ * Children verify the memory that they inherited while the parent continues to write. Some are killed while they use
+ * it.
+ */
 static void snapshots(uint64_t *random, char *memory, long *holds)
 {
 	pid_t pid[4];
@@ -249,10 +255,10 @@ static void spawn(uint64_t random)
 /* ---- threads ---- */
 
 #define CROWD	6		/* threads at most; more than residency_limit */
-#define BLOCKS	4		/* mappings a thread has at a time */
-#define PLACES	8		/* where they may be: two to a page table */
+#define BLOCKS	4		/* mappings that a thread has at a time */
+#define PLACES	8		/* addresses for mappings: two in each page table */
 #define PLACE	(HUGE / 2)
-#define SPIN	(1 << 13)	/* looks at a mailbox, before giving way: about a millisecond */
+#define SPIN	(1 << 13)	/* polls of a mailbox before yielding: about a millisecond */
 
 struct block {
 	char *at;		/* NULL: none */
@@ -261,8 +267,9 @@ struct block {
 };
 
 /*
- * A thread, and what is its alone. Another may hold it as a witness, and have it try accesses to that other's memory:
- * first the entry is used on its CPU, then the fault must come there. Held, it stays where it is.
+ * A thread, and its private data. Another thread may hold this one as a witness, and make it access the other thread's
+ * memory. First the witness uses the entry on its own CPU; after the change, its access must fault. A thread that is
+ * held stays on its CPU.
  */
 static struct worker {
 	pthread_t thread;
@@ -287,11 +294,11 @@ static void give_way(struct worker *self, int turn)
 {
 	serve(self);
 	if (turn % SPIN < SPIN - 16)
-		return;		/* most often: to run on, so that what its CPU holds stays there */
+		return;		/* most often: keep running, so that the CPU keeps its entries */
 	if (turn % SPIN < SPIN - 1)
 		sched_yield();
 	else
-		usleep(200);	/* long enough to be parked */
+		usleep(200);	/* sleep long enough for the CPU to park */
 }
 
 static bool take_state(struct worker *w, int from, int to)
@@ -299,7 +306,7 @@ static bool take_state(struct worker *w, int from, int to)
 	return __atomic_compare_exchange_n(&w->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* A thread that will try accesses; NULL when none is free. */
+/* Return a thread that will try accesses, or NULL if none is free. */
 static struct worker *hold_witness(struct worker *self)
 {
 	int i, first = any(&self->random, CROWD);
@@ -313,7 +320,7 @@ static struct worker *hold_witness(struct worker *self)
 	return NULL;
 }
 
-/* Whoever holds this thread is served first: as long as it is held, or asked, it does nothing else. */
+/* Serve the thread that holds this one. As long as this thread is held, or has a request, it does nothing else. */
 static void be_witness(struct worker *self)
 {
 	int turn = 0;
@@ -339,7 +346,7 @@ static void attempt_there(struct worker *self, struct worker *witness, struct ac
 	*access = witness->asked;
 }
 
-/* The witness uses a page, so that its CPU has the entry. */
+/* Let the witness use a page, so that its CPU has the entry. */
 static void use_there(struct worker *self, struct worker *witness, char *at, long value)
 {
 	struct access access = { .at = at, .write = true, .value = value };
@@ -364,7 +371,7 @@ static void must_fault(struct worker *self, struct worker *witness, char *at, bo
 	count(FAULTS_HERE);
 }
 
-/* The word at @at is @value for the witness as well. */
+/* Verify that the witness, too, reads @value at @at. */
 static void must_read(struct worker *self, struct worker *witness, char *at, long value, const char *what)
 {
 	struct access access = { .at = at };
@@ -440,7 +447,7 @@ static void discard(struct worker *self, struct worker *witness, struct block *b
 	count(DISCARDED);
 }
 
-/* fork by one of several threads: nobody may go on writing what the child sees. */
+/* fork() by one of several threads: no thread may continue to write to the pages that the child sees. */
 static void copy(struct worker *self, struct worker *witness, struct block *b, char *at)
 {
 	long seen = b->holds, next = stamp(&self->random);
@@ -453,7 +460,7 @@ static void copy(struct worker *self, struct worker *witness, struct block *b, c
 		check(b->at, b->size, seen, "what the child of a thread inherited, on another CPU");
 		_exit(0);
 	}
-	/* The witness writes what it may not share any more, or reads what it shares still. */
+	/* The witness writes to memory that is no longer shared, or reads memory that is still shared. */
 	if (one_in(&self->random, 2))
 		use_there(self, witness, at, expected(at - b->at, next));
 	else
@@ -474,7 +481,7 @@ static void page_out(struct worker *self, struct worker *witness, struct block *
 	count(PAGEOUTS);
 }
 
-/* One change to one mapping, of which another thread has a page in use. */
+/* Make one change to one mapping, of which another thread uses a page. */
 static void work(struct worker *self)
 {
 	struct block *b = &self->block[any(&self->random, BLOCKS)];
@@ -557,7 +564,10 @@ static void set_crowd(int from, int to)
 			give_way(&crowd[0], turn++);
 }
 
-/* An address space from one thread to many and back, on one CPU and on all; then what all have written. */
+/*
+ * Take an address space from one thread to many and back, on one CPU and on all, and then verify what all threads have
+ * written.
+ */
 static void live(uint64_t random)
 {
 	const int sizes[] = { 1, 2 + any(&random, 2), CROWD, 2 + any(&random, 4), 1 };
@@ -606,14 +616,14 @@ static void threads(uint64_t random)
 struct victim {
 	pid_t pid;
 	int pidfd, down[2], up[2];
-	bool runs;		/* as it is paged out; it sleeps else */
-	size_t size;		/* of each of the two: */
-	char *own;		/* what it writes alone, and is only paged out */
-	char *kept;		/* what is written from outside while it is not told */
+	bool runs;		/* runs while it is paged out; otherwise it sleeps */
+	size_t size;		/* in each of the two areas: */
+	char *own;		/* memory that only the victim writes, and that is only paged out */
+	char *kept;		/* memory that others write while the victim waits */
 	struct orders {		/* shared */
 		long round;
-		long holds;	/* what it must find in @kept */
-		long next;	/* what it is to write there */
+		long holds;	/* what the victim must find in @kept */
+		long next;	/* what the victim must write there */
 		bool end;
 	} *orders;
 };
@@ -661,7 +671,7 @@ static void start_victim(struct victim *v, bool runs, long pages, uint64_t *rand
 	v->pid = fork_child();
 	if (!v->pid)
 		be_victim(v, of_child);
-	/* MADV_PAGEOUT leaves alone what two processes map. */
+	/* MADV_PAGEOUT skips pages that two processes map. */
 	must(munmap(v->own, v->size));
 	must(munmap(v->kept, v->size));
 	v->pidfd = syscall(SYS_pidfd_open, v->pid, 0);
@@ -682,7 +692,7 @@ static void page_out_from_outside(struct victim *v, char *memory)
 	count(PAGEOUTS);
 }
 
-/* Another address space's pages, written through the kernel's own mapping: it copies those that are shared. */
+/* Write to pages of another address space through the kernel's own mapping. The kernel copies pages that are shared. */
 static void write_from_outside(struct victim *v, long holds)
 {
 	static long words[MAX_KEPT];
@@ -720,7 +730,7 @@ static void poke(struct victim *v, long holds)
 	count(POKED);
 }
 
-/* What may happen to a process that does not look. */
+/* Do one of the things that can happen to a process while it does not run. */
 static void change(struct victim *v, bool debug, uint64_t *random)
 {
 	if (!v->runs && one_in(random, 2))
@@ -753,7 +763,7 @@ static void end_victim(struct victim *v)
 	close(v->down[0]), close(v->down[1]), close(v->up[0]), close(v->up[1]);
 }
 
-/* What has become MANY stays so: now and then a victim ends, and another takes its place. */
+/* An address space that has become MANY may stay so. So a victim ends now and then, and a new one takes its place. */
 static void replace_victim(struct victim *v, uint64_t *random)
 {
 	long pages = v->size / PAGE;
@@ -763,7 +773,10 @@ static void replace_victim(struct victim *v, uint64_t *random)
 	start_victim(v, v->runs, pages, random);
 }
 
-/* All are changed, then all woken, then all answer: their address spaces come back on several CPUs at once. */
+/*
+ * All victims are changed, then all are woken, then all answer: their address spaces are loaded on several CPUs at
+ * once.
+ */
 static void torment(struct victim *victims, int n, bool debug, uint64_t *random)
 {
 	int i;

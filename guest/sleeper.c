@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A process that sleeps is paged out by another with process_madvise(MADV_PAGEOUT), as Android does to applications
- * in the background. Nobody runs its address space: no TLBI is needed at all.
+ * A process that sleeps is paged out by another one with process_madvise(MADV_PAGEOUT), as Android does with
+ * applications in the background. No CPU has the sleeper's address space loaded, so no TLBI is needed.
  */
 #include "lull.h"
 
@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 
 static const char *const rows[] = { "pswpout", NULL };
 
-/* Touch, sleep until told, and verify. */
+/* Touch the memory, sleep until a byte arrives, and verify the contents. */
 static void sleeper(long *memory, int told, int say)
 {
 	const long step = PAGE / sizeof(long);
@@ -29,7 +29,7 @@ static void sleeper(long *memory, int told, int say)
 
 	pin(1);
 	for (i = 0; i < pages; i++)
-		memory[i * step] = i * 7 + 1;	/* not zero: Linux stores no page of zeroes */
+		memory[i * step] = i * 7 + 1;	/* not zero: Linux does not write pages of zeroes to swap */
 	drain_lru();
 	tell(say);
 	hear(told);

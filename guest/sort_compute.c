@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System B's third program: background shells, each running short sort processes one after the other (published: 256
- * shells, 32 sorts each). The sort is our own: numbers from a seed, merge-sorted, checked for order and sum.
+ * System B's third program: shells in the background, each of which runs short sort processes one after the other
+ * (published: 256 shells, 32 sorts each). The sort is the program's own: it merge-sorts numbers made from a seed, and
+ * verifies their order and sum.
  */
 #include "lull.h"
 
@@ -40,7 +41,7 @@ static void sort(uint64_t *data, uint64_t *spare, long count)
 	merge(data, spare, half, spare + half, count - half);
 }
 
-/* The sort process: status 0 when the result is in order and nothing was lost. */
+/* The sort process. Exits with 0 if the result is in order and no number was lost. */
 static int sort_main(long count, uint64_t seed)
 {
 	uint64_t *data = malloc(count * sizeof(*data)), *spare = malloc(count * sizeof(*spare)), sum = 0, after = 0;

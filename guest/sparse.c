@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Few pages in large holes: three pages, far apart, in each GiB of a large mapping, while threads on other CPUs read
- * their own. What munmap and madvise(MADV_DONTNEED) flush is to be in proportion to the pages that were there, not to the
- * hole, or to everything this address space has in any TLB. Cases: GiB by GiB, and all at once.
+ * pages of their own. munmap() and madvise(MADV_DONTNEED) should flush in proportion to the pages that were present,
+ * and neither the whole hole nor all entries of the address space. The cases free the mapping one GiB at a time, or
+ * all at once.
  */
 #include "hot.h"
 

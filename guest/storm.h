@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the storms share: memory whose contents are known.
+ * Memory whose contents are known, and other functions that all storms use.
  */
 #ifndef STORM_H
 #define STORM_H
@@ -14,7 +14,7 @@
 #define MADV_PAGEOUT	21
 #endif
 
-/* What page @at holds when @seed filled it. */
+/* Return the word that page @at holds after fill() with @seed. */
 static inline long expected(size_t at, long seed)
 {
 	return (long)(at / PAGE * 0x9e3779b9UL + seed + 1);
@@ -35,7 +35,7 @@ static void check(const char *memory, size_t size, long seed, const char *what)
 	size_t at;
 
 	for (at = 0; at < size; at += PAGE) {
-		long holds = *(volatile const long *)(memory + at);	/* once: the next read may be right */
+		long holds = *(volatile const long *)(memory + at);	/* read once: a second read might be right */
 
 		verify(holds == expected(at, seed), "%s: page %zu, at %p, holds 0x%lx, not 0x%lx", what, at / PAGE,
 		       memory + at, holds, expected(at, seed));
@@ -51,7 +51,7 @@ static void check_zero(const char *memory, size_t size, const char *what)
 		verify(*(volatile const long *)(memory + at) == 0, "%s: page %zu is not empty", what, at / PAGE);
 }
 
-/* Addresses that nothing else uses, and that are given out once. */
+/* Return addresses that nothing else uses. Each is returned only once. */
 static inline char *fresh(size_t size)
 {
 	static char *next;
@@ -72,7 +72,7 @@ static inline char *map_at(char *place, size_t size, int flags, int fd)
 	return memory;
 }
 
-/* Small pages, at fresh addresses, filled. */
+/* Map small pages at unused addresses, and fill them. */
 __attribute__((unused))
 static char *small(size_t size, long seed)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What storms that are made of actors share: processes that do their work all at once, for some seconds, each by a
- * sequence of chance of its own. One that has made no step for long, or that fails, ends the storm and is named.
+ * For storms that consist of actors: processes that do their work all at once, for some seconds, each controlled by a
+ * random sequence of its own. An actor that fails, or that has made no step for a long time, ends the storm and is
+ * named.
  */
 #ifndef STORM_ACTORS_H
 #define STORM_ACTORS_H
@@ -23,7 +24,7 @@ static const char *actors_wanted, *until;
 
 /* ---- what all processes see ---- */
 
-enum { OFFLINED };		/* tallies; a storm's own come behind it */
+enum { OFFLINED };		/* tallies; those of a particular storm follow */
 
 #define MAX_TALLIES	30
 #define MAX_PROCESSES	64
@@ -33,12 +34,12 @@ static struct shared {
 	long tally[MAX_TALLIES];
 	struct progress {
 		long steps;
-		const char *doing;	/* what the last step began; the text has the same address in all processes */
+		const char *doing;	/* what the last step did; the text has the same address in all processes */
 	} progress[MAX_PROCESSES];
 } *shared;
 
 static struct progress *mine;
-static long cpus;	/* that there are, online or not */
+static long cpus;	/* CPUs of the machine, online or not */
 
 static bool stopped(void)
 {
@@ -58,7 +59,7 @@ static void count(int what)
 
 /* ---- chance ---- */
 
-/* A number below @n. */
+/* Return a random number below @n. */
 static long any(uint64_t *random, long n)
 {
 	return (long)(next_random(random) >> 16) % n;
@@ -70,7 +71,7 @@ static bool one_in(uint64_t *random, long n)
 	return any(random, n) == 0;
 }
 
-/* The start of a sequence of its own. */
+/* Return the start of a random sequence. */
 static uint64_t sequence(long of, long number)
 {
 	uint64_t random = (of * 1000003UL + number + 1) * 0x9e3779b97f4a7c15UL | 1;
@@ -79,14 +80,14 @@ static uint64_t sequence(long of, long number)
 	return random;
 }
 
-/* What memory is filled with next: nothing that was there before. */
+/* Return a stamp to fill memory with, which was not used before. */
 __attribute__((unused))
 static long stamp(uint64_t *random)
 {
 	return (long)(next_random(random) >> 8);
 }
 
-/* To another CPU. It may be offline just now; another one, then. */
+/* Move to another CPU; if that one is offline at the moment, to yet another. */
 __attribute__((unused))
 static void hop(uint64_t *random, pid_t who)
 {
@@ -114,7 +115,7 @@ static void nap(uint64_t *random, long most_us)
 struct access {
 	char *at;
 	bool write;
-	long value;		/* to write, or that was read */
+	long value;		/* the value to write, or the value that was read */
 	bool faulted;
 };
 
@@ -208,7 +209,7 @@ static struct process {
 	char name[80];
 	pid_t pid;		/* 0: it has ended */
 	long steps;
-	struct timespec moved;	/* when there was a step last */
+	struct timespec moved;	/* time of the last step */
 } processes[MAX_PROCESSES];
 
 static int running;
@@ -237,7 +238,7 @@ static void start(const struct actor *actor, int number)
 	struct process *p = &processes[running];
 
 	verify(running < MAX_PROCESSES, "too many processes");
-	/* The prefix of whatever it has to say: what to do to see it again. */
+	/* The prefix of each of the actor's messages: the options that repeat this run. */
 	snprintf(p->name, sizeof(p->name), "%s seed=%ld: %s-%d", program_invocation_short_name, seed, actor->name,
 		 number);
 	clock_gettime(CLOCK_MONOTONIC, &p->moved);
@@ -253,7 +254,7 @@ static void start(const struct actor *actor, int number)
 	running++;
 }
 
-/* The last word of its name. */
+/* Return the last word of the name of an actor's process. */
 static const char *short_name(const struct process *p)
 {
 	return strrchr(p->name, ' ') + 1;
@@ -270,8 +271,8 @@ static void say_progress(const struct timespec *began)
 }
 
 /*
- * Each goes on, or has ended well: a CPU that does not get its address space back is a fault without end, and a wake-up
- * that is lost. Returns how many are left.
+ * Verify that each actor makes steps, or has ended with success. If a CPU fails to load its address space again, an
+ * actor faults without end, or does not wake up. Returns the number of actors that are left.
  */
 static int look_after(int *unable)
 {
@@ -294,7 +295,7 @@ static int look_after(int *unable)
 		p->pid = 0;
 		left--;
 		if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-			++*unable;	/* it has said why */
+			++*unable;	/* the actor has printed the reason */
 		else
 			verify(status == 0, "seed %ld: %s ended with wait status 0x%x, after: %s", seed, short_name(p),
 			       status, shared->progress[i].doing);
@@ -302,7 +303,7 @@ static int look_after(int *unable)
 	return left;
 }
 
-/* What was asked for by until= has happened, each of it: chance and a slow host may leave something out for long. */
+/* Return true if each event named in until= has happened. On a slow host some events may take long. */
 static bool all_happened(const struct storm *storm)
 {
 	int i;
@@ -313,7 +314,7 @@ static bool all_happened(const struct storm *storm)
 	return true;
 }
 
-/* To the end of all. */
+/* Wait until all actors have ended. */
 static void await_all(const struct storm *storm)
 {
 	struct timespec began;
@@ -351,7 +352,7 @@ static const char *actor_names(const struct storm *storm)
 	return names;
 }
 
-/* Before anything is done. */
+/* Check the options before anything is done. */
 static void check_wishes(const struct storm *storm)
 {
 	const char *word;
@@ -387,7 +388,7 @@ static void start_all(const struct storm *storm)
 	}
 }
 
-/* The whole of it: to its end, and the report. */
+/* Run the whole storm to its end, and report. */
 static void run_storm(const struct storm *storm)
 {
 	struct timespec now;

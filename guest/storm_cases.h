@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What storms that are made of cases share: the cases in turn, or one of them, and threads that hop from CPU to CPU and
+ * For storms that consist of cases: runs all cases in turn, or one of them. Also threads that hop from CPU to CPU and
  * use memory while a case changes it.
  */
 #ifndef STORM_CASES_H
@@ -19,7 +19,7 @@ static const char *only = "";
 	{ "rounds", &rounds, NULL, "how often each case does what it does" }, \
 	{ "only", NULL, &only, "one case only; 'list' names them" }
 
-/* A case that this kernel cannot run: the program's end when it is the only one, no matter among others. */
+/* This kernel cannot run the case. End the program if it was the only case; otherwise continue with the others. */
 __attribute__((unused))
 static void cannot(const char *why)
 {
@@ -32,11 +32,11 @@ static void cannot(const char *why)
 static struct {
 	pthread_t thread[THREADS];
 	int running;
-	char *volatile memory;	/* what to read; NULL: nothing */
+	char *volatile memory;	/* the memory to read; NULL: none */
 	volatile size_t size;
 	volatile bool stop;
 	volatile long passes;
-	long sum;		/* so that no read is left out */
+	long sum;		/* so that the compiler keeps each read */
 } users;
 
 static void *use_memory(void *argument)
@@ -56,7 +56,7 @@ static void *use_memory(void *argument)
 	return NULL;
 }
 
-/* Let the threads read this memory from now on, on all CPUs; each has been through it at least once on return. */
+/* Let the threads read this memory from now on, on all CPUs. On return each thread has read all of it at least once. */
 __attribute__((unused))
 static void begin_use(char *memory, size_t size)
 {
@@ -97,7 +97,7 @@ static bool selected(const struct storm_case *one)
 	return !*only || !strcmp(only, one->name);
 }
 
-/* Run those that were asked for, each on all CPUs again, and report. */
+/* Run the selected cases, each on all CPUs again, and report. */
 static void run_cases(const struct storm_case *cases, size_t n)
 {
 	cpu_set_t everywhere;

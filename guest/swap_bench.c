@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System A's program: 1 MiB of shared anonymous memory filled with 0x88; again and again one byte of every page is
- * read (swap in), then madvise(MADV_PAGEOUT) sends all of it to swap. Published with 10 000 rounds and zRAM.
+ * System A's program: 1 MiB of shared anonymous memory is filled with 0x88. In each round one byte of every page is
+ * read, which swaps the page in, and then madvise(MADV_PAGEOUT) sends all pages to swap. It was published with 10 000
+ * rounds and zRAM.
  *
- * share=N: the address space is loaded on N CPUs. procs=N: N processes map the memory and read all of it in each round,
- * each on a CPU of its own, where it runs all the time. MADV_PAGEOUT leaves pages alone that are mapped twice, so reclaim
- * is that of a memory cgroup whose limit comes down; and as it keeps what several processes have used, the accessed
- * bits are cleared first, which takes no TLBI (/proc/PID/clear_refs): what TLBs hold stays there.
+ * share=N: threads keep the address space loaded on N CPUs.
+ *
+ * procs=N: N processes map the memory and read all of it in each round. Each runs all the time, on a CPU of its own.
+ * MADV_PAGEOUT skips pages that are mapped more than once, so the limit of a memory cgroup is lowered to reclaim them.
+ * Reclaim keeps pages that several processes have used, so the program first clears their accessed bits by
+ * /proc/PID/clear_refs. That issues no TLBI, so TLBs keep their entries.
  */
 #include "cgroup.h"
 
@@ -32,7 +35,7 @@ static unsigned char *memory;
 static long pages;
 static bool stop;
 
-/* A thread that runs and does nothing, so that the address space is loaded on one CPU more. */
+/* A thread that runs and does nothing, so that one more CPU has the address space loaded. */
 static void *companion(void *cpu)
 {
 	pin((long)cpu);
@@ -50,7 +53,7 @@ static void read_all(void)
 		verify(*at == 0x88, "page %ld reads 0x%x", page, *at);
 }
 
-/* What the processes of procs=N tell each other; not in the memory that goes to swap. */
+/* Shared state of the processes of procs=N, outside the memory that goes to swap. */
 static struct shared {
 	long go;			/* the round to read for; -1: end */
 	long done[MAX_SHARE];		/* the round each has read for */
@@ -68,7 +71,7 @@ static void tell_round(long *what, long number)
 	__atomic_store_n(what, number, __ATOMIC_RELEASE);
 }
 
-/* A process of procs=N: reads everything when told to, and else runs and waits. */
+/* A process of procs=N: reads everything when asked to, and otherwise runs and waits. */
 static void partner(long cpu)
 {
 	long number = 0;
@@ -88,7 +91,10 @@ static void partner(long cpu)
 	}
 }
 
-/* The others read everything, all at once; none has a use of it on record after this. */
+/*
+ * Let the other processes read everything, all at once. Then clear the accessed bits, so that no use of a page is on
+ * record.
+ */
 static void read_by_partners(long number)
 {
 	char path[64];
@@ -116,7 +122,7 @@ static void page_out(long number)
 	cgroup_write("memory.high", "max");
 }
 
-/* Memory that is charged to a cgroup which holds nothing else: this process leaves again. */
+/* Make memory that is charged to a cgroup with nothing else in it. This process leaves the cgroup again. */
 static void fill_in_cgroup(void)
 {
 	if (access("/proc/self/clear_refs", W_OK))
@@ -166,7 +172,7 @@ int main(int argc, char **argv)
 		finish(USAGE, "share and procs do not go together");
 	if (share * procs > cpus)
 		skip("%ld CPUs are needed, there are %ld", share * procs, cpus);
-	/* On one CPU throughout: fresh pages wait in a list of its own, which only reclaim here empties. */
+	/* Stay on one CPU: new pages wait in a list of that CPU, which only reclaim on the same CPU drains. */
 	pin(0);
 	pages = (mib << 20) / PAGE;
 	memory = (unsigned char *)map_memory(mib << 20, MAP_SHARED);

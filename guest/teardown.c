@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System C: what it costs to give memory back. A process maps and touches memory of one kind, then, in the window, ends
- * (how=exit), unmaps it (munmap), discards it (dontneed), or cuts it off its file, which nobody maps any more (truncate).
- * how=fork: a child ends that has only what its parent shares with it: no page is freed, but tables and their entries
- * are. A case per kind of folio; that it really was of that kind is verified in smaps or the kernel's own statistics.
+ * System C: what it costs to give memory back. A process maps and touches memory of one kind. In the window it then
+ * ends (how=exit), unmaps the memory (munmap), discards it (dontneed), or truncates its file, which no process maps
+ * any more (truncate). how=fork: a child ends that has only memory which it shares with its parent, so that page
+ * tables and their entries are freed, but no page is. There is a case for each kind of folio. The program verifies in
+ * smaps or in the kernel's own statistics that the memory really was of that kind.
  *
- * With windows=N there are N such memories, all there before the first goes: what is freed is not what comes next. To
- * count instructions mib=0 takes as much in a window as fits between two ticks of the clock (see README.md).
+ * With windows=N there are N such memories, all of which exist before the first is freed, so that a later one cannot
+ * reuse pages that an earlier one freed. To count instructions, mib=0 chooses as much memory for a window as fits
+ * between two timer ticks (see README.md).
  */
 #include "lull.h"
 
@@ -33,9 +35,9 @@ static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL
 
 struct kind {
 	const char *name;
-	bool file;		/* tmpfs, else anonymous */
+	bool file;		/* true: tmpfs; false: anonymous */
 	const char *folio;	/* "4k", "64k", "2m" */
-	long kib;		/* of a window with mib=0 */
+	long kib;		/* size of a window with mib=0 */
 };
 
 static const struct kind kinds[] = {
@@ -48,13 +50,13 @@ static bool is_how(const char *word)
 	return !strcmp(how, word);
 }
 
-/* Only a file can be truncated; and a child is given its own tables of anonymous memory only. */
+/* Only a file can be truncated. A child gets page tables of its own for anonymous memory only. */
 static bool fits(const struct kind *kind)
 {
 	return (kind->file || !is_how("truncate")) && (!kind->file || !is_how("fork"));
 }
 
-/* First number in a file of the kernel, or -1. */
+/* Return the first number in a file of the kernel, or -1. */
 static long number_in(const char *path)
 {
 	FILE *in = fopen(path, "r");
@@ -68,7 +70,7 @@ static long number_in(const char *path)
 	return value;
 }
 
-/* What decides about the size of anonymous folios, and how it was set when we came. */
+/* The settings that decide about the size of anonymous folios, and their values from before the program started. */
 static struct setting {
 	const char *path;
 	char before[32];
@@ -93,7 +95,7 @@ static void restore_settings(void)
 			put_file(s->path, s->before);
 }
 
-/* Let anonymous memory come in the wanted size only; false when this kernel has no such folios. */
+/* Allow only the wanted size of anonymous folios. Returns false if this kernel has no such folios. */
 static bool choose_anon(const char *folio)
 {
 	bool huge = !strcmp(folio, "2m"), middle = !strcmp(folio, "64k");
@@ -105,14 +107,14 @@ static bool choose_anon(const char *folio)
 	       put_file(settings[2].path, middle ? "madvise" : "never");
 }
 
-/* A tmpfs of our own whose files have the wanted folios. */
+/* Mount a tmpfs whose files have the wanted folios. */
 static bool mount_files(const char *folio)
 {
 	mkdir(FOLDER, 0700);
 	return !mount("teardown", FOLDER, "tmpfs", 0, strcmp(folio, "2m") ? "huge=never" : "huge=always");
 }
 
-/* Fresh memory of a kind, huge pages aligned; @file: where its file goes. */
+/* Map new memory of one kind, aligned for huge pages; @file: where to store its file. */
 static char *map_kind(const struct kind *kind, size_t size, int *file)
 {
 	char *memory = must((char *)mmap(NULL, size + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -130,7 +132,7 @@ static char *map_kind(const struct kind *kind, size_t size, int *file)
 	return memory;
 }
 
-/* KiB of a field in smaps, summed over all mappings. */
+/* Return the KiB of a field in smaps, summed over all mappings. */
 static long smaps(const char *field)
 {
 	FILE *in = fopen("/proc/self/smaps", "r");
@@ -145,7 +147,7 @@ static long smaps(const char *field)
 	return sum;
 }
 
-/* End with SKIPPED when the kernel gave other folios than wanted. */
+/* End with SKIPPED if the kernel provided other folios than wanted. */
 static void verify_kind(const struct kind *kind, size_t size, long middle_before)
 {
 	const char *field = kind->file ? "ShmemPmdMapped:" : "AnonHugePages:";
@@ -172,7 +174,7 @@ static void verify_content(const char *memory, size_t size)
 		verify(memory[at] == content(at), "page %zu lost its contents", at / PAGE);
 }
 
-/* Memory of a kind, every page touched. */
+/* Map memory of one kind, and touch every page. */
 static char *take(const struct kind *kind, size_t size, int *file)
 {
 	long before = number_in(MTHP "stats/anon_fault_alloc");
@@ -192,7 +194,7 @@ static void begin(void)
 	begin_vmstat(rows);
 }
 
-/* A child ends, with memory that it took itself, or with its share of its parent's. */
+/* A child ends that has memory of its own, or that shares its parent's. */
 static void leave(const struct kind *kind, size_t size, const char *inherited)
 {
 	int down[2], up[2], file;
@@ -228,7 +230,7 @@ static void leave(const struct kind *kind, size_t size, const char *inherited)
 	close(down[1]);
 }
 
-/* Give back @size bytes at @memory, the last there are; their file has @before bytes before them. */
+/* Give back the last @size bytes, at @memory. Their file has @before bytes before them. */
 static void give_back(char *memory, size_t size, int file, size_t before)
 {
 	begin();
@@ -243,7 +245,7 @@ static void give_back(char *memory, size_t size, int file, size_t before)
 	end_vmstat(rows);
 }
 
-/* Nothing is left of anonymous memory; of a file's only its mapping was given up, unless it was truncated. */
+/* Verify that no anonymous memory is left. Of a file only the mapping is gone, unless the file was truncated. */
 static void verify_gone(const struct kind *kind, const char *memory, size_t size, int file)
 {
 	unsigned char there;
@@ -265,7 +267,7 @@ static void verify_gone(const struct kind *kind, const char *memory, size_t size
 	}
 }
 
-/* All windows of a case, in a process of its own, which ends. */
+/* Run all windows of a case in a process of its own, which then ends. */
 static void play(const struct kind *kind)
 {
 	size_t size = mib ? mib << 20 : kind->kib << 10, total = windows * size;
@@ -298,7 +300,7 @@ static void play(const struct kind *kind)
 	exit(0);
 }
 
-/* One case; false when this kernel cannot run it. */
+/* Run one case. Returns false if this kernel cannot run it. */
 static bool one(const struct kind *kind)
 {
 	int status;
@@ -338,13 +340,13 @@ int main(int argc, char **argv)
 	if (windows < 1 || windows > 999 / count)
 		finish(USAGE, "windows is 1 to %u: they are numbered to 999", 999 / count);
 	save_settings();
-	/* On one CPU: one that waits for another executes instructions that are not the teardown's. */
+	/* Stay on one CPU: a CPU that waits for another one executes instructions that are not part of the teardown. */
 	pin(0);
 	for (i = 0; i < count; i++) {
 		if (!fits(&kinds[i]) || (*wanted && strcmp(wanted, kinds[i].name)))
 			continue;
 		found = true;
-		window.number = i * windows;	/* the child counts on from here: a number per window */
+		window.number = i * windows;	/* the child continues from here: one number per window */
 		ran |= one(&kinds[i]);
 	}
 	restore_settings();

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A window around other programs: opened before they start, side by side, closed when all have ended.
+ * A window around other programs. It opens before they start, side by side, and closes when all have ended.
  *
  *	window [case=NAME] [operations=N] [unit=WORD] [number=N] -- COMMAND ARGS [--and COMMAND ARGS]...
  *
- * They open no windows of their own. Ends as the first of them did that failed, which is then not reported; or as one
- * that cannot run here, when none could.
+ * The commands open no windows of their own. If a command fails, window ends with the status of the first one that
+ * failed, and reports nothing. If all commands say that they cannot run here, so does window.
  */
 #include "lull.h"
 
-/* Faults, and why residency tells all CPUs: so many address spaces ran on too many of them to be counted. */
+/*
+ * Faults; elided TLBIs; and how often address spaces became MANY, because too many CPUs had loaded them, and were
+ * counted again.
+ */
 static const char *const rows[] = { "pgfault", "tlbi_elided", "residency_many", "residency_recount", NULL };
 
 #define MAX_COMMANDS	16
@@ -21,7 +24,7 @@ static struct command {
 
 static int n_commands;
 
-/* The commands behind the first "--", each ended by a NULL. */
+/* Store the commands behind the first "--". Each ends with a NULL. */
 static void split(char **words)
 {
 	bool begins = true;
@@ -38,7 +41,7 @@ static void split(char **words)
 	}
 }
 
-/* Wait for all, whatever becomes of the first. Returns the status to end with. */
+/* Wait for all commands, also after one has failed. Returns the exit status of this program. */
 static int wait_all(void)
 {
 	int i, status, skipped = 0, worst = 0;

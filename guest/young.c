@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Accessed bits cleared by reclaim, exactly counted (system E).
+ * Accessed bits that reclaim clears, counted exactly (system E).
  *
  * A child in a cgroup of its own touches its pages, so that all are young, and sleeps. The parent asks for a little
- * proactive reclaim: fresh anonymous pages stand on the inactive list, and the scan finds each referenced, clears its
- * accessed bit through ptep_clear_flush_young(), and keeps it (folio_check_references() in mm/vmscan.c). Only when
- * the scan comes round again does it unmap pages, and it stops when it has the few it was asked for. So, on any kernel,
+ * proactive reclaim. New anonymous pages are on the inactive list. The scan finds each of them referenced, clears its
+ * accessed bit through ptep_clear_flush_young(), and keeps the page (folio_check_references() in mm/vmscan.c). Only
+ * when the scan reaches a page the second time does it unmap the page, and it stops when it has as many as it was
+ * asked for. So on any kernel exactly this holds, because nothing else runs in the window:
  *
  *	accessed bits cleared = pgscan_anon - pswpout	(the metric "cleared", at least pages)
- *	TLBIs to user ASIDs   = those of them cleared with a TLBI (stock: all) + pages unmapped (pswpout)
+ *	TLBIs to user ASIDs   = accessed bits cleared with a TLBI (stock: all) + pages unmapped (pswpout)
  *
- * exactly: nothing else runs in the window. With residency the flush of a sleeper takes no TLBI: the kernel counts those
- * it left out (tlbi_elided), and the TLBIs that made good for such (tlbi_stale). The few more than pages are the
- * child's own stack and data. Where the kernel counts its decisions (young_*), their sum must be "cleared".
+ * With residency the flush of a process that sleeps issues no TLBI. The kernel counts the TLBIs that it elided
+ * (tlbi_elided), and the TLBIs that made up for them later (tlbi_stale). "cleared" exceeds pages by a few, which are
+ * the child's own stack and data. Where the kernel counts its decisions (young_*), their sum must be "cleared".
  */
 #include "cgroup.h"
 
@@ -29,7 +30,7 @@ static const char *const rows[] = {
 	"tlbi_elided", "tlbi_stale", NULL
 };
 
-/* Touch every page, say so, and verify the contents when told to. */
+/* The child: touch every page, report that, and verify the contents when asked to. */
 static void child(int told, int say)
 {
 	long *memory, i;

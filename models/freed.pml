@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Residency: page tables that are freed, on CPUs without FEAT_nTLBPA. Such a CPU keeps copies of the descriptors that it has
- * walked, by their physical address, until a TLBI that applies to them completes there; no ASID, and no other TTBR0, makes it
- * forget. The word, loads and flushes are those of residency.pml, in fewer steps, and without MANY. README.md says what must
- * hold; run.py has the variants (-DV_...).
+ * Residency: page tables that are freed, on CPUs without FEAT_nTLBPA. Such a CPU may keep copies of the descriptors
+ * that it has walked, by their physical address, until a TLBI that applies to them completes on that CPU. Neither
+ * another ASID nor another TTBR0 removes these copies. The word, loads and flushes are those of residency.pml, in
+ * fewer steps, and without MANY. README.md says what must hold; run.py has the variants (-DV_...).
  */
 
 #ifndef NCPU
@@ -12,7 +12,10 @@
 #ifndef NOBJ
 #define NOBJ	2		/* tables, each with leaves; one flush at a time for each (page-table lock) */
 #endif
-/* Also: NTLBPA: all CPUs have it, and freed tables are flushed as leaves are; ROLL: ASIDs roll over. */
+/*
+ * Further options: NTLBPA: all CPUs have FEAT_nTLBPA, and freed tables are flushed as leaves are; ROLL: ASIDs roll
+ * over.
+ */
 
 #define STALE	1
 #define RSTALE	2
@@ -21,17 +24,17 @@ byte cnt;
 byte flags;
 byte home;			/* CPU + 1 */
 
-bit ttbr[NCPU];			/* its tables are in TTBR0 */
+bit ttbr[NCPU];			/* TTBR0 points to the tables */
 bit infl[NCPU];			/* walks begun before TTBR0 was written; a DSB ends them */
-bit pending[NCPU];		/* the CPU flushes all before it loads anything: ASIDs rolled over */
+bit pending[NCPU];		/* ASIDs rolled over: the CPU flushes all before it loads anything */
 
 #define LINKED	0
-#define BUFFERED 1		/* unlinked, in the store buffer */
+#define BUFFERED 1		/* unlinked, but the store is in the store buffer */
 #define UNLINKED 2
 byte table[NOBJ];
-byte lock[NOBJ];		/* who flushes: CPU + 1 */
+byte lock[NOBJ];		/* the CPU that flushes, + 1 */
 
-/* What CPU c holds of table o */
+/* Copies that CPU c holds of the descriptors in table o */
 #define H(c, o)	held[(c) * NOBJ + (o)]
 #define WALKED	1		/* descriptors as they are, or of the leaf that is being flushed */
 #define GOING	2		/* ... a leaf whose flush has not returned */
@@ -62,7 +65,7 @@ inline settle()
 	i = 0; j = 0
 }
 
-/* TLBIs, with the DSB that completes them: of the whole ASID, or of what is flushed in one table. */
+/* TLBIs, with the DSB that completes them: for the whole ASID, or for the flushed part of one table. */
 inline forget_asid(c)
 {
 	j = 0;
@@ -115,7 +118,7 @@ inline everywhere(all)
 #define MOVED	((flags & WANDERED) || home != me + 1)
 #endif
 
-/* res_flush(), and res_flush_tables(): the word on the way. */
+/* res_flush() and res_flush_tables(): read and change the word. */
 inline decide()
 {
 	d_step {
@@ -231,7 +234,7 @@ load:	atomic {
 		if
 		:: todo && cnt == 1 ->
 			todo = 0; flags = 0; home = 0;
-			/* nothing is found under the new number */
+			/* the CPU has no entry under the new number */
 			i = 0;
 			do
 			:: i < NCPU * NOBJ -> held[i] = held[i] & ~MISSED | (held[i] & MISSED -> WALKED : 0); i++
@@ -268,7 +271,7 @@ out:	atomic { infl[me] = 0 }
 	d_step { cnt-- }
 	goto again;
 
-	/* A leaf changes, or a table is unlinked; then DSB ISHST, the word, TLBIs, the end. */
+	/* A leaf changes, or a table is unlinked; then DSB ISHST, the word, the TLBIs, and the return. */
 flush:	atomic {
 		if
 		:: leaf ->
@@ -309,7 +312,7 @@ flush:	atomic {
 			:: else
 			fi;
 #ifndef NTLBPA
-			assert(leaf || !H(i, o));	/* freed, and a CPU has what was in it */
+			assert(leaf || !H(i, o));	/* the table is freed, and a CPU still holds a copy of what was in it */
 #endif
 			i++
 		:: else -> break

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One CPU makes the others wait (kernel/pause): arch/arm64/mm/lull/pause.c of Lull, the word, who begins and who leaves. README.md
- * says what must hold.
+ * One CPU makes the others wait (kernel/pause). This models the word of arch/arm64/mm/lull/pause.c, and which CPU
+ * begins and leaves when. README.md says what must hold.
  *
- * The pauser may stop for ever, as by a debugger or a hypervisor: when it has asked, and when it has given up and said so in the first
- * of two words; not between BEGUN and the end. An interrupt may be late, and come in a later try, or when there is no pause.
+ * The pausing CPU may stop for ever, as under a debugger or a hypervisor: after it has asked the others to wait, and
+ * after it has given up and has stored this in the first of two words. It does not stop between BEGUN and the end. An
+ * interrupt may be late, and arrive in a later attempt, or when there is no pause.
  */
 
 #ifndef NCPU
-#define NCPU	2		/* that wait, beside the pauser */
+#define NCPU	2		/* CPUs that wait, beside the pausing CPU */
 #endif
 #ifndef TRIES
 #define TRIES	3
 #endif
 #define BEGUN	15
 
-/* One word in the kernel: each step that has both is one access. */
+/* In the kernel these two are one word: each step that uses both is one access. */
 byte ticket;
 byte missing;
 
-byte last;			/* the ticket that was let go last */
-bit broken;			/* entries that all use are */
-bit waits[NCPU];		/* the rest of the time it runs, and uses them */
+byte last;			/* the last ticket whose CPUs were released */
+bit broken;			/* entries that all CPUs use are invalid */
+bit waits[NCPU];		/* the CPU waits; otherwise it runs, and uses these entries */
 bit sgi[NCPU];
 
 proctype cpu(byte me)
@@ -46,7 +47,7 @@ wait:
 		:: last >= mine
 #endif
 #ifndef V_PAUSE_NO_LEAVE
-		:: !began ->	/* the deadline may be over at any time */
+		:: !began ->	/* the deadline may pass at any time */
 #ifdef V_PAUSE_LEAVE_BLIND
 			if
 			:: atomic { ticket == mine -> missing++ }

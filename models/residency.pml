@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Residency: the word of an address space (mm), the CPUs that load and leave it, the flushes that look at it,
- * and the ASID allocator, against a TLB that keeps and fetches everything it may. README.md says what stands
- * for what, and why; run.py has the configurations, and the variants (-DV_...) that must fail.
+ * Residency: the word of an address space (mm), the CPUs that load and leave it, the flushes that read it, and the
+ * ASID allocator, against a TLB that fetches and keeps everything it may. README.md says what is modelled, and why
+ * that is enough; run.py has the configurations, and the variants (-DV_...) that must fail.
  *
- * One step of a process is what a CPU does without others seeing it half done: an instruction on the word (the
- * read-modify-write that won; a lost cmpxchg changed nothing), a TLBI with its DSB, a write of TTBR0 and ASID
- * with its ISB, a critical section of cpu_asid_lock.
+ * One step of a process is what no other CPU can see half done: an instruction on the word (the read-modify-write that
+ * succeeded; a cmpxchg that failed changed nothing), a TLBI with its DSB, a write of TTBR0 and ASID with its ISB, a
+ * critical section of cpu_asid_lock.
  */
 
 #ifndef NCPU
@@ -16,21 +16,23 @@
 #define NMM	1	/* address spaces */
 #endif
 #ifndef NOBJ
-#define NOBJ	1	/* what can be flushed in each: 0 a page, 1 a table; each has at most one flush at a time */
+#define NOBJ	1	/* objects of an mm that can be flushed: 0 a page, 1 a table; each has at most one flush at a time */
 #endif
 #ifndef NFLUSH
-#define NFLUSH	NMM	/* of so many address spaces page tables change; the others take CPUs and ASIDs */
+#define NFLUSH	NMM	/* address spaces whose page tables change; the others occupy CPUs and ASIDs */
 #endif
 #ifndef LIMIT
-#define LIMIT	2	/* CPUs that are counted */
+#define LIMIT	2	/* the most CPUs that are counted */
 #endif
 #ifndef NNUM
 #define NNUM	NMM	/* ASID numbers, from 1; 0 is the reserved one */
 #endif
-/* Also: ALLOC the allocator, RENAME the policy, EXIT exit and fork, IDMAP, PIN a device that shares an mm, KPTI,
-   LEAVE a flush may find that MANY is over. */
+/*
+ * Further options: ALLOC the ASID allocator, RENAME the policy, EXIT exit and fork, IDMAP the identity map, PIN a
+ * device that shares an mm, KPTI, LEAVE a flush may find that an mm need not be MANY any more.
+ */
 #ifdef PIN
-#define NWALK	(NCPU + 1)	/* who walks: the CPUs, and a device behind an SMMU */
+#define NWALK	(NCPU + 1)	/* what walks: the CPUs, and a device behind an SMMU */
 #else
 #define NWALK	NCPU
 #endif
@@ -40,7 +42,7 @@
 #endif
 
 #if defined(V_PLAIN_SAME) || defined(V_PLAIN_SET)
-#define LAG	/* what a plain read may see; else nothing is left out because of one */
+#define LAG	/* model what a plain read may see; without it no plain read decides to elide */
 #endif
 
 /* The word */
@@ -48,15 +50,15 @@
 #define STALE	2
 #define RSTALE	4
 #define WANDERED 8
-#define LEAVING	16	/* somebody looks whether MANY is over */
+#define LEAVING	16	/* a CPU looks whether the mm may leave MANY */
 byte cnt[NMM];
 byte flags[NMM];
 byte home[NMM];			/* CPU + 1 */
 
-/* What each CPU (or device) does: mm + 1, or 0 */
+/* The state of each CPU (or device): mm + 1, or 0 */
 byte ttbr[NWALK];		/* TTBR0; 0 is the reserved one */
 byte asid[NWALK];		/* the current ASID */
-byte loaded[NWALK];		/* what the kernel thinks */
+byte loaded[NWALK];		/* the mm that the kernel has on record as loaded */
 bit counted[NWALK];
 byte infl[NWALK];		/* walks begun before TTBR0 was written, for this mm ... */
 byte inflasid[NWALK];		/* ... with this ASID; a DSB ends them */
@@ -76,9 +78,9 @@ byte utlb[NWALK * (NNUM + 1)];	/* the same for the other ASID of the pair */
 #endif
 
 /* ASIDs */
-byte num[NMM];			/* the number an mm has, 0 none */
+byte num[NMM];			/* the number that an mm has; 0: none */
 #ifdef ALLOC
-bit current[NMM];		/* its number is of this generation */
+bit current[NMM];		/* its number is of the current generation */
 byte map;			/* numbers in use: bit number - 1 */
 byte actm[NCPU];		/* active_asids: mm + 1 and its number; 0 after a roll-over */
 byte actn[NCPU];
@@ -87,14 +89,14 @@ byte resn[NCPU];
 bit pending[NCPU];		/* tlb_flush_pending */
 bit pinned[NMM];
 #ifdef ROLLS
-byte rolls;			/* roll-overs that others cause are bounded */
+byte rolls;			/* the number of roll-overs that other mms cause is bounded */
 #define ROLLS_LEFT	(rolls < ROLLS)
 #define ROLLED		rolls++
 #else
 #define ROLLS_LEFT	true
 #define ROLLED		skip
 #endif
-byte outdated[NWALK];		/* mm + 1 that this CPU is leaving, and that has another number by now */
+byte outdated[NWALK];		/* mm + 1 that this CPU is leaving, and that has a new number by now */
 #ifdef RENAME
 byte lock;			/* cpu_asid_lock, where it is held over more than one step: CPU + 1 */
 #define UNLOCKED	(lock == 0)
@@ -106,21 +108,21 @@ byte lock;			/* cpu_asid_lock, where it is held over more than one step: CPU + 1
 #ifdef EXIT
 bit dead[NMM];
 bit dying[NMM];
-byte next[NCPU];		/* the CPU is about to load this */
+byte next[NCPU];		/* mm + 1 that the CPU is about to load */
 #define NEXT(m1)	next[me] = m1
 #else
 #define NEXT(m1)	skip
 #endif
 #ifdef LEAVE
-byte pub[NCPU];			/* cpu->loaded, as others see it */
-byte out[NCPU];			/* cpu->leaving, as others see it: also what is MANY, and not counted */
+byte pub[NCPU];			/* cpu->loaded, as other CPUs see it */
+byte out[NCPU];			/* cpu->leaving, as other CPUs see it; also an mm in state MANY, whose CPUs are not counted */
 bit looking;			/* the lock: one look at a time */
 #endif
 #ifdef LAZY
 byte lazy[NCPU];		/* active_mm: what was loaded last */
 #endif
 #ifdef LAG
-byte lag[NMM];			/* CPU + 1 whose read-modify-write is not visible yet to plain reads of others */
+byte lag[NMM];			/* CPU + 1 whose read-modify-write plain reads of other CPUs do not see yet */
 byte lagcnt[NMM];
 byte lagflags[NMM];
 #endif
@@ -131,9 +133,9 @@ byte i, j, b;			/* spin's breadth-first search has no hidden variables */
 hidden byte i, j, b;		/* only inside a step */
 #endif
 
-/* printf() is silent but when a counterexample is retold (run.py --story). */
+/* printf() prints only when a counterexample is told (run.py --story). */
 
-/* What hardware does by itself: every walk that may happen happens, at once. Then the invariants. */
+/* The hardware: every walk that may happen does happen, at once. Then the invariants are asserted. */
 
 inline fill(c, a, m)
 {
@@ -152,8 +154,8 @@ inline fill(c, a, m)
 }
 
 /*
- * Linux has a window of its own: check_and_switch_context() updates active_asids before TTBR0 and the ASID are written, and
- * a roll-over in between lets the mm that is being left have another number, which its flushes then name.
+ * A race of Linux itself: check_and_switch_context() updates active_asids before it writes TTBR0 and the ASID. A
+ * roll-over in between can give the mm that the CPU is leaving a new number, which flushes of the mm then name.
  */
 #if defined(ALLOC) && !defined(V_STOCK_WINDOW)
 #define OUTDATED(c, a, m)	((m) && outdated[c] == (m))
@@ -162,8 +164,8 @@ inline fill(c, a, m)
 #endif
 
 /*
- * Entries under the current ASID are used whatever TTBR0 is: a page's to translate, a table's to walk on from. Walks in
- * flight use them too.
+ * Entries under the current ASID are used whatever TTBR0 is: those of a page to translate, those of a table to
+ * continue a walk. Walks in flight use them, too.
  */
 inline check_entries(c, a, set, m)
 {
@@ -171,12 +173,12 @@ inline check_entries(c, a, set, m)
 	do
 	:: j < NMM * NOBJ ->
 		if
-		:: (set & OLD(j)) && !OUTDATED(c, a, m) -> assert(pte[j] != 0)	/* 1 and 2: flushed, and still used */
+		:: (set & OLD(j)) && !OUTDATED(c, a, m) -> assert(pte[j] != 0)	/* invariants 1 and 2: flushed, and still used */
 		:: else
 		fi;
 		if
 		:: m != 0 && j / NOBJ != m - 1 ->
-			assert(!(set & (NEW(j) | OLD(j))))		/* 1: of another address space */
+			assert(!(set & (NEW(j) | OLD(j))))		/* invariant 1: an entry of another address space */
 		:: else
 		fi;
 		j++
@@ -295,7 +297,7 @@ inline local_all(c)
 	settle()
 }
 
-/* What was an entry as the tables are, no longer is. */
+/* Entries that were as the tables are become old. */
 inline age(o)
 {
 	i = 0;
@@ -327,7 +329,7 @@ inline unlag(m)
 #define VISIBLE(m)	skip
 #endif
 
-/* A DSB ISH outside a flush: walks in flight have ended, stores are visible. */
+/* A DSB ISH outside a flush: walks in flight have ended, and stores are visible. */
 inline dsb(c)
 {
 #ifdef ALLOC
@@ -350,11 +352,11 @@ inline dsb(c)
 #endif
 }
 
-/* Once MANY, nobody looks at the rest again. */
+/* Once the mm is MANY, no code reads the rest of the word. */
 #define TO_MANY(m, also)	flags[m] = MANY | (also); home[m] = 0
 
 #ifdef ALLOC
-/* A new generation: running ASIDs are kept, everybody flushes before it loads anything again. */
+/* A new generation: running ASIDs are kept, and each CPU flushes before it loads anything again. */
 inline roll_over()
 {
 	printf("        roll-over\n");
@@ -388,7 +390,7 @@ inline roll_over()
 	i = 0
 }
 
-/* A number that is not in use; j has it. */
+/* Find a number that is not in use, and store it in j. */
 inline fresh_number()
 {
 	if
@@ -404,7 +406,7 @@ inline fresh_number()
 	map = map | (1 << (j - 1))
 }
 
-/* new_context(): m's number is of an older generation, or it has none. b: it changed. */
+/* new_context(): the number of m is of an older generation, or m has none. b: the number changed. */
 inline new_context(m)
 {
 	b = (num[m] == 0);
@@ -453,7 +455,7 @@ inline new_context(m)
 #ifdef V_ROLL_CLEARS_KEPT
 	b = 1;
 #endif
-	/* The word, before others can see the number: still under the lock. */
+	/* Change the word before other CPUs can see the number, still under the lock. */
 	if
 #ifndef V_ROLL_CLEARS_LATE
 #ifdef V_ROLL_CLEARS_LOADED
@@ -468,7 +470,7 @@ inline new_context(m)
 	fi
 }
 
-/* check_and_switch_context(), as far as the ASID goes. */
+/* check_and_switch_context(): the part that chooses the ASID. */
 inline allocate(m)
 {
 	d_step {
@@ -501,7 +503,7 @@ inline allocate(m)
 
 #define STALE_HERE(m)	((flags[m] & STALE) || ((flags[m] & RSTALE) && home[m] != me + 1))
 
-/* The word on the way in. todo: what must be put right before TTBR0 is written. */
+/* Change the word when a CPU loads the mm. todo: what must be done before TTBR0 is written. */
 #define NOTHING	0
 #define LOCAL	1	/* local TLBI of the whole ASID */
 #define BROAD	2	/* a broadcast one */
@@ -549,7 +551,7 @@ inline word_in(m)
 			:: else
 			fi;
 #if defined(LEAVE) && !defined(V_LEAVE_KEPT)
-			flags[m] = flags[m] & ~LEAVING	/* whoever looks may have looked here before: a cmpxchg, MANY still */
+			flags[m] = flags[m] & ~LEAVING	/* another CPU may have looked here before: cmpxchg, if MANY still */
 #endif
 		:: else ->
 			if
@@ -586,8 +588,9 @@ inline word_in(m)
 
 #ifdef RENAME
 /*
- * Instead of a local TLBI, where nobody has m loaded: under the lock, STALE, a number that nobody has used since the last
- * roll-over, the word. Others see the number before the word changes; but who sees STALE must have the lock to get in.
+ * Rename m in place of a local TLBI, if no CPU has m loaded. Under the lock: set STALE, store a number that no CPU has
+ * used since the last roll-over, change the word. Other CPUs see the number before the word changes, but a CPU that
+ * sees STALE needs the lock to load m.
  */
 #ifdef V_RENAME_STORES_FIRST
 #define NEEDS_LOCK(m)	(!(flags[m] & MANY) && cnt[m] == 0 && STALE_HERE(m) && todo != AGAIN)
@@ -617,7 +620,7 @@ inline rename(m)
 			map = map & ~(1 << (num[m] - 1));
 #endif
 #ifndef V_RENAME_ROLLS
-			if	/* no roll-over here, nor since the allocation: this CPU still runs on a number it no longer holds */
+			if	/* no roll-over here, none since the allocation: this CPU runs on a number that is not its any more */
 			:: map == (1 << NNUM) - 1 || !actm[me] -> todo = LOCAL
 			:: else ->
 #endif
@@ -655,7 +658,7 @@ inline rename(m)
 	fi
 }
 
-/* Reserved TTBR0, ASID 0, ISB, DSB. What was loaded stays counted. */
+/* Reserved TTBR0, ASID 0, ISB, DSB. The mm that was loaded stays counted. */
 inline step_aside()
 {
 	d_step { ttbr[me] = 0; asid[me] = 0; infl[me] = 0; inflasid[me] = 0 }
@@ -664,8 +667,8 @@ inline step_aside()
 
 #ifdef LEAVE
 /*
- * What others see of cpu->leaving and cpu->loaded. First the one, then the other: who reads them the other way round
- * finds the address space in one of the two. Then a full barrier, and the word.
+ * Publish cpu->leaving, then cpu->loaded. A CPU that reads them in the opposite order finds the address space in one
+ * of the two. Then a full barrier, and the read of the word.
  */
 inline publish(m1)
 {
@@ -682,7 +685,7 @@ inline publish(m1)
 }
 
 #ifdef V_LEAVE_BLIND
-/* The word was read, and said LEAVING; then it is taken away, whatever the word says by then. */
+/* The word was read, and had LEAVING; LEAVING is then cleared, whatever the word is by then. */
 inline publish_and_word_in(m)
 {
 	publish(m + 1);
@@ -693,7 +696,7 @@ inline publish_and_word_in(m)
 	fi
 }
 #elif defined(V_LEAVE_NO_MB)
-/* The store of cpu->loaded stays in the store buffer behind the plain read; a read-modify-write drains it. */
+/* The store to cpu->loaded stays in the store buffer while the plain read executes; a read-modify-write drains it. */
 inline publish_and_word_in(m)
 {
 	if
@@ -778,7 +781,7 @@ inline write_ttbr(m1)
 	}
 }
 
-/* The DSB of __switch_to(), or an explicit one; then the count is taken back. */
+/* The DSB of __switch_to(), or an explicit one; then the CPU takes its count back. */
 inline count_out()
 {
 #ifdef V_NO_DSB_OUT
@@ -834,7 +837,10 @@ inline load(m)
 	   fi
 	od;
 #ifndef V_NO_RECHECK
-	/* Renamed by others between our look at the number and our win? From now on it cannot be. */
+	/*
+	 * Was m renamed by another CPU after this one read the number and before it changed the word? From now on m
+	 * cannot be renamed.
+	 */
 	if
 	:: atomic { id != num[m] ->
 		step_aside();
@@ -857,7 +863,7 @@ inline load(m)
 	count_out()
 }
 
-/* A flush of object k of mm m. The store, dsb(ishst), the word, the TLBI, the end. */
+/* A flush of object k of mm m: the store, dsb(ishst), the word, the TLBI, the return. */
 #define ELIDED	1
 #define LOCALLY	2
 #define BROADLY	3
@@ -874,7 +880,10 @@ inline load(m)
 #define READ_ID(m)	skip
 #endif
 
-/* The flush returns: what was flushed may be freed, and is. At once: to wait would only forgive. */
+/*
+ * The flush returns: the flushed page may be freed, and the model frees it at once. A later moment would only hide
+ * errors.
+ */
 inline returns(m, k)
 {
 	printf("CPU %d: the flush of mm %d returns\n", me, m);
@@ -898,7 +907,7 @@ inline decide(m)
 {
 	d_step {
 #if defined(V_PLAIN_SAME)
-		if	/* nothing would change: no write */
+		if	/* the word would not change, so it is not written */
 		:: lag[m] && lag[m] != me + 1 && lagcnt[m] == 0 && (lagflags[m] & STALE) -> todo = ELIDED
 		:: !(lag[m] && lag[m] != me + 1) && cnt[m] == 0 && (flags[m] & STALE) -> todo = ELIDED
 		:: else ->
@@ -941,7 +950,7 @@ inline decide(m)
 }
 
 #ifdef LEAVE
-/* The word as it was when LEAVING was set: nobody has come in since, nor has anybody who was counted left. */
+/* Is the word as it was when LEAVING was set? Then no CPU has loaded m since, and no counted CPU has left it. */
 #ifdef V_LEAVE_NO_BIT
 #define EXPECTED(m)	((flags[m] & MANY) && !(flags[m] & STALE) && cnt[m] == was)
 #else
@@ -982,7 +991,10 @@ inline look_at(c, m)
 #endif
 }
 
-/* MANY, but perhaps not any more. Preemption is off. whole: it was left, and the flush must be of the whole ASID. */
+/*
+ * The mm is MANY, but may perhaps leave that state. Preemption is off. whole: MANY was left, and the flush must be for
+ * the whole ASID.
+ */
 inline try_to_leave(m)
 {
 	d_step {
@@ -1116,7 +1128,10 @@ inline flush_entry(m, k)
 #ifdef EXIT
 #define ALIVE(m)	(!dead[m] && !dying[m])
 
-/* Tables and root are freed: whoever uses what is left of them is wrong. Its number stays in use until a roll-over. */
+/*
+ * Tables and root are freed: a CPU that uses what is left of them violates an invariant. The mm's number stays in use
+ * until a roll-over.
+ */
 inline die(m)
 {
 #ifndef V_FORK_COPIES
@@ -1145,7 +1160,7 @@ inline die(m)
 	settle()
 }
 
-/* fork() copies the mm; the word is fresh. */
+/* fork() copies the mm; the word is new. */
 inline born(m)
 {
 	dead[m] = 0;
@@ -1161,7 +1176,7 @@ inline born(m)
 #define ALIVE(m)	true
 #endif
 
-/* Large configurations: store and dsb(ishst) are one step. README.md: nothing is lost. */
+/* Large configurations: the store and dsb(ishst) are one step. README.md says why that is enough. */
 #ifdef MERGE
 #define STORED	2
 #else
@@ -1205,7 +1220,7 @@ again:	if
 #endif
 	/* A kernel thread, idle, exit_mm(), kthread_unuse_mm(), a CPU that is unplugged. */
 	:: loaded[me] -> goto leave
-	/* Whoever changes a page table; it need not run the mm. */
+	/* A task that changes a page table; it need not run the mm. */
 	:: STORE(0)
 #if NFLUSH * NOBJ > 1
 	:: STORE(1)
@@ -1215,7 +1230,10 @@ again:	if
 	:: STORE(3)
 #endif
 #ifdef EXIT
-	/* The last mmput(): nobody runs it, all tasks have been through exit_mm(). The tables are flushed, and freed. */
+	/*
+	 * The last mmput(): no CPU runs the mm, and all its tasks have executed exit_mm(). The tables are flushed, and
+	 * freed.
+	 */
 	:: atomic { ALIVE(0) && UNUSED(0) && pte[0] == 0 -> m = 0; dying[0] = 1; last = 1 } goto exit
 #if NMM > 1
 	:: atomic { ALIVE(1) && UNUSED(1) && pte[NOBJ] == 0 -> m = 1; dying[1] = 1; last = 1 } goto exit
@@ -1225,7 +1243,7 @@ again:	if
 	:: atomic { dead[0] -> born(0) } goto again
 #endif
 #ifdef ALLOC
-	/* Other mms, that run nowhere, use the numbers up, and perhaps take the one that mm 0 had. */
+	/* Other mms, which run on no CPU, use up the numbers, and may take the one that mm 0 had. */
 	:: atomic { UNLOCKED && (actm[0] || actm[1]) && ROLLS_LEFT -> roll_over(); ROLLED } goto again
 	:: atomic { UNLOCKED && (actm[0] || actm[1]) && num[0] && ROLLS_LEFT ->
 		d_step { ROLLED; roll_over(); map = map | (1 << (num[0] - 1)) } } goto again
@@ -1276,7 +1294,7 @@ exit:	atomic { (pte[m * NOBJ] == 0); pte[m * NOBJ] = STORED; age(m * NOBJ); sett
 	goto flush;
 #endif
 #ifdef IDMAP
-	/* TTBR0 has the identity map for a while (suspend, hibernation, erratum setup), with interrupts off. */
+	/* TTBR0 points to the identity map for a while (suspend, hibernation, erratum setup), with interrupts off. */
 idmap:	atomic {
 		infl[me] = ttbr[me]; inflasid[me] = asid[me];
 		ttbr[me] = 0; asid[me] = 0; settle()
@@ -1343,7 +1361,7 @@ init {
 		od;
 		c = 0
 #if NFLUSH < NMM
-		;flags[1] = MANY	/* nobody flushes it: its word would only make more states */
+		;flags[1] = MANY	/* no CPU flushes this mm: its word would only add states */
 #endif
 	}
 	atomic {

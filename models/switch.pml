@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Residency switched on and off while it is at work: two static keys, that each CPU, and each place in the code, sees flip at
- * a moment of its own. The word, loads and flushes are those of residency.pml, in fewer steps. README.md says what must hold.
+ * Residency is switched on and off while CPUs use it. There are two static keys, and each CPU, at each place in the
+ * code, sees a key change at a moment of its own. The word, loads and flushes are those of residency.pml, in fewer
+ * steps. README.md says what must hold.
  *
- *	track	words and per-CPU state are kept
- *	on	flushes may leave something out, idle CPUs park, new address spaces are counted
+ *	track	words and per-CPU variables are kept up to date
+ *	on	flushes may elide TLBIs, idle CPUs park, new address spaces are counted
  */
 
 #define NCPU	2
@@ -12,15 +13,15 @@
 #define NMM	1
 #endif
 #ifndef TURNS
-#define TURNS	1	/* on and off so many times */
+#define TURNS	1	/* times that it is switched on and off */
 #endif
 /* Also: IDMAP. */
 
-/* Where `track` is asked */
-#define AT_LOAD	1	/* the word, before TTBR0 */
-#define AT_BACK	2	/* the address space is the one that was there before: is it loaded? */
-#define AT_LEFT	4	/* behind the DSB: the count is taken back */
-#define AT_IDMAP 8	/* behind the identity map: is it loaded? */
+/* The places that test `track` */
+#define AT_LOAD	1	/* a load: the word, before TTBR0 */
+#define AT_BACK	2	/* a switch back to the same address space: is it loaded? */
+#define AT_LEFT	4	/* after the DSB: the count is taken back */
+#define AT_IDMAP 8	/* after the identity map: is the address space loaded? */
 #ifdef IDMAP
 #define PLACES	15
 #else
@@ -28,7 +29,7 @@
 #endif
 byte track[NCPU];
 bit on[NCPU];
-byte epoch = 1;			/* grows each time it is switched on */
+byte epoch = 1;			/* grows each time residency is switched on */
 
 /* The word */
 #define MANY	1
@@ -38,21 +39,21 @@ byte epoch = 1;			/* grows each time it is switched on */
 byte cnt[NMM];
 byte flags[NMM];
 byte home[NMM];			/* CPU + 1 */
-byte born[NMM];			/* the epoch it was made in; 0: there is none */
+byte born[NMM];			/* the epoch in which the mm was made; 0: there is no mm */
 
-/* What the kernel thinks; mm + 1, or 0 */
-byte task[NCPU];		/* of the task that runs; 0 a kernel thread, or idle */
-byte act[NCPU];			/* active_mm: what the scheduler believes loaded */
+/* The state that the kernel has on record; mm + 1, or 0 */
+byte task[NCPU];		/* mm of the task that runs; 0: a kernel thread, or idle */
+byte act[NCPU];			/* active_mm: the mm that the scheduler believes to be loaded */
 byte loaded[NCPU];
 bit counted[NCPU];
 byte leaving[NCPU];		/* and it was counted */
 #define GONE	9		/* and it is freed */
 bit parked[NCPU];
 bit irqs_off[NCPU];
-bit rcu[NCPU];			/* preemption is off, and `on` was seen since */
+bit rcu[NCPU];			/* preemption is off, and `on` was read since then */
 
 /* What hardware does */
-byte ttbr[NCPU];		/* and the ASID: parked with ASID 0 */
+byte ttbr[NCPU];		/* TTBR0 and the ASID; 0: parked with ASID 0 */
 byte infl[NCPU];		/* walks begun before TTBR0 was written */
 byte pte[NMM];			/* 0 at rest, 1 stored but in the store buffer, 2 visible, flush not returned */
 #define NEW	1
@@ -86,7 +87,10 @@ hidden byte i, j;		/* only inside a step */
 #define CURRENT(m)	(born[m] == epoch)
 #endif
 
-/* Every walk that may happen does. Nobody uses an entry whose flush has returned; no task runs without its tables. */
+/*
+ * Every walk that may happen does happen. Assert: no CPU uses an entry whose flush has returned, and no task runs
+ * without its tables.
+ */
 inline settle()
 {
 	i = 0;
@@ -109,7 +113,7 @@ inline settle()
 	i = 0
 }
 
-/* What was true is not any more. */
+/* Entries that were correct become old. */
 inline age(m)
 {
 	j = 0;
@@ -140,7 +144,7 @@ inline forget_all(c)
 	j = 0
 }
 
-/* The DSB has been: what was left is not loaded any more. */
+/* After the DSB: the mm from which the CPU switched away is not loaded any more. */
 inline left(c)
 {
 	infl[c] = 0;
@@ -156,7 +160,7 @@ inline left(c)
 inline leave(c)
 {
 	if
-	:: leaving[c] -> left(c)	/* two switches with no __switch_to() between, or it did not see the key */
+	:: leaving[c] -> left(c)	/* two switches without a __switch_to() between them, or it did not see the key */
 	:: else
 	fi;
 	leaving[c] = (counted[c] -> loaded[c] : 0);
@@ -164,7 +168,7 @@ inline leave(c)
 	counted[c] = 0
 }
 
-/* Its memory is anybody's. */
+/* The mm is freed, and its memory may be used for anything. */
 inline gone(n)
 {
 	if
@@ -182,7 +186,7 @@ inline word_in(c, m)
 {
 	leave(c);
 	if
-	:: !COUNTS(m)			/* STALE would mean a broadcast: MANY from birth, there is none here */
+	:: !COUNTS(m)			/* with MANY from the beginning, STALE would cause a broadcast; this model has none */
 	:: else ->
 		if
 		:: (flags[m] & STALE) || ((flags[m] & RSTALE) && home[m] != c + 1) ->
@@ -245,11 +249,11 @@ inline load()
 
 inline flush()
 {
-#ifdef V_KEY_BEFORE			/* the key was read first, and preemption disabled then */
+#ifdef V_KEY_BEFORE			/* the key was read before preemption was disabled */
 	d_step { todo = BROAD; mine = on[me] }
 	rcu[me] = mine;
 #else
-	d_step { todo = BROAD; rcu[me] = on[me] }	/* the key; preemption is off */
+	d_step { todo = BROAD; rcu[me] = on[me] }	/* reads the key; preemption is off */
 #endif
 	if
 	:: rcu[me] -> d_step {
@@ -286,7 +290,7 @@ inline flush()
 
 #define SWITCH(n)	atomic { born[n] && task[me] != (n) + 1 -> irqs_off[me] = 1; m = n; task[me] = m + 1 } goto switch_in
 #define STORE(n)	atomic { born[n] && !pte[n] -> d_step { m = n; pte[n] = 1; age(n); settle() } } goto change
-/* The task that is switched away from holds it until behind __switch_to(). */
+/* The task from which the CPU switches away holds the mm until after __switch_to(). */
 #define HELD(c, n)	(task[c] == (n) + 1 || act[c] == (n) + 1 || ttbr[c] == (n) + 1 || infl[c] == (n) + 1 || \
 			 (irqs_off[c] && leaving[c] == (n) + 1))
 #define UNUSED(n)	(!HELD(0, n) && !HELD(1, n) && !pte[n])
@@ -305,11 +309,11 @@ again:	if
 	:: FORK(0)
 	:: DIE(0)
 #if NMM > 1
-	:: SWITCH(1)	/* as old as the kernel, and nobody changes it: it takes CPUs */
+	:: SWITCH(1)	/* exists since boot, and no CPU changes it: it occupies CPUs */
 #endif
 	/* A kernel thread, or idle. */
 	:: atomic { task[me] -> irqs_off[me] = 1; task[me] = 0; m = act[me] - 1 } goto idle
-	/* Idle, for good: its active_mm is another's, as if there were a third address space. */
+	/* Idle for ever. Its active_mm is another mm, like a third address space. */
 	:: atomic { !task[me] && act[me] -> irqs_off[me] = 1; m = 0 } goto nothing
 #ifdef IDMAP
 	:: atomic { act[me] -> irqs_off[me] = 1 } goto idmap
@@ -351,7 +355,7 @@ nothing:
 change:	flush();
 	goto again;
 
-fork:	/* Preemption is on: keys and epoch may change between any two. */
+fork:	/* Preemption is on: keys and epoch may change between any two steps. */
 #ifndef V_EPOCH_LATE
 	mine = epoch;
 #endif
@@ -387,10 +391,13 @@ idmap:	atomic {
 #endif
 }
 
-/* A static key is switched: each place on each CPU at its own moment; then it returns. */
+/* A static key is switched: each place on each CPU sees it at a moment of its own. Then the call returns. */
 #define FLIP(c, place)	d_step { (track[c] & place) != (to & place) -> track[c] = track[c] ^ place }
 
-/* The key behind the DSB is another one, that is on for longer: a count that was taken is taken back. */
+/*
+ * The key that is tested after the DSB is another one, which is on for longer, so that a count that was taken is
+ * always taken back.
+ */
 inline set_track(to)
 {
 #ifndef V_ONE_KEY
@@ -415,7 +422,7 @@ inline set_track(to)
 #ifdef V_ONE_KEY
 	track[0] == to && track[1] == to
 #else
-	!irqs_off[0];			/* an IPI, or synchronize_rcu(): no switch that saw the first key is under way */
+	!irqs_off[0];			/* an IPI, or synchronize_rcu(): no switch that saw the first key is in progress */
 	!irqs_off[1];
 	track[0] = to;
 	track[1] = to
@@ -430,7 +437,7 @@ inline set_on(to)
 	fi
 }
 
-/* IPIs, in either order would be the same: what they do is each CPU's own. */
+/* The IPIs. Their order does not matter, because each changes only the state of its own CPU. */
 inline reset(c)
 {
 	d_step {

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test, real_qemu
 
-from lull import process
+from lull import cli, process
 from lull.lab import Lab
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
@@ -97,7 +97,9 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
     base = str(FAKE / "bases/fake.toml")
 
     def run(command: str, *words: str, **options: str) -> subprocess.CompletedProcess[str]:
-        return tool(command, "--base", base, "--tree", str(fake_tree), "--offline", *words, **options)
+        tree = ["--tree", str(fake_tree)] * ("--tree" not in cli.WITHOUT.get(command, ()))
+        offline = ["--offline"] * ("--offline" not in cli.WITHOUT.get(command, ()))
+        return tool(command, "--base", base, *tree, *offline, *words, **options)
 
     return run
 

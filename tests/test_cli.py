@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from support import REPOSITORY, Tool
 
-from lull.cli import COMMANDS, UNUSED, build_parser, commands_of, interrupted, main
+from lull.cli import ADVANCED, ALL, COMMANDS, GROUPS, WITHOUT, build_parser, commands_of, interrupted, main
 from lull.errors import EXIT_CODES
 
 
@@ -55,13 +55,35 @@ def test_help_names_every_command_and_exit_code(tool: Tool) -> None:
         assert f"\n  {code:3} " in done.stdout
 
 
+def test_help_describes_at_most_ten_commands(tool: Tool) -> None:
+    """In groups, each with a line; the others are only named, and no command is left out or in two groups."""
+    described = [name for names in GROUPS.values() for name in names]
+    assert len(described) <= 10 and len({*described, *ADVANCED}) == len(described) + len(ADVANCED) == len(COMMANDS)
+    shown = tool("--help").stdout.partition("\ncommands:\n")[2].partition("\nexit codes:")[0]
+    for heading, names in GROUPS.items():
+        assert f"\n  {heading}\n" in f"\n{shown}"
+        for name, about in names.items():
+            assert re.search(rf"(?m)^    {name} +{re.escape(about)}$", shown)
+    assert " ".join(shown.partition("  advanced ")[2].splitlines()[1:]).split() == ", ".join(ADVANCED).split()
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_the_common_options(tool: Tool, command: str) -> None:
-    """They are shown where they mean something, and taken everywhere."""
-    done = tool(command, "--help")
-    assert done.returncode == 0
-    for option in ("--offline", "--dry-run", "--json", "--tree", "--base", "--suite", "--quiet"):
-        assert (option in done.stdout) == (option not in UNUSED.get(command, "").split())
+def test_shared_options_are_taken_or_refused(within: Within, command: str) -> None:
+    """A command shows those that it has a use for, and refuses the others before anything else."""
+    parser = commands_of(build_parser([command]))[command]
+    taken = {option for action in parser._actions for option in action.option_strings}
+    assert taken & ALL == ALL - WITHOUT.get(command, set())
+    for option in WITHOUT.get(command, ()):
+        for words in ([option], [f"{option}=x"], ["one", option, "two"]):
+            done = within(command, *words)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert f"'lull {command}' has no use for {option}\n  to do: leave it out" in done.stderr
+
+
+def test_words_of_another_program_are_not_refused(tool: Tool) -> None:
+    """What stands behind -- is pytest's."""
+    assert "-- --quiet" not in tool("test", "--dry-run", "--", "--quiet").stderr
+    assert tool("test", "--dry-run", "--", "--quiet").stdout.endswith(" --quiet\n")
 
 
 def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +107,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--kernel", "lull+young=never"], "sync"),
         (["run", "--frob"], "'lull run' does not take --frob"),
         (["run", "--kernl", "stock"], "did you mean --kernel? 'lull run --help'"),
-        (["--quiet", "run"], "options stand behind the command: lull run --quiet"),
+        (["--quiet", "run"], "options go after the command: lull run --quiet"),
         (["test", "-k", "x"], "options of pytest go behind --: lull test -- -k"),
         (["test", "--fats"], "did you mean --fast"),
         (["boot", "ls", "-l"], "options of program go behind --: lull boot -- -l"),
@@ -106,7 +128,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["build", "--kernel", "stok"], "did you mean stock"),
         (["boot", "--base", "9.9"], "unknown base"),
         (["build", "--suite", "reel"], "unknown suite 'reel'"),
-        (["doctor", "--suite", "reel"], "known: real"),
+        (["list", "--suite", "reel"], "known: real"),
         (["check", "--kernel", "luul"], "did you mean lull"),
         (["check", "--workload", "agin"], "did you mean aging"),
         (["check", "--cpu", "max+kptj"], "did you mean kpti"),
@@ -124,7 +146,8 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_mistakes_exit_2_and_say_what_there_is(within: Within, words: list[str], said: str) -> None:
     """A mistake on the command line costs a second and teaches something."""
-    done = within(*words, "--offline")
+    offline = not {command for command in words if "--offline" in WITHOUT.get(command, ())}
+    done = within(*words, *["--offline"] * offline)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -218,7 +241,7 @@ def test_signals_that_we_were_told_to_ignore(
     before = {number: signal.getsignal(number) for number in (ignored, other)}
     try:
         signal.signal(ignored, signal.SIG_IGN)
-        assert main(["man"]) == 0
+        assert main(["completion", "bash"]) == 0
         assert signal.getsignal(ignored) is signal.SIG_IGN and signal.getsignal(other) is interrupted
     finally:
         for number, handler in before.items():
@@ -268,7 +291,8 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
     done = within(*command, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "would" in done.stdout and "Machine(" not in done.stdout and not done.stderr
-    assert json.loads(within(*command, "--dry-run", "--json").stdout)
+    if "--json" not in WITHOUT.get(command[0], ()):
+        assert json.loads(within(*command, "--dry-run", "--json").stdout)
     assert not any(own_cache.iterdir())
 
 
@@ -364,6 +388,6 @@ def test_launcher_without_apt_names_tree(bare_path: Path) -> None:
 
 def test_launcher_offline_without_environment(tmp_path: Path) -> None:
     """No environment in the cache and no network allowed: exit 7 and what to do."""
-    done = launcher(os.environ["PATH"], "doctor", "--offline", LULL_CACHE=str(tmp_path / "empty cache"))
+    done = launcher(os.environ["PATH"], "build", "--offline", LULL_CACHE=str(tmp_path / "empty cache"))
     assert done.returncode == 7
     assert "lull fetch" in done.stderr

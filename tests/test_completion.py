@@ -7,13 +7,15 @@ import argparse
 import os
 import shutil
 import subprocess
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 from support import Tool
 
 from lull import base as bases
-from lull import cli, completion, plan
+from lull import cli, options, plan
+from lull.commands import completion
 
 LOAD = {
     "bash": """
@@ -27,14 +29,18 @@ LOAD = {
 }
 
 
+FREE = ("CMDLINE", "LIST", "ADDRESS", "-- PROGRAM ARGS", "-- PYTEST ARGS")
+"""How the values of options are called that may be any word: nothing is offered."""
+
+
 @pytest.fixture(params=completion.SHELLS, scope="module")
 def script(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A shell that is here, and its script."""
     if not shutil.which(request.param):
         pytest.skip(f"{request.param} is not installed")
     path = tmp_path_factory.mktemp("completion") / "script"
-    parser = cli.build_parser(cli.COMMANDS)
-    path.write_text(completion.script(parser, cli.commands_of(parser), request.param, bases.load()))
+    with open(path, "w") as file, redirect_stdout(file):
+        assert cli.main(["completion", request.param]) == 0
     return request.param, path
 
 
@@ -100,11 +106,16 @@ def test_the_command_prints_it(tool: Tool, shell: str) -> None:
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_value_is_thought_of(command: str) -> None:
-    """An option that takes words has its list in completion.WORDS, or takes any words (FREE)."""
-    parsers = cli.commands_of(cli.build_parser([command]))
-    named = [a.dest for a in completion.values_of(parsers[command]) if completion.takes_words(a)]
-    missing = [d for d in named if d not in completion.FREE and not {d, f"{command} {d}"} & set(completion.WORDS)]
-    assert not missing, f"lull.completion has nothing to offer for {missing} of {command}"
+    """An option takes a number, a path (completion.PATHS), a word of a list (completion.words), or any word (FREE)."""
+    parser = cli.commands_of(cli.build_parser([command]))[command]
+    known = completion.words(bases.load())
+    missing = [
+        action.dest
+        for action in parser._actions
+        if action.nargs != 0 and not action.choices and action.type not in (int, float, options.MEMORY)
+        if action.metavar not in (*completion.PATHS, *FREE) and f"{action.dest} {action.metavar}" not in known
+    ]
+    assert not missing, f"lull completion has nothing to offer for {missing} of {command}"
 
 
 def test_every_word_is_one_the_tool_takes() -> None:

@@ -27,18 +27,34 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     return cli.commands_of(cli.build_parser(cli.COMMANDS))
 
 
+CUT = "[...]"
+ABOUT_ALL = ["What is measured where", "Interrupted, and resumed", "Errors", "Exit codes", "The cache"]
+"""The sections behind those of the commands."""
+CHEAP = ["completion", "run --workload", "list"]
+"""How the command lines of the transcripts begin that need neither a guest nor a kernel."""
+
+
+def sections() -> dict[str, str]:
+    """Title -> what stands below it."""
+    parts = re.split(r"^## (.+)\n", GUIDE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
 def section(title: str) -> str:
     """A section of the guide."""
-    return GUIDE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return sections()[title]
 
 
-def listed() -> dict[str, str]:
-    """The guide's list of commands: name -> what stands behind it."""
-    block = "\n".join(line for line in section("Commands").splitlines() if line.startswith("    "))
-    block = block.partition("    $ ")[0]
-    return {
-        name: " ".join(rest.split()) for name, rest in re.findall(r"\./lull (\S+)((?:(?!\./lull).)*)", block, re.DOTALL)
-    }
+def synopsis(name: str) -> str:
+    """What the section of a command begins with: its command line, with all options."""
+    found = re.match(r"\n((?:    .*\n)+)\n", section(name))
+    assert found and found[1].split()[:2] == ["./lull", name]
+    return found[1]
+
+
+def listed(name: str) -> str:
+    """The synopsis of a command, behind its name."""
+    return " ".join(synopsis(name).split()[2:])
 
 
 def options_in(text: str) -> Options:
@@ -52,8 +68,8 @@ def value_of(action: argparse.Action) -> str:
 
 
 def own_actions(parser: argparse.ArgumentParser, *, common: bool) -> list[argparse.Action]:
-    """A command's actions: those that all commands have, or the others."""
-    groups = [g for g in parser._action_groups if (g.title == cli.EVERYWHERE) == common]
+    """A command's actions: those that commands share, or the others."""
+    groups = [g for g in parser._action_groups if (g.title == cli.SHARED) == common]
     return [a for g in groups for a in g._group_actions if a.dest != "help"]
 
 
@@ -63,25 +79,30 @@ def options_of(actions: list[argparse.Action]) -> Options:
 
 
 def test_the_guide_lists_every_command() -> None:
-    """And no other, in the order of --help."""
-    assert list(listed()) == list(cli.COMMANDS)
+    """With a section, and no other, in the order of --help; and all of them in the table."""
+    assert list(sections()) == ["Commands", *cli.COMMANDS, *ABOUT_ALL]
+    assert re.findall(r"\[(\w+)\]\(#\1\)", section("Commands")) == list(cli.COMMANDS)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_guide_lists_every_option(commands: dict[str, argparse.ArgumentParser], name: str) -> None:
     """With what it takes and whether it may be repeated; and no other."""
     actions = own_actions(commands[name], common=False)
-    assert options_in(listed()[name]) == options_of(actions)
+    assert options_in(listed(name)) == options_of(actions)
     forms = {"*": "[{}]", "?": "[{}]", "+": "{}..."}
     arguments = [forms.get(str(a.nargs), "{}").format(value_of(a)) for a in actions if not a.option_strings]
-    rest = re.sub(r"\[--[a-z][^]]*\](\.\.\.)?|--[a-z][a-z-]*", "", listed()[name]).split()
+    rest = re.sub(r"\[--[a-z][^]]*\](\.\.\.)?|--[a-z][a-z-]*", "", listed(name)).split()
     assert " ".join(rest) == " ".join(arguments)
 
 
-def test_the_guide_lists_the_common_options(commands: dict[str, argparse.ArgumentParser]) -> None:
-    """In the sentence that begins with Everywhere."""
-    sentence = section("Commands").partition("\nEverywhere: ")[2].partition("\n\n")[0]
-    assert options_in(sentence) == options_of(own_actions(commands["run"], common=True))
+def test_the_guide_lists_the_shared_options(commands: dict[str, argparse.ArgumentParser]) -> None:
+    """In the table of them, each with what it takes and the commands that refuse it."""
+    rows = re.findall(r"^\| `(--[^`]+)` \| .+ \| ([^|]+) \|$", section("Commands"), re.MULTILINE)
+    shared = own_actions(commands["run"], common=True)
+    assert options_in(" ".join(option for option, _ in rows)) == options_of(shared)
+    for option, refusing in rows:
+        name = option.split()[0]
+        assert refusing.split(", ") == sorted(c for c, without in cli.WITHOUT.items() if name in without), name
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -90,8 +111,7 @@ def test_help_says_something_of_every_option(commands: dict[str, argparse.Argume
     shown = commands[name].format_help()
     for action in commands[name]._actions:
         assert action.help or not action.option_strings, f"{name} {action.option_strings} has no help"
-        hidden = action.help == argparse.SUPPRESS
-        assert all((option in shown) != hidden for option in action.option_strings)
+        assert all(option in shown for option in action.option_strings)
 
 
 def test_the_guide_lists_every_exit_code() -> None:
@@ -104,7 +124,10 @@ def examples() -> list[tuple[str, str]]:
     """Command lines in the documents, without what explains them or takes their output: (file, words behind ./lull)."""
     found = set()
     for path in DOCUMENTS:
-        text = path.read_text().replace(section("Commands"), "").replace("\\\n", " ")
+        text = path.read_text()
+        for name in cli.COMMANDS:
+            text = text.replace(synopsis(name), "")
+        text = text.replace("\\\n", " ")
         for line in re.findall(r"(?:^|    |\$ |`)\./lull ([^`\n]*)", text, re.MULTILINE):
             words = re.split(r" {3,}| [|>]", line.strip())[0]
             if words.split()[0] != "COMMAND":
@@ -121,3 +144,50 @@ def test_examples_in_the_documents_are_command_lines(
     assert name in commands
     if rest:
         commands[name].parse_args([word for word in rest if word != "--help"])
+
+
+def transcripts(text: str) -> list[tuple[str, list[str]]]:
+    """What was typed in the fenced blocks of ``text``, and what was printed."""
+    blocks = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    pieces = [piece for block in blocks for piece in re.split(r"^\$ (?!lull )", block, flags=re.MULTILINE)]
+    return [(lines[0], lines[1:]) for piece in pieces if (lines := piece.splitlines())]
+
+
+def words_of(typed: str) -> str:
+    """Of ``./lull WORDS | MORE`` the words; nothing for another program."""
+    return typed.removeprefix("./lull ").partition(" | ")[0] if typed.startswith("./lull ") else ""
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_a_transcript(name: str) -> None:
+    """In its section the command is typed."""
+    assert name in {words_of(typed).partition(" ")[0] for typed, _ in transcripts(section(name))}
+
+
+def test_everything_typed_printed_something() -> None:
+    """A block begins with what was typed, and there is more behind it than a mark that all was cut."""
+    assert GUIDE.count("```\n") == GUIDE.count("```\n$ ") * 2
+    silent = [typed for typed, printed in transcripts(GUIDE) if not any(line not in ("", CUT) for line in printed)]
+    assert silent == []
+
+
+def test_what_was_typed_are_command_lines() -> None:
+    """The examples, which are given to the parser, have every line that was typed."""
+    parsed = {words for document, words in examples() if document == "docs/guide.md"}
+    assert {words for typed, _ in transcripts(GUIDE) if (words := words_of(typed))} <= parsed
+
+
+def test_no_machine_is_named() -> None:
+    """No folder of whose machine it was."""
+    assert re.findall(r"/(?:root|tmp|home)\b.*", GUIDE) == []
+
+
+@pytest.mark.parametrize("beginning", CHEAP)
+def test_cheap_commands_print_what_stands_there(beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line, in that order."""
+    (found,) = ((typed, printed) for typed, printed in transcripts(GUIDE) if words_of(typed).startswith(beginning))
+    typed, shown = found
+    cli.main(shlex.split(words_of(typed)))
+    printed = "".join(capsys.readouterr()).splitlines()
+    kept = [line for line in shown if line and line != CUT]
+    assert [line for line in printed if line in kept] == kept

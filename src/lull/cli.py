@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: options every command shares, one module of lull.commands per subcommand."""
+"""The command line: the options that commands share, one module of lull.commands per subcommand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import textwrap
 import traceback
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from lull import __version__, cache, options
@@ -19,52 +20,73 @@ from lull.lab import Lab
 from lull.plan import unknown
 from lull.progress import progress, say
 
-COMMANDS = {
-    "run": "build, boot and compare stock and Lull kernels; write results.json",
-    "sweep": "many runs as one: vCPUs, CPUs and workloads as jobs, on one machine or on many",
-    "bench": "the programs on an arm64 machine itself, under the kernel it runs, in its own seconds",
-    "compare": "set the results of several runs, or machines, side by side",
-    "report": "one page, report.html, of what runs, checks and timings found",
-    "check": "run kernels under a TLB that forgets nothing, and report what they owe it",
-    "selftest": "Linux's own tests of its memory management, on stock and on Lull",
-    "soak": "a long random mix of everything under that TLB",
-    "timing": "modelled time: how it grows with CPUs, and how near it comes to published numbers",
-    "calibrate": "the costs of modelled time, measured on an arm64 machine",
-    "test": "what proves it: host tests, plugin, builds, boots, KUnit; --all is the whole",
-    "boot": "a shell, or one program, in a guest",
-    "build": "build kernels",
-    "fetch": "fetch kernel source, busybox and QEMU, so that --offline works",
-    "list": "what can be named: kernels, workloads, machines, mutants, models",
-    "doctor": "what this machine has, what is missing, what can be measured",
-    "tree": "make a git tree of the kernel with a commit per feature",
-    "save": "turn the commits of such a tree back into the features",
-    "export": "the features as a series of mails for git am, with a cover letter",
-    "deb": "a Lull kernel as Debian packages, of your configuration",
-    "completion": "print what completes its command lines in bash, zsh or fish",
-    "man": "print its manual page",
+GROUPS = {
+    "use": {
+        "run": "build and boot stock and Lull kernels, count their TLBIs, compare; write results.json",
+        "compare": "show the results of several runs side by side",
+        "boot": "open a shell, or run one program, in a guest",
+        "list": "list what options can name: kernels, workloads, machines, mutants, models, tests",
+        "doctor": "show what this machine has, what is missing, and what can be measured here",
+    },
+    "check": {
+        "check": "boot kernels under the TLB checker, and report missing TLB invalidations",
+        "test": "run Lull's own tests; with --fast, those that build no kernel",
+    },
+    "change the kernel": {
+        "tree": "make a git tree of the kernel, with one commit for each feature",
+        "save": "write the commits of such a tree back into the feature folders",
+        "export": "write the features as a patch series for git am, with a cover letter",
+    },
 }
+"""The commands that ``lull --help`` describes, under their headings."""
+ADVANCED = {
+    "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
+    "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
+    "report": "write one HTML page about runs, checks and timings",
+    "selftest": "run Linux's own tests of memory management, on stock and Lull kernels",
+    "soak": "boot random mixes of workloads under the TLB checker, for a given time",
+    "timing": "check the model of a machine's time against simulation and published numbers",
+    "calibrate": "measure the costs that the model of time needs, on an arm64 machine",
+    "build": "build kernels, and print where they are",
+    "fetch": "download kernel source, busybox and QEMU, so that --offline works later",
+    "deb": "make Debian packages of a Lull kernel with your configuration",
+    "completion": "print a script that completes command lines in a shell",
+}
+"""The commands that ``lull --help`` only names."""
+COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, about in group.items()}
 ENVIRONMENT = {
     "LULL_CACHE": "the cache folder (default: lull in the XDG cache folder)",
-    "LULL_QEMU": "a qemu-system-aarch64 to use",
-    "NO_COLOR": "no colours",
+    "LULL_QEMU": "the qemu-system-aarch64 to use",
+    "NO_COLOR": "print no colours",
 }
-EVERYWHERE = "everywhere"
-"""The group of the options that every command takes."""
-UNUSED = {
-    "bench": "--offline --tree",
-    "compare": "--offline --dry-run --tree --base --suite --quiet",
-    "report": "--offline --tree --base --suite --quiet",
-    "test": "--json --base --suite --quiet",
-    "list": "--offline --dry-run --tree --quiet",
-    "doctor": "--offline --dry-run --tree --suite --quiet",
-    "tree": "--suite",
-    "save": "--offline --tree --suite --quiet",
-    "export": "--suite",
-    "deb": "--suite",
-    "completion": "--offline --dry-run --tree --suite --quiet",
-    "man": "--offline --dry-run --tree --base --suite --quiet",
+SHARED = "shared options"
+"""The group of the options that several commands take."""
+DEFAULTS = {
+    "offline": False,
+    "dry_run": False,
+    "json": False,
+    "tree": None,
+    "base": "6.12",
+    "suite": "",
+    "quiet": False,
 }
-"""Those that mean nothing to a command: it takes them, as all do, and its help leaves them out."""
+"""Their values where they are not given, also for commands that do not take them."""
+ALL = frozenset(f"--{name.replace('_', '-')}" for name in DEFAULTS)
+WITHOUT = {
+    "compare": ALL - {"--json"},
+    "list": ALL - {"--json", "--base", "--suite"},
+    "doctor": ALL - {"--json", "--base"},
+    "test": ALL - {"--offline", "--dry-run", "--tree"},
+    "tree": {"--suite"},
+    "save": ALL - {"--dry-run", "--json", "--base"},
+    "export": {"--suite"},
+    "bench": {"--offline", "--tree", "--suite"},
+    "report": ALL - {"--dry-run", "--json"},
+    "calibrate": {"--suite"},
+    "deb": {"--suite"},
+    "completion": ALL - {"--base"},
+}
+"""The shared options that a command has no use for, and refuses; a command that is not named here takes all of them."""
 MISSING = "the following arguments are required: "
 
 
@@ -84,6 +106,21 @@ class Parser(argparse.ArgumentParser):
 class Help(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal, with the lines that texts are given in."""
 
+    def _format_action(self, action: argparse.Action) -> str:
+        """The list of commands in its groups; anything else as argparse has it."""
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        choices = {choice.dest: choice for choice in action._choices_actions}
+        indent = " " * self._current_indent
+        lines = []
+        self._indent()
+        for heading, group in GROUPS.items():
+            described = (super(Help, self)._format_action(choices[name]) for name in group)
+            lines += [f"{indent}{heading}\n", *described, "\n"]
+        names = self._fill_text(", ".join(ADVANCED), self._width, " " * self._current_indent)
+        self._dedent()
+        return "".join([*lines, f"{indent}advanced ('lull COMMAND --help' describes each)\n", names, "\n"])
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(self._fill_line(line, width, indent) for line in text.splitlines())
 
@@ -102,7 +139,7 @@ def unrecognized(parser: argparse.ArgumentParser, words: Sequence[str]) -> Usage
     behind = next((a.dest for a in parser._actions if str(a.metavar).startswith("-- ")), None)
     hint = f"did you mean {near[0]}? " if near else ""
     if option in known:
-        hint = f"options stand behind the command: {parser.prog} {word}"
+        hint = f"options go after the command: {parser.prog} {word}"
     elif behind:
         hint += f"options of {behind} go behind --: {parser.prog} -- {word}"
     else:
@@ -110,26 +147,39 @@ def unrecognized(parser: argparse.ArgumentParser, words: Sequence[str]) -> Usage
     return UsageError(f"'{parser.prog}' does not take {' '.join(words)}", remedy=hint)
 
 
-def common_options(unused: Collection[str]) -> Parser:
-    """The options that every command takes; those in ``unused`` are not shown."""
-    common = Parser(add_help=False)
-    group = common.add_argument_group(EVERYWHERE)
-    group.add_argument("--offline", action="store_true", help="never ask the network")
-    group.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
-    group.add_argument("--json", action="store_true", help="the result as JSON on standard output")
-    group.add_argument(
+def refuse_useless(command: str, words: Sequence[str]) -> None:
+    """Raise UsageError when a shared option is given that the command has no use for."""
+    for word in takewhile(lambda word: word != "--", words):
+        option = word.partition("=")[0]
+        if option in WITHOUT.get(command, ()):
+            raise UsageError(
+                f"'lull {command}' has no use for {option}",
+                remedy=f"leave it out; 'lull {command} --help' lists the options of the command",
+            )
+
+
+def shared_options(without: Collection[str]) -> Parser:
+    """The options that several commands take, but for those in ``without``."""
+    shared = Parser(add_help=False)
+    group = shared.add_argument_group(SHARED)
+
+    def add(option: str, **more: Any) -> None:
+        if option not in without:
+            group.add_argument(option, **more)
+
+    add("--offline", action="store_true", help="do not use the network")
+    add("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    add("--json", action="store_true", help="print the result as JSON on standard output")
+    add(
         "--tree",
         metavar="PATH",
         type=options.TREE,
-        help="your own kernel tree instead of the package; it is copied, never changed",
+        help="use your own kernel tree instead of the package; the tree is copied, never changed",
     )
-    group.add_argument("--base", metavar="NAME", default="6.12", help="base kernel (default: 6.12)")
-    group.add_argument("--suite", metavar="NAME", default="", help="other programs: real (see docs/guide.md)")
-    group.add_argument("--quiet", action="store_true", help="no progress")
-    for action in group._group_actions:
-        if action.option_strings[0] in unused:
-            action.help = argparse.SUPPRESS
-    return common
+    add("--base", metavar="NAME", help=f"base kernel (default: {DEFAULTS['base']})")
+    add("--suite", metavar="NAME", help="use another set of workloads: real (see docs/guide.md)")
+    add("--quiet", action="store_true", help="do not show progress")
+    return shared
 
 
 def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
@@ -138,18 +188,21 @@ def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
     variables = "\n".join(f"  {name:11} {text}" for name, text in ENVIRONMENT.items())
     parser = Parser(
         prog="lull",
-        description="Lull: arm64 Linux without needless TLB invalidations, and the lab that proves it.",
+        description="Lull: features for arm64 Linux that avoid broadcast TLB invalidations, and a lab "
+        "that measures and "
+        "checks them in QEMU.",
         epilog=f"exit codes:\n{codes}\n\nenvironment:\n{variables}",
     )
     parser.add_argument("--version", action="version", version=f"lull {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", parser_class=Parser)
     for name, about in COMMANDS.items():
         sub = commands.add_parser(
             name,
             help=about,
             description=about,
-            parents=[common_options(UNUSED.get(name, "").split())],
+            parents=[shared_options(WITHOUT.get(name, ()))],
         )
+        sub.set_defaults(**DEFAULTS)
         if name in loaded:
             module = importlib.import_module(f"lull.commands.{name}")
             module.add_arguments(sub)
@@ -181,6 +234,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command is not None and command not in COMMANDS:
             raise unknown("command", command, COMMANDS)
         parser = build_parser([command] if command else [])
+        if command:
+            refuse_useless(command, words)
         arguments, rest = parser.parse_known_args(words)
         if arguments.command is None:
             parser.print_help()

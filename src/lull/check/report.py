@@ -23,11 +23,11 @@ CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
 ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
 WALKS = 'D24 "AArch64 System Register Descriptions", ID_AA64MMFR1_EL1.nTLBPA'
 
-# rule/kind: what happened, and the section that forbids it. The numbers are those of issues K and L of the manual, a
-# rule's letters stay.
+# rule/kind -> what happened, and the section of the manual that forbids it. Section numbers are those of issues K and L
+# of the manual; the letters of a rule (R_GPPYH) are the same in every issue.
 RULES: dict[str, tuple[str, str]] = {
     "owed/no-tlbi": (
-        "a valid entry was taken away, and no TLBI for it was issued before its task went on",
+        "a valid entry was removed or replaced, and a CPU can still use it: no TLBI was issued for it",
         MAINTENANCE,
     ),
     "owed/local": (
@@ -35,62 +35,71 @@ RULES: dict[str, tuple[str, str]] = {
         f"{COMPLETION}, R_QRNJC",
     ),
     "owed/permission": (
-        "an entry lost a permission, and no TLBI for it was issued before its task went on",
+        "an entry lost a permission, and a CPU can still use the old one: no TLBI was issued for it",
         MAINTENANCE,
     ),
     "owed/table": (
-        "an entry for a table was taken away, and TLBIs were only for leaves",
+        "an entry that points to a table was removed or replaced, and no TLBI was issued that removes more than leaves",
         'D8.17 "TLB maintenance", R_RVJDB (walk caches are TLB entries), R_GPPYH',
     ),
     "owed/level": (
-        "the TLBI's level hint is not the level of the entry, so that it need not remove it",
+        "the level hint (TTL) of the TLBI is not the level of the entry, so that the TLBI need not remove the entry",
         'C5.5 "A64 system instructions for TLB maintenance" (TTL)',
     ),
     "owed/no-dsb": ("the TLBI for an entry that was taken away was issued, and no DSB completed it", COMPLETION),
-    "owed/asid": ("the TLBI for an entry that was taken away was for another ASID", ASIDS),
+    "owed/order": (
+        "the TLBI for an entry that was removed or replaced was issued with no DSB after the store, so that it does not"
+        " count",
+        f"{COMPLETION}, R_TGVWD",
+    ),
+    "owed/asid": ("the TLBI for an entry that was removed or replaced named another ASID", ASIDS),
     "owed/unsettled": (
-        "an entry that another task had taken away was relied on as flushed, and was not",
+        "a task relied on the flush of an entry that another task had removed, and that flush was not complete",
         MAINTENANCE,
     ),
     "owed/unlocked": (
-        "what an entry led to was mapped elsewhere, and the page table's lock dropped before the old entry was flushed",
+        "a page or table was mapped at another address, and a table lock dropped before the old entry was flushed",
         MAINTENANCE,
     ),
     "owed/rmap": (
-        "pages lost their reverse mappings before the entries that led to them were flushed",
+        "pages lost their reverse mappings before the entries that had mapped them were flushed",
         MAINTENANCE,
     ),
     "free/page": ("a page was freed, and a CPU can still translate to it", CACHED),
     "free/table": ("the page of a table was freed, and a CPU can still walk through it", CACHED),
-    "free/root": ("the root of an address space was freed, and a CPU can still walk from it", CACHED),
+    "free/root": ("the root table of an address space was freed, and a CPU can still walk from it", CACHED),
     "remap/data": (
-        "an access was translated otherwise than by an entry that was never invalidated",
+        "an access went to another page than the tables say, or than an entry says that no TLBI has removed",
         'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
     ),
     "remap/fetch": (
-        "an instruction was fetched otherwise than by an entry that was never invalidated",
+        "an instruction was fetched from another page than the tables say, or than an entry says that no TLBI has"
+        " removed",
         'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
     ),
-    "bbm/output": ("a valid entry got another output address without having been invalid", BBM),
-    "bbm/size": ("a block became a table, or a table a block, without having been invalid", BBM),
-    "bbm/attributes": ("a valid entry got other memory attributes without having been invalid", BBM),
-    "bbm/global": ("a valid entry became global, or no longer so, without having been invalid", BBM),
+    "bbm/output": ("the output address of a valid entry was changed without an invalid entry in between", BBM),
+    "bbm/size": (
+        "a block was replaced by a table, or a table by a block, without an invalid entry in between",
+        BBM,
+    ),
+    "bbm/attributes": ("the memory attributes of a valid entry were changed without an invalid entry in between", BBM),
+    "bbm/global": ("the nG bit of a valid entry was changed without an invalid entry in between", BBM),
     "bbm/contiguous": (
-        "the contiguous bit of a valid entry changed without its having been invalid",
+        "the contiguous bit of a valid entry was changed without an invalid entry in between",
         f'D8.7.1 "The Contiguous bit"; {BBM}',
     ),
     "bbm/set": (
-        "the entries of a contiguous block do not agree when the task that changed one returns to user space",
+        "the entries of a contiguous block contradict each other when the task that changed one returns to user space",
         'D8.7.1 "The Contiguous bit"',
     ),
-    "bbm/table": ("a valid entry for a table was pointed at another table without having been invalid", BBM),
-    "bbm/anew": ("an entry was made anew while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
+    "bbm/table": ("a valid entry was pointed at another table without an invalid entry in between", BBM),
+    "bbm/anew": ("a different valid entry was written while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
     "bbm/collected": (
-        "an entry was made anew where the flush of the old one had been put off, and no TLBI was on its way",
+        "a different valid entry was written while the flush of the old one was deferred, and no TLBI had been issued",
         f"{BBM}, R_DDMVT",
     ),
     "order/no-dsb": (
-        "a TLBI was issued with no DSB behind the store it is for, so that a walk may bring the old entry back",
+        "a TLBI was issued with no DSB after the store that it is for, so that a walk may fetch the old entry again",
         f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",
     ),
     "written/no-tlbi": (
@@ -102,55 +111,71 @@ RULES: dict[str, tuple[str, str]] = {
         COMPLETION,
     ),
     "written/unlocked": (
-        "a page of a file was unlocked, so that others may clean it, and a CPU can still store to it: no DSB has"
+        "a page of a file was unlocked, so that another task may clean it, and a CPU can still store to it: no DSB has"
         " completed the TLBI",
         COMPLETION,
     ),
-    "pause/running": ("entries that all CPUs use were broken, and a CPU did not wait", BBM.split(",")[0]),
-    "pause/left": ("a CPU that waited went on while entries that all CPUs use were broken", BBM.split(",")[0]),
+    "pause/running": (
+        "kernel entries that every CPU uses were made invalid while another CPU was not paused",
+        BBM.split(",")[0],
+    ),
+    "pause/left": (
+        "a paused CPU went on while kernel entries that every CPU uses were invalid",
+        BBM.split(",")[0],
+    ),
     "unload/loaded": (
-        "a CPU said that an address space is not loaded while TTBR0 or the ASID names it",
+        "a CPU announced that an address space is not loaded while TTBR0 or the ASID still named it",
         CACHED,
     ),
     "unload/no-isb": (
-        "a CPU said that an address space is not loaded before the write of TTBR0 or the ASID was synchronised",
+        "a CPU announced that an address space is not loaded with no context synchronisation event after its write of"
+        " TTBR0 or the ASID",
         CONTEXT,
     ),
     "unload/no-dsb": (
-        "a CPU said that an address space is not loaded before a DSB had waited for its walks",
+        "a CPU announced that an address space is not loaded before a DSB had waited for its table walks",
         WALKS_OVER,
     ),
     "unload/uncounted": (
-        "a CPU that had said that an address space is not loaded loaded it again without saying so",
+        "a CPU announced that an address space is not loaded, and loaded it again without announcing that",
         CACHED,
     ),
-    "asid/reused": ("an ASID came back into use while entries of its earlier life are live", ASIDS),
+    "asid/reused": (
+        "a CPU loaded an ASID while it can still hold entries that it made for other tables under this ASID",
+        ASIDS,
+    ),
+    "asid/shared": (
+        "CPUs that share TLB entries (CnP) run different tables under one ASID",
+        ASIDS,
+    ),
     "asid/global": (
         "a CPU loaded an address space while it can still hold global entries of another one's tables",
         ASIDS,
     ),
     "walk/freed": (
-        "a freed page of tables is one again while a CPU may hold old descriptors of it by their physical addresses",
+        "a page-table page was freed and is a table again, and a CPU may hold copies of its old descriptors by their"
+        " physical addresses",
         WALKS,
     ),
     "walk/unlinked": (
-        "a table is linked elsewhere while a CPU may hold old descriptors of it by their physical addresses",
+        "a table was linked elsewhere, and a CPU may hold copies of its old descriptors by their physical addresses",
         WALKS,
     ),
     "walk/renamed": (
-        "an address space has another ASID while a CPU may hold old descriptors of it by their physical addresses",
+        "an address space got another ASID instead of a TLBI, and a CPU may hold copies of its old descriptors by their"
+        " physical addresses",
         WALKS,
     ),
 }
 WHY = {
     "local": "reaches only its own CPU",
     "no-dsb": "was never completed by a DSB",
-    "last": "is for leaves only",
+    "last": "is for leaf entries only",
     "level": "has the hint (TTL) of another level",
     "asid": "is for another ASID",
-    "va": "is for another address",
-    "nothing": "reaches nothing",
-    "order": "was issued with no DSB behind the store",
+    "va": "is for another address, close to this one",
+    "nothing": "has an operand with which it need not remove anything",
+    "order": "was issued with no DSB after the store",
     "covered": "covered it",
 }
 VITAL = {
@@ -159,7 +184,7 @@ VITAL = {
     "table_stores": "stores to page tables",
     "obligations": "entries taken away",
 }
-"""A run that saw none of one of these has proved nothing."""
+"""A check in which one of these counts is 0 has tested nothing."""
 
 
 @dataclass
@@ -167,10 +192,10 @@ class Output:
     """What the plugin wrote in a boot.
 
     Args:
-        reports: in their order.
+        reports: in the order in which the plugin wrote them.
         end: the last line, with verdict and counts; None when QEMU was killed.
-        errors: what it says went wrong in itself.
-        windows: window id -> what TLBIs took in it though nothing about it had changed (checker/lost.h).
+        errors: the plugin's errors about itself.
+        windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (checker/lost.h).
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -180,9 +205,9 @@ class Output:
 
 
 def read(paths: Iterable[Path]) -> Output:
-    """The lines of a boot's files (more than one: the others are of attempts that stalled). Raises GuestGarbage.
+    """Read the files that the plugin wrote in a boot: one file, and one more for each attempt that stalled.
 
-    A last line that is not whole is that of a QEMU that was killed, and is left out.
+    Raises GuestGarbage for a line that is not the plugin's. An incomplete last line is ignored: QEMU was killed.
     """
     output = Output()
     for path in paths:
@@ -197,7 +222,7 @@ def read(paths: Iterable[Path]) -> Output:
 
 
 def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, Any]]) -> None:
-    """One line."""
+    """Add one line of the plugin to the output, and to the reports by number."""
     if not isinstance(message, dict):
         raise TypeError("no object")
     if "report" in message:
@@ -216,9 +241,9 @@ def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, A
 
 
 def of_console(text: str, known: int) -> list[dict[str, Any]]:
-    """What the kernel reported on its console, in the form of the plugin's ``known`` reports, numbered after them.
+    """Reports of the kernel on its console, as reports of the rule ``console``, numbered after the plugin's ``known``.
 
-    Not that it waits: that is a busy host's doing, or else the guest passes its deadline.
+    Stalls and soft lockups are left out: a busy host causes them. A guest that really hangs passes its deadline.
     """
     reports = [found for found in console.reports(text) if not console.STALL.search(found.title)]
     return [
@@ -228,7 +253,7 @@ def of_console(text: str, known: int) -> list[dict[str, Any]]:
 
 
 def blind(output: Output) -> list[str]:
-    """What the plugin did not see, for people; what it says itself, and zeros among what is vital."""
+    """Names, for people, of what the plugin never saw: what it names itself, and each VITAL count that is 0."""
     if output.end is None:
         return ["the end: the plugin wrote no verdict"]
     seen: dict[str, Any] = output.end.get("seen", {})
@@ -241,12 +266,15 @@ def blind(output: Output) -> list[str]:
 
 
 def number(value: Any) -> int:
-    """A number of the plugin's, which writes addresses as text."""
+    """The value of a number that the plugin wrote; it writes addresses as text."""
     return int(value, 0) if isinstance(value, str) else int(value)
 
 
 def annotate(report: dict[str, Any], symbols: Symbols) -> None:
-    """Add the names of code: ``at`` and ``calls`` to where it was changed and noticed, ``at`` to each TLBI."""
+    """Add the names of code to a report.
+
+    The places ``changed`` and ``noticed`` get ``at``, ``calls`` and ``functions``; each TLBI gets ``at``.
+    """
     for place in ("changed", "noticed"):
         where = report.get(place)
         if not where:
@@ -256,7 +284,7 @@ def annotate(report: dict[str, Any], symbols: Symbols) -> None:
         stack = stack[1:] if stack[:1] == [pc] else stack
         where["at"] = symbols.describe(pc)
         where["calls"] = [symbols.describe(a, returns=True) for a in stack]
-        # User space does not write the kernel's tables: then it is the identity map's code.
+        # User space does not write the kernel's tables, so a low address is code that runs in the identity map.
         own = symbols.identity(pc) if report.get("kernel") else None
         named = [symbols.function(pc) or own, *(symbols.function(a, returns=True) for a in stack)]
         where["functions"] = [found[0] for found in named if found]
@@ -266,17 +294,17 @@ def annotate(report: dict[str, Any], symbols: Symbols) -> None:
 
 
 def statement(report: Mapping[str, Any]) -> tuple[str, str]:
-    """What a report says happened, and the section of the manual."""
+    """What happened, as one line, and the section of the manual that forbids it."""
     return RULES.get(f"{report['rule']}/{report['kind']}", ("a rule of the checker was broken", "docs/checker.md"))
 
 
 def times(count: int) -> str:
-    """How often, for people."""
+    """How often a report was seen, as words; empty for once."""
     return "" if count == 1 else f", seen {count} times"
 
 
 def render(report: Mapping[str, Any]) -> list[str]:
-    """A report as lines; it has been annotated."""
+    """The lines of a report, which must have been annotated."""
     if report["rule"] == "console":  # The kernel's own words.
         first, *more = report["text"].splitlines()
         return [f"report {report['report']}: console/{report['kind']}: {first}", *(f"  {line}" for line in more)]
@@ -285,7 +313,7 @@ def render(report: Mapping[str, Any]) -> list[str]:
         f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",
         f"  rule     {MANUAL} {section}" if section.startswith(("C", "D")) else f"  rule     {section}",
     ]
-    if report["rule"] == "pause":  # It is about CPUs, whatever is broken.
+    if report["rule"] == "pause":  # About the CPUs that run, not about one entry.
         return [*lines, f"  running  {cpus(report['holders'])}", *stack("noticed", report.get("noticed"))]
     space = "every ASID" if report.get("asid") in (None, -1) else f"ASID {report['asid']}"
     level = report.get("level", 3)
@@ -310,7 +338,7 @@ def render(report: Mapping[str, Any]) -> list[str]:
 
 
 def target(report: Mapping[str, Any], which: str) -> str:
-    """Where an entry points, and its bits."""
+    """The page that an entry points to, and the descriptor."""
     bits = number(report.get(which, 0))
     page = report.get(f"{which}_page")
     valid = bits & 1 and page is not None
@@ -323,7 +351,7 @@ def cpus(numbers: Sequence[int]) -> str:
 
 
 def stack(place: str, where: Mapping[str, Any] | None) -> list[str]:
-    """A place and its callers as lines."""
+    """The lines of a place in the code and its callers."""
     if not where:
         return []
     first = f"  {place:<8} by CPU {where['cpu']} at {where['at']}"
@@ -331,7 +359,7 @@ def stack(place: str, where: Mapping[str, Any] | None) -> list[str]:
 
 
 def seen_line(end: Mapping[str, Any] | None) -> str:
-    """What a silent run looked at: a pass that looked at nothing would be none."""
+    """What a check has seen, as counts: silence says little when little was seen."""
     seen: Mapping[str, Any] = (end or {}).get("seen", {})
     words = [f"{seen[key]} {name}" for key, name in VITAL.items() if key in seen]
     words += [f"{seen['accesses']} accesses"] if seen.get("accesses") else []

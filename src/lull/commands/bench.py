@@ -18,30 +18,39 @@ from lull.run import experiment, native
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull bench``."""
     add = parser.add_argument
-    add("--here", action="store_true", required=True, help="yes: on this machine, as processes of its kernel")
+    add(
+        "--here",
+        action="store_true",
+        required=True,
+        help="confirm that the workloads run on this machine, as processes of its kernel",
+    )
     add(
         "--kernel",
         metavar="K",
         action="append",
         default=[],
-        help="as for run, of what the running kernel can be by its switches (default: what it can); repeatable",
+        help="as for run, if the switches of the running kernel can make it so (default: all that are "
+        "possible); repeatable",
     )
     add(
         "--workload",
         metavar="W",
         action="append",
         default=[],
-        help="a workload of guest/workloads.toml (default: those of a run that are harmless); repeatable",
+        help="a workload of guest/workloads.toml (default: those of a run that change no setting of the "
+        "machine); repeatable",
     )
     add("--repeat", metavar="N", type=int, default=5, help="rounds of each kernel (default: 5)")
-    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
+    add(
+        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
+    )
     add(
         "--allow-changes",
         action="store_true",
-        help="workloads too that change the machine while they run: HugeTLB pools, cgroups, huge pages, CPUs",
+        help="also run workloads that change settings of the machine: HugeTLB pools, cgroups, huge pages, CPUs",
     )
     parser.epilog = (
-        "The machine's swap, its settings and what else it does are its own: nothing is set up for the programs.\n"
+        "Nothing is set up for the workloads: they run with the swap and the settings that the machine has.\n"
         "example: lull bench --here --workload mprotect_per_cpu --workload fork_exec"
     )
 

@@ -22,7 +22,9 @@ from lull.progress import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull boot``."""
-    parser.add_argument("--kernel", metavar="K", default="lull", help="kernel, with settings: lull+young=sync")
+    parser.add_argument(
+        "--kernel", metavar="K", default="lull", help="kernel, with policies: lull+young=sync (default: lull)"
+    )
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
     parser.add_argument(
         "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
@@ -34,14 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accel",
         choices=("tcg", "kvm"),
         default="kvm" if kvm_usable() else "tcg",
-        help="emulated, or on an arm64 host's own CPUs (default: kvm where it is usable)",
+        help="tcg: emulate the CPUs; kvm: use those of an arm64 host (default: kvm where it is usable)",
     )
-    parser.add_argument("--mte", action="store_true", help="memory has tags: for CPUs with MTE")
+    parser.add_argument("--mte", action="store_true", help="give the guest memory with tags, for CPUs with MTE")
     parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    parser.add_argument("--timeout", metavar="S", type=float, default=600.0, help="seconds a program may take")
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=600.0, help="seconds until the program is stopped (default: 600)"
+    )
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
     parser.epilog = (
-        "The guest has busybox, and Lull's programs in /lull/bin; with --suite real, 'debian PROGRAM' runs Debian's.\n"
+        "The guest has busybox, and the workloads in /lull/bin. With --suite real, 'debian PROGRAM' runs a program of\n"
+        "Debian. The exit status is that of the program.\n"
         "Ctrl-A X ends QEMU.\n"
         "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young"
     )

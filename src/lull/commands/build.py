@@ -15,10 +15,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull build``."""
     parser.add_argument(
         "--kernel",
-        metavar="K",
+        metavar="NAME",
         action="append",
         default=[],
-        help="a kernel of the base: stock, lull, kunit, lab, debug, kcsan, kasan_hw (default: stock, lull); repeatable",
+        help="a kernel of the base, for example stock, lull, kunit, lab or debug (default: stock, lull); repeatable",
     )
 
 

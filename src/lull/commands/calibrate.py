@@ -35,17 +35,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE",
         type=options.FILE,
-        help="where the cost file goes, FILE.toml (default: standard output)",
+        help="write the cost file to FILE.toml (default: standard output)",
     )
-    add("--ms", metavar="N", type=int, help=f"milliseconds of a measurement, about (default: {OF_HERE['ms']})")
+    add("--ms", metavar="N", type=int, help=f"approximate milliseconds of a measurement (default: {OF_HERE['ms']})")
     add("--rounds", metavar="N", type=int, help=f"measurements of each case (default: {OF_HERE['rounds']})")
     add(
         "--repeats",
         choices=[repeats.value for repeats in Repeats],
-        help="what this kernel repeats of a broadcast flush for an erratum: each sync (4118414), or each TLBI "
-        "(1286807 and others, before Linux 7.0; default: as its log says)",
+        help="what the kernel repeats in a broadcast flush because of an erratum: nothing, each sync "
+        "(4118414), or each "
+        "TLBI (1286807 and others, before Linux 7.0) (default: what the kernel's log says)",
     )
-    add("--guest", metavar="NAME", help="try it in a guest whose time is made by this model, a name or a file in TOML")
+    add(
+        "--guest",
+        metavar="NAME",
+        help="try the calibration in a guest whose clock follows this model, a name or a TOML file",
+    )
     add("--vcpus", metavar="N", type=int, help=f"with --guest: virtual CPUs (default: {OF_GUEST['vcpus']})")
     add(
         "--cpu",
@@ -55,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--repeat", metavar="N", type=int, help=f"with --guest: boots of each kernel (default: {OF_GUEST['repeat']})")
     parser.epilog = (
-        "exit: 0 measured; with --guest, each cost is told that can be, and those told are right within "
+        "exit: 0 measured; with --guest, all costs that must be found were found, and those found are right within "
         f"{TOLERANCE:.0%}; 1 one is not\n"
         "example: lull calibrate --out my-server.toml; then anywhere: lull run --timing my-server.toml"
     )

@@ -33,14 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         action="append",
         default=[],
-        help="as for run (default: stock, lull, lull under the policies a workload names, and lab); repeatable",
+        help="as for run (default: stock, lull, lull under the policies that a workload names, and lab); repeatable",
     )
     add(
         "--workload",
         metavar="W",
         action="append",
         default=[],
-        help="a workload of guest/workloads.toml (default: those marked default or check; a mutant's own); repeatable",
+        help="a workload of guest/workloads.toml (default: those marked default or check; for a mutant, "
+        "its own); repeatable",
     )
     add(
         "--cpu",
@@ -48,38 +49,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=options.HARDWARE,
         default=[],
-        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; +kpti, +nokpti, +asid8, +ntlbpa, "
-        "+nontlbpa behind it "
+        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +ntlbpa or "
+        "+nontlbpa after it "
         f"(default: {DEFAULT_MACHINE}); repeatable",
     )
-    add("--machines", action="store_true", help="every machine, with KPTI on and off, with 16- and 8-bit ASIDs")
-    add("--mutant", metavar="M", action="append", default=[], help="a mutant of the lab kernel; repeatable")
-    add("--mutants", action="store_true", help="every mutant")
-    add("--image", metavar="IMAGE", type=Path, help="a kernel of your own, with --symbols")
-    add("--symbols", metavar="FILE", type=Path, help="its System.map or vmlinux")
-    add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
+    add("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
+    add(
+        "--mutant",
+        metavar="M",
+        action="append",
+        default=[],
+        help="boot the lab kernel with this bug switched on; repeatable",
+    )
+    add("--mutants", action="store_true", help="boot the lab kernel with each mutant")
+    add("--image", metavar="IMAGE", type=Path, help="check your own kernel image; needs --symbols")
+    add("--symbols", metavar="FILE", type=Path, help="the System.map or vmlinux of the build of --image")
+    add("--repeat", metavar="N", type=int, default=1, help="boots of each kernel on each machine (default: 1)")
     add("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
     add("--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)")
     add(
         "--speculation",
         choices=("on", "off"),
         default="on",
-        help="off: CPUs hold only what they used themselves (default: on)",
+        help="off: a CPU caches only the translations that it used itself (default: on)",
     )
     add(
         "--checker",
         choices=("on", "off"),
         default="on",
-        help="off: only what kernels report themselves is judged, as for those that are slow (default: on)",
+        help="off: judge only what kernels report themselves, for kernels that are too slow under the "
+        "checker (default: on)",
     )
-    add("--kpti", choices=("on", "off"), help="force page-table isolation (default: the kernel decides)")
+    add("--kpti", choices=("on", "off"), help="switch page-table isolation on or off (default: the kernel decides)")
     add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
-    add("--timing", metavar="NAME", help="what page walks for lost entries cost, by the 'walk' of these costs")
+    add(
+        "--timing",
+        metavar="NAME",
+        help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model",
+    )
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
+    add(
+        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
+    )
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
-        "'lull list' has what can be named: kernels, workloads, machines, mutants.\n"
+        "'lull list' shows the names of kernels, workloads, machines and mutants.\n"
         "example: lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"
     )
 
@@ -159,11 +173,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if bool(arguments.image) != bool(arguments.symbols):
         raise UsageError("--image and --symbols belong together", remedy="name both")
     if of_mutants and arguments.checker == "off":
-        raise UsageError("mutants are for the checker to catch", remedy="leave --checker off out")
+        raise UsageError("--checker off does not go with mutants, which the checker is to catch", remedy="leave it out")
     if arguments.timing is not None and (of_mutants or arguments.checker == "off"):
-        raise UsageError(
-            "--timing is about what TLBIs took, which the checker sees in sound kernels", remedy="leave it out"
-        )
+        raise UsageError("--timing needs the checker and a kernel without a mutant", remedy="leave it out")
     if arguments.machines and arguments.cpu:
         raise UsageError("--machines is every machine, --cpu some", remedy="leave one out")
     if arguments.mutants and arguments.mutant:

@@ -13,10 +13,14 @@ from lull.lab import Lab
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull compare``."""
     parser.add_argument(
-        "results", metavar="RESULTS", nargs="+", type=Path, help="results.json of a run, or its folder; two or more"
+        "results",
+        metavar="RESULTS",
+        nargs="+",
+        type=Path,
+        help="the results.json or the folder of a run; give two or more",
     )
     parser.epilog = (
-        "A ratio is only ever taken inside one run; a column for each run.\n"
+        "Each run has a column. Ratios are to the stock kernel of the same run.\n"
         "example: lull compare results/001 results/002 server/results.json"
     )
 

@@ -1,29 +1,77 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull completion: what completes the tool's command lines in a shell."""
+"""lull completion: a script that completes the tool's command lines in a shell; shtab writes it from the parser."""
 
 from __future__ import annotations
 
 import argparse
-import json
 
-from lull import cli, completion
+import shtab
+
+from lull import base as bases
+from lull import cli, plan, selftests, timing
+from lull.base import Base
+from lull.check.data import load_machines, load_mutants
 from lull.lab import Lab
+
+SHELLS = ("bash", "zsh", "fish")
+PATHS = {
+    "DIR": shtab.DIRECTORY,
+    "PATH": shtab.DIRECTORY,
+    "FILE": shtab.FILE,
+    "IMAGE": shtab.FILE,
+    "RESULTS": shtab.FILE,
+}
+"""What an option's value is called when it is a path, and how shtab completes that."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull completion``."""
-    parser.add_argument("shell", metavar="|".join(completion.SHELLS), choices=completion.SHELLS)
+    parser.add_argument("shell", metavar="|".join(SHELLS), choices=SHELLS, help="the shell that runs the script")
     parser.epilog = (
         "bash: lull completion bash >~/.local/share/bash-completion/completions/lull\n"
         "zsh:  lull completion zsh >_lull, in a folder of $fpath\n"
         "fish: lull completion fish >~/.config/fish/completions/lull.fish\n"
-        "Kernels, workloads and machines are those of today: make it again when there are others."
+        "The script contains the names of kernels, workloads and machines of today: make it again when they change."
     )
+
+
+def kernels(base: Base) -> list[str]:
+    """Names of kernels, and those of the last of the default ones under each of its settings."""
+    features = [f for f in base.features.values() if f.policies]
+    tuned = base.default_kernels[-1]
+    settings = [f"{tuned}+{f.name}={policy}" for f in features for policy in f.policies]
+    off = [f"{tuned}-{f.name}" for f in features]
+    return [*base.kernels, *settings, *off, *(f"{tuned}{plan.ONLY}={f.name}" for f in features)]
+
+
+def words(base: Base) -> dict[str, list[str]]:
+    """The words that an option or argument takes, by its name and what its value is called."""
+    files = [base.workloads, *(suite.workloads for suite in base.suites.values())]
+    return {
+        "base NAME": bases.known(),
+        "base BASE": bases.known(),
+        "suite NAME": list(base.suites),
+        "kernel K": kernels(base),
+        "kernel NAME": list(base.kernels),
+        "workload W": [name for file in files for name in plan.load_workloads(file)],
+        "cpu C": list(load_machines()),
+        "cpu MODEL": list(dict.fromkeys(machine.cpu for machine in load_machines().values())),
+        "mutant M": list(load_mutants(base.mutants)),
+        "tests T": list(selftests.load()),
+        "timing NAME": timing.known(),
+        "guest NAME": timing.known(),
+        "name NAME": timing.known(),
+    }
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print the script."""
     parser = cli.build_parser(cli.COMMANDS)
-    text = completion.script(parser, cli.commands_of(parser), arguments.shell, lab.base)
-    print(json.dumps({"shell": arguments.shell, "script": text}) if arguments.json else text)
+    known = words(lab.base)
+    for sub in cli.commands_of(parser).values():
+        for action in sub._actions:
+            if action.metavar in PATHS:
+                action.complete = PATHS[str(action.metavar)]  # type: ignore[attr-defined]
+            action.choices = action.choices or known.get(f"{action.dest} {action.metavar}")
+    print(shtab.complete(parser, arguments.shell))
     return 0

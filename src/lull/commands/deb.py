@@ -19,12 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         type=Path,
-        help="the configuration of your kernel: /boot/config-VERSION (default: the lab's, for QEMU's machine only)",
+        help="the configuration of your kernel, e.g. /boot/config-VERSION (default: the lab's, for "
+        "QEMU's machine only)",
     )
-    parser.add_argument("--out", metavar="DIR", type=options.FOLDER, default=Path("."), help="where to (default: here)")
-    parser.add_argument("--debug", action="store_true", help="a package of debug symbols, too")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.FOLDER,
+        default=Path("."),
+        help="folder for the packages (default: the working folder)",
+    )
+    parser.add_argument("--debug", action="store_true", help="also make the package of debug symbols")
     parser.epilog = (
-        "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. What can be switched stands in\n"
+        "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. The switches are described in\n"
         "/usr/share/doc/linux-image-*-lull/README.lull.gz"
     )
 

@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull export``."""
     # The same as --base: without it --base stands.
     parser.add_argument("base", metavar="BASE", nargs="?", default=argparse.SUPPRESS, help="the same as --base BASE")
-    parser.add_argument("--out", metavar="DIR", type=options.FOLDER, help="where to (default: a new folder lull-BASE)")
+    parser.add_argument(
+        "--out", metavar="DIR", type=options.FOLDER, help="folder for the patches (default: a new folder lull-BASE)"
+    )
     parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/*.patch"
 
 

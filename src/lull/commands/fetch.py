@@ -12,7 +12,7 @@ from lull.lab import Lab
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull fetch``."""
-    parser.add_argument("--keep", action="store_true", help="do not look for newer versions of what is there")
+    parser.add_argument("--keep", action="store_true", help="do not look for newer versions of what is in the cache")
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:

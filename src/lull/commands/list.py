@@ -16,7 +16,7 @@ Names = dict[str, str]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """``lull list`` has no options of its own."""
-    parser.epilog = "'lull list --suite real' has the workloads of that suite."
+    parser.epilog = "'lull list --suite real' shows the workloads of that suite."
 
 
 def kernels(lab: Lab) -> Names:

@@ -23,10 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RESULTS",
         nargs="+",
         type=Path,
-        help="results.json, or a folder that 'lull run', 'lull check' or 'lull timing' wrote; the first run leads",
+        help="a results.json, or a results folder of 'lull run', 'lull check' or 'lull timing'; the "
+        "first run comes first",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--out", metavar="FILE", type=options.FILE, help=f"default: {NAME} in the first folder")
+    where.add_argument(
+        "--out", metavar="FILE", type=options.FILE, help=f"the page to write (default: {NAME} in the first folder)"
+    )
     where.add_argument(
         "--pages",
         metavar="DIR",

@@ -18,20 +18,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         action="append",
         default=[],
-        help="as for run; the first is the baseline (default: stock and lull); repeatable",
+        help="as for run; the others are compared with the first (default: stock and lull); repeatable",
     )
     add(
         "--tests",
         metavar="T",
         action="append",
         default=[],
-        help="tests of guest/selftests.toml (default: all); repeatable",
+        help="a group of tests of guest/selftests.toml (default: all); repeatable",
     )
-    add("--repeat", metavar="N", type=int, default=1, help="boots of each (default: 1)")
-    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
+    add("--repeat", metavar="N", type=int, default=1, help="boots of each kernel for each group of tests (default: 1)")
+    add(
+        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
+    )
     parser.set_defaults(suite="real")
     parser.epilog = (
-        "exit: 0 all ended as on the baseline, and that as guest/selftests-baseline.toml has it; 1 something did not\n"
+        "exit: 0 all tests ended as on the first kernel, and there as guest/selftests-baseline.toml "
+        "says; 1 one did not\n"
         "example: lull selftest --tests hugetlb --kernel stock --kernel lull+residency=rename"
     )
 

@@ -20,16 +20,22 @@ SHOWN = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull soak``."""
     add = parser.add_argument
-    add("--minutes", metavar="N", type=float, default=60.0, help="how long (default: 60); a round is never cut short")
-    add("--seed", metavar="S", type=int, help="of everything that is drawn (default: a new one, which is printed)")
-    add("--round", metavar="R", type=int, help="only this round of the seed")
-    add("--keep-going", action="store_true", help="go on after a round that failed")
+    add(
+        "--minutes",
+        metavar="N",
+        type=float,
+        default=60.0,
+        help="how long to soak; a round that has begun is finished (default: 60)",
+    )
+    add("--seed", metavar="S", type=int, help="seed of all random choices (default: a new one, which is printed)")
+    add("--round", metavar="R", type=int, help="boot only this round of the seed")
+    add("--keep-going", action="store_true", help="continue after a round that failed")
     add(
         "--kernel",
-        metavar="K",
+        metavar="NAME",
         action="append",
         default=[],
-        help=f"draw only these (default: {', '.join(soak.KERNELS)}); repeatable",
+        help=f"choose only from these kernels (default: {', '.join(soak.KERNELS)}); repeatable",
     )
     add(
         "--cpu",
@@ -37,14 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=options.HARDWARE,
         default=[],
-        help="draw only these machines, as for check; repeatable",
+        help="choose only from these machines, named as for check; repeatable",
     )
-    add("--workload", metavar="W", action="append", default=[], help="draw only these; repeatable")
+    add("--workload", metavar="W", action="append", default=[], help="choose only from these workloads; repeatable")
     add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
+    add(
+        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
+    )
     parser.epilog = (
-        "exit: 0 all was silent; 1 a round was not: the line that repeats it is printed\n"
-        "The same command with the same --seed takes up where an interrupted soak was.\n"
+        "exit: 0 the checker reported nothing; 1 a round failed: the command that repeats this round is printed\n"
+        "The same command with the same --seed resumes an interrupted soak.\n"
         "example: lull soak --minutes 60 --seed 7"
     )
 

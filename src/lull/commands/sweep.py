@@ -26,35 +26,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         action="append",
         default=[],
-        help="a workload, or several with commas between, which share a job; repeatable, a job for each (default: one "
-        "job with those of 'lull run')",
+        help="a workload, or several separated by commas, which share a job; repeatable, one job for "
+        "each (default: one "
+        "job with the workloads of 'lull run')",
     )
-    add("--vcpus", metavar="LIST", default=VCPUS, help=f"virtual CPUs, a job for each (default: {VCPUS})")
+    add("--vcpus", metavar="LIST", default=VCPUS, help=f"numbers of virtual CPUs, one job for each (default: {VCPUS})")
     add(
         "--cpu",
         metavar="MODEL",
         type=options.MODEL,
         action="append",
         default=[],
-        help=f"CPU of QEMU; repeatable, a job for each (default: {Machine.cpu})",
+        help=f"CPU of QEMU; repeatable, one job for each (default: {Machine.cpu})",
     )
     add(
         "--workers",
         metavar="N",
         type=int,
-        help="jobs at once on this machine (default: each vCPU has a CPU, half of the memory is left)",
+        help="jobs that run at once on this machine (default: as many as leave each vCPU a CPU, and half "
+        "of the memory free)",
     )
     group = parser.add_argument_group("other machines")
     where = group.add_mutually_exclusive_group()
     where.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="tcp://HOST:PORT of this machine, where others may join; who reaches a tcp:// address can run programs "
-        "here: docs/guide.md says how to have tls://",
+        help="tcp://HOST:PORT of this machine, where other machines may join; everybody who can reach a "
+        "tcp:// address can "
+        "run programs here: docs/guide.md says how to use tls://",
     )
-    where.add_argument("--join", metavar="ADDRESS", help="work for the sweep that listens there, until it is over")
+    where.add_argument(
+        "--join", metavar="ADDRESS", help="run jobs of the sweep that listens at this address, until the sweep ends"
+    )
     parser.epilog = (
-        "exit: 0 everything held in every job; 1 a check failed, or a job has no results\n"
+        "exit: 0 all checks held in all jobs; 1 a check failed, or a job has no results\n"
         "example: lull sweep --vcpus 1,4,16 --workload young --workload swap_bench,fork_exec --repeat 3"
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull test: what proves it, the fast part first, through pytest."""
+"""lull test: Lull's own tests, the fast ones first, through pytest."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tier.add_argument(
         "--fast",
         action="store_true",
-        help="lint, types, host tests, the plugin and the fake kernel: no real kernel is built",
+        help="only lint, types, host tests, the plugin and the fake kernel: no real kernel is built",
     )
-    tier.add_argument("--all", action="store_true", help="the whole: every mutant, machine and kernel (hours)")
-    parser.add_argument("pytest", nargs="*", metavar="-- PYTEST ARGS", help="passed to pytest, e.g. -- -k young")
+    tier.add_argument("--all", action="store_true", help="every test, with every mutant, machine and kernel (hours)")
+    parser.add_argument(
+        "pytest", nargs="*", metavar="-- PYTEST ARGS", help="options that are passed to pytest, e.g. -- -k young"
+    )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:

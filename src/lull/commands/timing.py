@@ -21,18 +21,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         nargs="?",
         default="ampere-32",
-        help=f"{names}, or your own TOML file (default: ampere-32)",
+        help=f"the model: {names}, or your own TOML file (default: ampere-32)",
     )
     add(
         "--vcpus",
         metavar="LIST",
         default=VCPUS,
-        help=f"a run with each of these numbers of virtual CPUs (default: {VCPUS})",
+        help=f"numbers of virtual CPUs, one run for each (default: {VCPUS})",
     )
     add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
-    add("--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)")
+    add(
+        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
+    )
     parser.epilog = (
-        "exit: 0 the simulation agrees with the runs, and the model with what it was fitted to; 1 it does not\n"
+        "exit: 0 the simulation agrees with the runs, and the model with the numbers it was fitted to; 1 one does not\n"
         "example: lull timing kunpeng-920 --vcpus 4"
     )
 

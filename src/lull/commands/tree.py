@@ -13,7 +13,7 @@ from lull.lab import Lab
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull tree``."""
-    parser.add_argument("dir", metavar="DIR", type=options.NEW, help="a new folder for the tree")
+    parser.add_argument("dir", metavar="DIR", type=options.NEW, help="a new or empty folder for the tree")
     parser.epilog = "Change it, commit with a line 'Lull-feature: NAME', then: lull save DIR"
 
 
