@@ -183,7 +183,7 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path) -> None:
         builder = build.Builder(Tree(tree, "", lab.pristine.version), lab.toolchain, out, tmp_path / f"{number}.log")
         with progress.step(mail.name) as step:
             builder.configure(fragments)
-            builder.compile(step)
+            builder.compile(step.update)
             seconds = step.elapsed
         guest = lab.guest_of(out / build.IMAGE, Machine(vcpus=2), "", None)
         boot = launch_retrying(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,6 +95,27 @@ class Lab:
         if name not in self._kernels:
             self._kernels[name] = build.build_kernel(name, self.tree_of(name), self.fragments(name), self.toolchain)
         return self._kernels[name]
+
+    def kernels(self, names: Sequence[str]) -> None:
+        """Build these kernels at once: one compiles while another is linked or configured."""
+        if len(names) < 2:
+            for name in names:
+                self.kernel(name)
+            return
+        trees = {name: self.tree_of(name) for name in names}
+        with progress.step(f"building {', '.join(names)} (Linux {self.pristine.version})") as step:
+            notes: dict[str, str] = {}
+
+            def one(name: str) -> build.Kernel:
+                def tell(note: str) -> None:
+                    notes[name] = f"{name}: {note}"
+                    step.update(", ".join(notes.values()))
+
+                return build.build_kernel(name, trees[name], self.fragments(name), self.toolchain, tell)
+
+            with ThreadPoolExecutor(len(names)) as pool, process.ended_with_us():
+                built = {name: pool.submit(one, name) for name in names}
+                self._kernels |= {name: future.result() for name, future in built.items()}
 
     def fragments(self, kernel: str) -> tuple[Path, ...]:
         """The configuration fragments of a kernel, with those that the suite needs."""

@@ -46,6 +46,7 @@ class Workload:
         args: its arguments.
         about: one line for ``--help`` and tables.
         default: part of the default selection.
+        short: part of the short selection, which is run when nothing is asked for.
         check: checked by default too, although it is not part of that selection.
         policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
         kernels: what it is run under then, when that is not stock and lull.
@@ -61,6 +62,7 @@ class Workload:
     args: tuple[str, ...] = ()
     about: str = ""
     default: bool = True
+    short: bool = False
     check: bool = False
     policies: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
@@ -122,6 +124,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 args=tuple(str(a) for a in entry.get("args", ())),
                 about=str(entry["about"]),
                 default=bool(entry.get("default", True)),
+                short=bool(entry.get("short", False)),
                 check=bool(entry.get("check", False)),
                 policies=tuple(str(p) for p in entry.get("policies", ())),
                 kernels=tuple(str(k) for k in entry.get("kernels", ())),
@@ -193,6 +196,11 @@ def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[W
         if name not in known:
             raise unknown("workload", name, known)
     return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
+
+
+def short_selection(known: dict[str, Workload]) -> list[Workload]:
+    """The workloads of the short run; none when the suite has no such run."""
+    return [w for w in known.values() if w.short]
 
 
 def features_named(policy: str) -> set[str]:

@@ -17,6 +17,8 @@ from lull.errors import LullError, MissingError
 commands: list[str] = []
 """Every command that this process ran, as a shell line; results.json lists them."""
 
+running: set[subprocess.Popen[bytes]] = set()
+"""The programs that have been started and have not ended."""
 TAIL_LINES = 15
 DEVNULL = subprocess.DEVNULL
 
@@ -71,10 +73,12 @@ def started(
             f"{words[0]} is not installed",
             remedy="see './lull doctor' for the line that installs it",
         ) from error
+    running.add(process)
     try:
         yield process
     finally:
         stop(process, group=new_group, grace=grace)
+        running.discard(process)
 
 
 def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float = 3.0) -> None:
@@ -89,6 +93,17 @@ def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float =
                 process.send_signal(sig)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(grace)
+
+
+@contextlib.contextmanager
+def ended_with_us() -> Iterator[None]:
+    """When the body is left by an exception, also Ctrl-C, end what its other threads have started."""
+    try:
+        yield
+    except BaseException:
+        for process in list(running):
+            stop(process)
+        raise
 
 
 def run_logged(

@@ -14,11 +14,20 @@ from lull.lab import Lab
 from lull.progress import say
 from lull.run import experiment
 
+REPEAT, SHORT_REPEAT = 5, 3
+"""Boots of each kernel."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull run``."""
-    parser.epilog = "'lull list' has what can be named: kernels, features and their policies, workloads."
-    measuring(parser)
+    parser.epilog = """Without --full, --kernel and --workload this is the short run: stock and lull, each as it
+boots, on one workload of each published system.
+
+'lull list' has what can be named: kernels, features and their policies, workloads."""
+    parser.add_argument(
+        "--full", action="store_true", help="all default workloads, under each policy they name; judges the goals"
+    )
+    measuring(parser, repeat=f"{REPEAT}; the short run: {SHORT_REPEAT}")
     parser.add_argument(
         "--workload",
         metavar="W",
@@ -32,8 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def measuring(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that measures: those that are not of one machine or one choice of workloads."""
+def measuring(parser: argparse.ArgumentParser, repeat: str = "") -> None:
+    """Options of every command that measures: those that are not of one machine or one choice of workloads.
+
+    Args:
+        repeat: the default of --repeat in words, where it is not one number; it is None then.
+    """
     parser.add_argument(
         "--kernel",
         metavar="K",
@@ -42,7 +55,13 @@ def measuring(parser: argparse.ArgumentParser) -> None:
         help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
         "the policies a workload names); repeatable",
     )
-    parser.add_argument("--repeat", metavar="N", type=int, default=5, help="boots of each kernel (default: 5)")
+    parser.add_argument(
+        "--repeat",
+        metavar="N",
+        type=int,
+        default=None if repeat else REPEAT,
+        help=f"boots of each kernel (default: {repeat or REPEAT})",
+    )
     parser.add_argument(
         "--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)"
     )
@@ -103,13 +122,25 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     model = None if arguments.timing is None else timing.load(arguments.timing)
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
-    workloads = plan.select_workloads(arguments.workload, lab.workloads)
-    boots = plan.make_plan(workloads, named, lab.base, arguments.repeat)
+    short = [] if arguments.full or named or arguments.workload else plan.short_selection(lab.workloads)
+    if short:
+        named = [plan.parse_spec(kernel, lab.base) for kernel in lab.base.default_kernels]
+    workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
+    usual = SHORT_REPEAT if short else REPEAT
+    repeat = usual if arguments.repeat is None else arguments.repeat
+    boots = plan.make_plan(workloads, named, lab.base, repeat)
     if arguments.dry_run:
         plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
         return 0
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     return experiment.conduct(
-        lab, machine, boots, arguments.out, append=arguments.append, as_json=arguments.json, model=model
+        lab,
+        machine,
+        boots,
+        arguments.out,
+        append=arguments.append,
+        as_json=arguments.json,
+        model=model,
+        short=bool(short),
     )

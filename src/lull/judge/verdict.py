@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import cache
-from lull.judge import aging, compare, gather, goals, real, reclaim, residency, tables, teardown, vmemmap, young
+from lull.judge import aging, compare, gather, goals, real, reclaim, residency, short, tables, teardown, vmemmap, young
 from lull.run.records import Check, Results
 
 KERNELS_OWN = 500
@@ -49,7 +49,7 @@ def judge(results: Results, folder: Path) -> None:
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
     for feature in (residency, reclaim, gather, teardown, vmemmap, real):
-        if feature.concerns(results):
+        if results.settings.get("goals", True) and feature.concerns(results):
             results.checks += feature.check(results)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
@@ -99,6 +99,21 @@ SAYS = {
     "verified": "each workload verified its own work, in every repeat",
     "counting": "what the guest says it executed is what was counted",
 }
+
+
+def show_short(results: Results, folder: Path) -> None:
+    """Print what a short run is for: one table, where everything is, and what to do next."""
+    console = tables.make_console()
+    tables.show_grid(console, short.grid(results))
+    console.print()
+    for check in worth_showing(results.checks):
+        if check.verdict == "failed":
+            console.print(f"failed: {check.name}: {check.detail}", markup=False, soft_wrap=True)
+    console.print(
+        f"report: {folder}/report.html; numbers: results.json, comparison.md; logs: {folder}/boots", markup=False
+    )
+    console.print("next:   ./lull run --full      every workload under every policy, with the goals judged")
+    console.print("        ./lull check           the same kernels under a TLB that keeps every entry")
 
 
 def show(results: Results, folder: Path) -> None:

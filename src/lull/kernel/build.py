@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from lull import cache, process
 from lull.errors import BuildError
 from lull.kernel.toolchain import Toolchain, jobs
 from lull.kernel.tree import Tree, waiting
-from lull.progress import Step, progress
+from lull.progress import progress
 
 BUILD_GIB = 1.5
 """Free space a build needs, with a margin; objects are removed when it is done."""
@@ -153,8 +155,8 @@ class Builder:
         )
         return dropped_options(asked_options(config), (self.out / ".config").read_text())
 
-    def compile(self, step: Step, *words: str, env: Mapping[str, str] | None = None) -> None:
-        """Build the Image, or what ``words`` tell make instead; ``step`` shows the object under way.
+    def compile(self, tell: Callable[[str], None], *words: str, env: Mapping[str, str] | None = None) -> None:
+        """Build the Image, or what ``words`` tell make instead; ``tell`` shows the object under way.
 
         Raises BuildError with the log's tail.
         """
@@ -164,7 +166,7 @@ class Builder:
             nonlocal count
             if match := re.match(r"  (?:CC|AS|LD|AR|GEN|HOSTCC) +(?:\[.*\] )?(\S+)", text):
                 count += 1
-                step.update(f"{count} {match.group(1)}")
+                tell(f"{count} {match.group(1)}")
 
         process.run_logged(
             self.make_command(f"-j{jobs()}", *(words or ["Image"])),
@@ -175,7 +177,7 @@ class Builder:
             what="the kernel does not build",
             remedy="the log has the compiler's words",
         )
-        step.update(f"{count} files")
+        tell(f"{count} files")
 
 
 def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
@@ -183,8 +185,18 @@ def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
     return cache.key_of(tree.key, toolchain.version, toolchain.prefix, fragments, *REPRODUCIBLE)
 
 
-def build_kernel(name: str, tree: Tree, fragments: Sequence[Path], toolchain: Toolchain) -> Kernel:
-    """The kernel ``name``, from the cache or built. Raises BuildError; the log stays in the cache."""
+def build_kernel(
+    name: str,
+    tree: Tree,
+    fragments: Sequence[Path],
+    toolchain: Toolchain,
+    tell: Callable[[str], None] | None = None,
+) -> Kernel:
+    """The kernel ``name``, from the cache or built. Raises BuildError; the log stays in the cache.
+
+    Args:
+        tell: shows the object under way, in a step of the caller's; without it this is a step of its own.
+    """
     text = fragments_text(fragments)
     key = kernel_key(tree, toolchain, text)
 
@@ -195,10 +207,12 @@ def build_kernel(name: str, tree: Tree, fragments: Sequence[Path], toolchain: To
         out = part / "objects"
         out.mkdir(exist_ok=True)
         builder = Builder(tree, toolchain, out, log)
-        with progress.step(f"building {name} (Linux {tree.version})") as step:
+        started = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            show = tell or stack.enter_context(progress.step(f"building {name} (Linux {tree.version})")).update
             builder.configure(text)
-            builder.compile(step)
-            seconds = step.elapsed
+            builder.compile(show)
+        seconds = time.monotonic() - started
         for source, product in PRODUCTS.items():
             shutil.copyfile(out / source, part / product)
         shutil.copyfile(log, part / "build.log")

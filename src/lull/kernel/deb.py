@@ -213,7 +213,7 @@ class Packager:
             "DEBEMAIL": "lull@localhost",
         }
         with progress.step(f"building packages of Linux {self.builder.tree.version}{SUFFIX}") as step:
-            self.builder.compile(step, *variables(self.builder.tree), "bindeb-pkg", env=environment)
+            self.builder.compile(step.update, *variables(self.builder.tree), "bindeb-pkg", env=environment)
 
 
 def packages(

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from lull import __version__, cache, plan, process, timing
+from lull import __version__, cache, plan, process, timing, took
 from lull.errors import GuestGarbage, UsageError
 from lull.guest.qemu import Machine, machine_metrics
 from lull.guest.runner import Guest, Outcome, launch_retrying
@@ -221,13 +221,14 @@ def conduct(
     append: str,
     as_json: bool,
     model: timing.Model | None = None,
+    short: bool = False,
 ) -> int:
     """Run the plan and report. Returns 0 when everything held, 1 when something fell short."""
-    results, folder = measure(lab, machine, boots, out, append=append, model=model)
-    return told(results, folder, as_json=as_json)
+    results, folder = measure(lab, machine, boots, out, append=append, model=model, short=short)
+    return told(results, folder, as_json=as_json, short=short)
 
 
-def told(results: Results, folder: Path, *, as_json: bool) -> int:
+def told(results: Results, folder: Path, *, as_json: bool, short: bool = False) -> int:
     """Print what a run found, and draw its page. Returns 0 when everything held, 1 when something fell short."""
     from lull import report  # Jinja2, and matplotlib when it draws
 
@@ -238,7 +239,10 @@ def told(results: Results, folder: Path, *, as_json: bool) -> int:
     else:
         from lull.judge import verdict
 
-        verdict.show(results, folder)
+        if short:
+            verdict.show_short(results, folder)
+        else:
+            verdict.show(results, folder)
         print(verdict_line(results.checks))
     return 1 if any(c.verdict == "failed" for c in results.checks) else 0
 
@@ -257,11 +261,13 @@ def measure(
     *,
     append: str = "",
     model: timing.Model | None = None,
+    short: bool = False,
 ) -> tuple[Results, Path]:
     """Run the plan, or what is left of it, and judge it.
 
     Args:
         model: modelled time, too, under these costs.
+        short: do not judge the features' goals, which want more than a short run measures.
 
     Returns: what it found, and the folder that it is in.
     """
@@ -271,6 +277,13 @@ def measure(
         machine = replace(machine, slower=timing.slower(machine.vcpus))
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
+    making = took.makings(lab, images)
+    parts = [*(thing.part for thing in making), took.of_boots(boots, len(boots)), took.END]
+    if not progress.quiet:
+        say(f"this takes about {clock(took.expected(parts))}")
+    for thing in making:
+        with took.keeping(thing.part):
+            thing.make(lab)
     guests = {image: lab.guest(image, machine, append=append, timing=model) for image in images}
     if model:  # who sleeps does so by a slow clock
         guests = {image: replace(guest_, slower=TIMED * guest_.slower) for image, guest_ in guests.items()}
@@ -278,6 +291,7 @@ def measure(
         **lab.describe(),
         "machine": asdict(machine),
         "append": append,
+        "goals": not short,
         "metrics": modelled_metrics(model) if model else machine_metrics(machine.accel),
         **({"timing": asdict(model)} if model else {}),
     }
@@ -321,7 +335,7 @@ def run_boots(
     ended: dict[str, dict[int, int]] = {}
     left = left_over(boots, folder)
     started = time.monotonic()
-    with progress.step(title) as step:
+    with progress.step(title) as step, took.keeping(took.of_boots(boots, len(boots) - left)):
         for number, boot in enumerate(boots, 1):
 
             def tell(text: str, number: int = number, boot: plan.Boot = boot) -> None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How long things took on this machine, kept in the cache: what a command says beforehand about its own time.
+
+A first time has nothing to go by but what it took on the machine that ``FIRST`` was measured on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lull import cache, plan
+from lull.kernel.toolchain import jobs
+from lull.lab import Lab
+
+FIRST_CPUS = 2
+"""CPUs of the machine that FIRST was measured on."""
+FIRST = {"source": 45.0, "tools": 25.0, "kernel": 190.0, "boot": 5.0, "job": 2.0, "end": 8.0}
+"""Seconds: of fetching and unpacking the kernel source; of QEMU, busybox, the plugin and the guest programs; of each
+kernel, where several are built at once; of a boot; of a workload; of judging and drawing."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of what a command does.
+
+    Args:
+        name: what its time is kept under.
+        first: seconds, where it was never done.
+        count: how often it is done; times are of one.
+    """
+
+    name: str
+    first: float
+    count: int = 1
+
+
+def known() -> dict[str, float]:
+    """Seconds that each part took last; empty where nothing is kept, or it cannot be read."""
+    try:
+        raw = json.loads((cache.root() / "took.json").read_text())
+        return {str(name): float(seconds) for name, seconds in raw.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def expected(parts: Sequence[Part]) -> float:
+    """Seconds that these parts will take."""
+    before = known()
+    return sum(part.count * before.get(part.name, part.first) for part in parts)
+
+
+@contextlib.contextmanager
+def keeping(part: Part) -> Iterator[None]:
+    """Keep what the body takes, if it ends well. What cannot be kept is not: it is only a help."""
+    started = time.monotonic()
+    yield
+    if not part.count:
+        return
+    kept = {**known(), part.name: round((time.monotonic() - started) / part.count, 1)}
+    with contextlib.suppress(OSError):
+        cache.write_atomic(cache.root() / "took.json", json.dumps(kept, indent=1) + "\n")
+
+
+END = Part("end", FIRST["end"])
+"""Judging, and drawing the report."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """Something that is made before the first boot, unless it is in the cache."""
+
+    part: Part
+    make: Callable[[Lab], object]
+
+
+def makings(lab: Lab, images: Sequence[str]) -> list[Making]:
+    """What is to be made for boots of these kernels, in this order; what is in the cache is left out."""
+    wanted = [image for image in images if not lab.has(lambda lab, image=image: lab.kernel(image))]  # type: ignore[misc]
+    tools: tuple[Callable[[Lab], object], ...] = (
+        lambda lab: lab.qemu,
+        lambda lab: lab.initramfs,
+        lambda lab: lab.plugin,
+    )
+    found = []
+    if not lab.has(lambda lab: lab.pristine):
+        found.append(Making(Part("source", FIRST["source"]), lambda lab: lab.pristine))
+    if not all(lab.has(tool) for tool in tools):
+        found.append(Making(Part("tools", FIRST["tools"]), lambda lab: [tool(lab) for tool in tools]))
+    if wanted:
+        seconds = FIRST["kernel"] * len(wanted) * FIRST_CPUS / jobs()
+        found.append(Making(Part("kernels " + " ".join(wanted), seconds), lambda lab: lab.kernels(wanted)))
+    return found
+
+
+def of_boots(boots: Sequence[plan.Boot], left: int) -> Part:
+    """The boots of a plan, of which ``left`` are still to be done."""
+    work = sorted({f"{boot.label} {job.spec.name} {job.workload.name}" for boot in boots for job in boot.jobs})
+    jobs_each = sum(len(boot.jobs) for boot in boots) / len(boots)
+    return Part(f"boot {cache.key_of(*work)}", FIRST["boot"] + FIRST["job"] * jobs_each, left)
