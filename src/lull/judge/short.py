@@ -28,7 +28,7 @@ class Line:
     text: str
 
 
-TLBIS = "TLBIs broadcast to all CPUs, per"
+TLBIS = "broadcast TLBIs, per"
 LINES = (
     Line("swap_bench", BROADCASTS, f"{TLBIS} page swapped out"),
     Line("mprotect_threaded", BROADCASTS, f"{TLBIS} mprotect()"),
