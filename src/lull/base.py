@@ -148,7 +148,7 @@ def load(name: str = DEFAULT) -> Base:
         raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
     try:
         return parse(tomllib.loads(path.read_text()), path.resolve())
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         example = paths.BASES / f"{DEFAULT}.toml"
         raise UsageError(

@@ -136,7 +136,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
             )
             for name, entry in raw.items()
         }
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"not a workload file: {error}", where=str(path)) from error
 
 

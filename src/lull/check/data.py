@@ -140,7 +140,7 @@ def read(path: Path, what: str) -> dict[str, dict[str, Any]]:
     """
     try:
         raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"not a file of {what}: {error}", where=str(path), remedy=REMEDY) from error
     for name, entry in raw.items():
         if not isinstance(entry, dict):

@@ -51,7 +51,7 @@ def load(path: Path) -> Userland:
             tuple((str(k), str(v)) for k, v in raw.get("links", {}).items()),
             tuple((str(k), str(v)) for k, v in raw.get("sources", {}).items()),
         )
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         remedy = f"{paths.REAL / 'userland.toml'} is an example"
         raise UsageError(f"not a userland file: {reason}", where=str(path), remedy=remedy) from error

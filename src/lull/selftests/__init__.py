@@ -115,7 +115,7 @@ def load(path: Path = SUITES) -> dict[str, Suite]:
             )
             for name, entry in raw.items()
         }
-    except (OSError, tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         remedy = "correct the file: the comment at its beginning explains the form"
         raise UsageError(f"not a file of selftests: {error}", where=str(path), remedy=remedy) from error
 

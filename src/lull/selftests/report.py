@@ -74,7 +74,7 @@ def load_baseline(path: Path = BASELINE) -> Baseline:
     """The baseline of a TOML file. Raises UsageError when it is not well formed."""
     try:
         return Baseline(**{kind: dict(entry.items()) for kind, entry in tomllib.loads(path.read_text()).items()})
-    except (OSError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         remedy = "write tables [failed], [skipped], [varies] and [reports] with lines NAME = REASON"
         raise UsageError(f"not a baseline of selftests: {error}", where=str(path), remedy=remedy) from error
 
