@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,31 @@ def test_a_build_ends_with_us(tool: Tool, fake_tree: Path, number: signal.Signal
     _, errors = child.communicate(timeout=30)
     assert child.returncode == 130, errors
     assert not alive(make)
+
+
+@pytest.mark.parametrize("new_group", [True, False])
+def test_programs_of_other_threads_end_with_an_exception(new_group: bool) -> None:
+    """Whether or not they have a process group of their own; none is listed as running afterwards."""
+    begun = threading.Event()
+    ended: list[int] = []
+
+    def work() -> None:
+        with process.started(["sleep", "60"], new_group=new_group) as program:
+            begun.set()
+            ended.append(program.wait(30))
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="enough"), process.ended_with_us():
+        pool.submit(work)
+        begun.wait(30)
+        raise ValueError("enough")
+    assert ended == [-signal.SIGTERM]
+    assert process.running == {}
+
+
+def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+    """As one that does not exist."""
+    with pytest.raises(MissingError), process.started([tmp_path]):
+        pass
 
 
 def test_a_failing_command_shows_its_last_words(tmp_path: Path) -> None:

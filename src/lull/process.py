@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run other programs: record each command, log its output, and end it with its children when the tool ends."""
+"""Run other programs.
+
+``commands`` has every command. ``run_logged`` also logs the output. ``started`` ends the program when its with-block is
+left, and with it the programs that it started and that are still in its process group.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from pathlib import Path
 from lull.errors import LullError, MissingError
 
 commands: list[str] = []
-"""Every command that this process ran, as a shell line; results.json lists them."""
+"""Every command that this tool started or tried to start, as a shell line; results.json lists them."""
 
-running: set[subprocess.Popen[bytes]] = set()
-"""The programs that have been started and have not ended."""
+running: dict[subprocess.Popen[bytes], bool] = {}
+"""The programs whose with-block of ``started`` has not been left, and whether each has a process group of its own."""
 TAIL_LINES = 15
 DEVNULL = subprocess.DEVNULL
 
@@ -34,7 +38,7 @@ def shown(argv: Sequence[str | Path]) -> str:
 
 
 def tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log, with undecodable bytes replaced; empty when the file does not exist."""
+    """The last lines of a log, of its last 64 KiB; undecodable bytes are replaced. Empty when there is no such file."""
     if not path.exists():
         return ""
     with open(path, "rb") as handle:
@@ -46,18 +50,18 @@ def tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 def missing_program(name: str) -> MissingError:
     """The error for a program that is not installed."""
-    return MissingError(f"{name} is not installed", remedy="see './lull doctor' for the line that installs it")
+    return MissingError(f"{name} is not installed", remedy="'./lull doctor' prints the command that installs it")
 
 
 @contextlib.contextmanager
 def started(
     argv: Sequence[str | Path], *, new_group: bool = True, grace: float = 3.0, **options: object
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start ``argv`` for the body. When the body ends, also by an exception, end the process and its children.
+    """Run ``argv`` while the with-block runs; see ``stop`` for what happens when the block is left.
 
     Args:
-        new_group: start it in a session of its own, and end the whole process group.
-        grace: seconds between SIGTERM and SIGKILL.
+        new_group: start it in a session of its own, so that Ctrl-C does not reach it, and stop its whole process group.
+        grace: seconds to wait after SIGTERM, and again after SIGKILL.
         options: further arguments of subprocess.Popen.
 
     Raises: MissingError when the program is not installed.
@@ -68,21 +72,23 @@ def started(
         process: subprocess.Popen[bytes] = subprocess.Popen(  # type: ignore[call-overload]
             words, start_new_session=new_group, **options
         )
-    except FileNotFoundError as error:
-        raise MissingError(
-            f"{words[0]} is not installed",
-            remedy="see './lull doctor' for the line that installs it",
-        ) from error
-    running.add(process)
+    except (FileNotFoundError, PermissionError) as error:
+        raise missing_program(words[0]) from error
+    running[process] = new_group
     try:
         yield process
     finally:
         stop(process, group=new_group, grace=grace)
-        running.discard(process)
+        del running[process]
 
 
 def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float = 3.0) -> None:
-    """End ``process``, or its whole process group, with SIGTERM and, after ``grace`` seconds, with SIGKILL."""
+    """Send SIGTERM to ``process`` and, if it has not ended after ``grace`` seconds, SIGKILL. Nothing if it has ended.
+
+    Args:
+        group: send the signals to its process group.
+        grace: seconds to wait after each signal.
+    """
     for sig in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -97,12 +103,12 @@ def stop(process: subprocess.Popen[bytes], *, group: bool = True, grace: float =
 
 @contextlib.contextmanager
 def ended_with_us() -> Iterator[None]:
-    """When the body is left by an exception, also Ctrl-C, end what its other threads have started."""
+    """If an exception, also Ctrl-C, leaves the with-block, stop every running program, whichever thread started it."""
     try:
         yield
     except BaseException:
-        for process in list(running):
-            stop(process)
+        for process, group in list(running.items()):
+            stop(process, group=group)
         raise
 
 
@@ -124,7 +130,8 @@ def run_logged(
         env: variables to add to the environment.
         line: called with each line of output, to show progress.
         error: the error to raise, with the log's tail, when the exit status is not 0.
-        what, remedy: texts of that error; by default, that the program failed.
+        what: the message of that error; by default that the program failed.
+        remedy: what the user can do about it.
 
     Raises: ``error``, and MissingError when the program is not installed.
     """
