@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * window - the markers that open and close a window. See window.h.
+ * window - see window.h.
  */
 #include <inttypes.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * window - what stands between two markers of the guest: one window at a time
- * in all of it. A wrong marker is an error in the output and changes nothing.
+ * window - the part of a guest program that is measured, between two marker
+ * instructions. One window at a time is open in the whole guest. A marker that does
+ * not fit writes an error to the output and changes nothing. Zeroed memory is a
+ * window that is closed. The caller serialises.
  */
 #ifndef LULL_WINDOW_H
 #define LULL_WINDOW_H
@@ -15,11 +17,11 @@ struct window {
 	uint64_t id;
 };
 
-/* A marker; false: it was wrong. */
+/* The guest has executed a marker. Return false if the marker does not fit. */
 bool window_open(struct window *w, uint64_t id, FILE *out);
 bool window_close(struct window *w, uint64_t id, FILE *out);
 
-/* None may be open when the guest ends. */
+/* The guest has ended: write an error if a window is still open. */
 void window_end(const struct window *w, FILE *out);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System B's third program: shells in the background, each of which runs short sort processes one after the other
- * (published: 256 shells, 32 sorts each). The sort is the program's own: it merge-sorts numbers made from a seed, and
- * verifies their order and sum.
+ * Many short processes, as in a workload of system B (docs/glossary.md): processes that stand for shells in the
+ * background run at the same time, and each runs sort processes one after the other (published: 256 shells, 32 sorts
+ * each). A sort process is this program again, by exec: it merge-sorts pseudo-random numbers, and verifies their order
+ * and sum. The window begins before the shells are forked and ends when all have ended.
  */
 #include "lull.h"
 

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System C: what it costs to give memory back. A process maps and touches memory of one kind. In the window it then
- * ends (how=exit), unmaps the memory (munmap), discards it (dontneed), or truncates its file, which no process maps
- * any more (truncate). how=fork: a child ends that has only memory which it shares with its parent, so that page
- * tables and their entries are freed, but no page is. There is a case for each kind of folio. The program verifies in
- * smaps or in the kernel's own statistics that the memory really was of that kind.
+ * What it costs to give memory back, as system C was measured (docs/glossary.md has systems A to E). A process maps and
+ * touches memory of one kind. The window, the part that is measured, has one of these in it:
  *
- * With windows=N there are N such memories, all of which exist before the first is freed, so that a later one cannot
- * reuse pages that an earlier one freed. To count instructions, mib=0 chooses as much memory for a window as fits
- * between two timer ticks (see README.md).
+ *	how=exit	a child ends that has the memory (the default)
+ *	how=fork	a forked child ends that shares all of its parent's memory: its page tables are freed, the pages stay
+ *	how=munmap	the memory is unmapped
+ *	how=dontneed	the memory is discarded with MADV_DONTNEED
+ *	how=truncate	the file in tmpfs is truncated, after it was unmapped
+ *
+ * A case is a kind of memory: anonymous in folios of 4 KiB, 64 KiB, 2 MiB, or a file in folios of 4 KiB, 2 MiB. The
+ * program verifies in smaps or in the kernel's statistics that the memory has such folios.
+ *
+ * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
+ * before the first, so that no window uses pages that an earlier one freed. exit and fork have a new child for each
+ * window. mib=0 has a size for each case that takes about 250,000 instructions, less than the time between two ticks
+ * (guest/README.md). The program needs root, and changes the settings of huge pages while it runs.
  */
 #include "lull.h"
 
@@ -37,7 +44,7 @@ struct kind {
 	const char *name;
 	bool file;		/* true: tmpfs; false: anonymous */
 	const char *folio;	/* "4k", "64k", "2m" */
-	long kib;		/* size of a window with mib=0 */
+	long kib;		/* KiB that a window frees with mib=0 */
 };
 
 static const struct kind kinds[] = {
@@ -50,7 +57,10 @@ static bool is_how(const char *word)
 	return !strcmp(how, word);
 }
 
-/* Only a file can be truncated. A child gets page tables of its own for anonymous memory only. */
+/*
+ * Can this kind be measured by this how=? truncate needs a file. fork needs anonymous memory: fork() does not copy the
+ * page tables of a shared mapping of a file.
+ */
 static bool fits(const struct kind *kind)
 {
 	return (kind->file || !is_how("truncate")) && (!kind->file || !is_how("fork"));
@@ -95,7 +105,7 @@ static void restore_settings(void)
 			put_file(s->path, s->before);
 }
 
-/* Allow only the wanted size of anonymous folios. Returns false if this kernel has no such folios. */
+/* Make 64 KiB or 2 MiB the size of new anonymous folios. Return false if that cannot be set here. */
 static bool choose_anon(const char *folio)
 {
 	bool huge = !strcmp(folio, "2m"), middle = !strcmp(folio, "64k");
@@ -147,7 +157,10 @@ static long smaps(const char *field)
 	return sum;
 }
 
-/* End with SKIPPED if the kernel provided other folios than wanted. */
+/*
+ * End with SKIPPED if more than a tenth of the memory is not in large folios of this kind. Fail if memory of a 4 KiB or
+ * 64 KiB case is mapped huge.
+ */
 static void verify_kind(const struct kind *kind, size_t size, long middle_before)
 {
 	const char *field = kind->file ? "ShmemPmdMapped:" : "AnonHugePages:";
@@ -194,7 +207,10 @@ static void begin(void)
 	begin_vmstat(rows);
 }
 
-/* A child ends that has memory of its own, or that shares its parent's. */
+/*
+ * One window of exit or fork: start a child, wait until it has its memory, and measure its end. @inherited is the
+ * memory that it shares with its parent; NULL: it maps memory of its own.
+ */
 static void leave(const struct kind *kind, size_t size, const char *inherited)
 {
 	int down[2], up[2], file;
@@ -230,7 +246,10 @@ static void leave(const struct kind *kind, size_t size, const char *inherited)
 	close(down[1]);
 }
 
-/* Give back the last @size bytes, at @memory. Their file has @before bytes before them. */
+/*
+ * One window of munmap, dontneed or truncate: give back @size bytes at @memory, the last that are left. truncate cuts
+ * @file to @before bytes.
+ */
 static void give_back(char *memory, size_t size, int file, size_t before)
 {
 	begin();
@@ -245,7 +264,10 @@ static void give_back(char *memory, size_t size, int file, size_t before)
 	end_vmstat(rows);
 }
 
-/* Verify that no anonymous memory is left. Of a file only the mapping is gone, unless the file was truncated. */
+/*
+ * Verify what give_back() did: memory that was unmapped is not mapped; a file that was truncated has no pages;
+ * discarded memory reads as zero, and of a file as what is in the file.
+ */
 static void verify_gone(const struct kind *kind, const char *memory, size_t size, int file)
 {
 	unsigned char there;
@@ -267,7 +289,7 @@ static void verify_gone(const struct kind *kind, const char *memory, size_t size
 	}
 }
 
-/* Run all windows of a case in a process of its own, which then ends. */
+/* Run all windows of a case. one() calls it in a process of its own. */
 static void play(const struct kind *kind)
 {
 	size_t size = mib ? mib << 20 : kind->kib << 10, total = windows * size;

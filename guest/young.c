@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Accessed bits that reclaim clears, counted exactly (system E).
+ * Count the accessed bits that reclaim clears, to compare them with the TLBIs that it issues (system E,
+ * docs/glossary.md).
  *
- * A child in a cgroup of its own touches its pages, so that all are young, and sleeps. The parent asks for a little
- * proactive reclaim. New anonymous pages are on the inactive list. The scan finds each of them referenced, clears its
- * accessed bit through ptep_clear_flush_young(), and keeps the page (folio_check_references() in mm/vmscan.c). Only
- * when the scan reaches a page the second time does it unmap the page, and it stops when it has as many as it was
- * asked for. So on any kernel exactly this holds, because nothing else runs in the window:
+ * A child in a cgroup of its own touches all its pages, which sets their accessed bits, and then sleeps. The parent
+ * reclaims a few of them through memory.reclaim. New anonymous pages are on the inactive list. The scan finds each of
+ * them referenced, clears its accessed bit through ptep_clear_flush_young(), and keeps the page
+ * (folio_check_references() in mm/vmscan.c). On its second visit to a page the scan unmaps the page. It stops when at
+ * least as many pages are unmapped as the parent asked for. So with the classic LRU and swap that is complete at once
+ * (zram), on stock and on Lull:
  *
- *	accessed bits cleared = pgscan_anon - pswpout	(the metric "cleared", at least pages)
+ *	accessed bits cleared = pgscan_anon - pswpout	(the metric "cleared"; it is verified to be at least the option pages)
  *	TLBIs to user ASIDs   = accessed bits cleared with a TLBI (stock: all) + pages unmapped (pswpout)
  *
- * With residency the flush of a process that sleeps issues no TLBI. The kernel counts the TLBIs that it elided
- * (tlbi_elided), and the TLBIs that made up for them later (tlbi_stale). "cleared" exceeds pages by a few, which are
- * the child's own stack and data. Where the kernel counts its decisions (young_*), their sum must be "cleared".
+ * The lab counts the TLBIs; this program does not. A kernel with residency issues no TLBI for an address space that no
+ * CPU has loaded. It counts those that it elided (tlbi_elided), and the whole-ASID TLBIs that it issued when such an
+ * address space was loaded again (tlbi_stale). "cleared" exceeds pages by a few, which are the child's own stack and
+ * data. A kernel with the counters young_sync, young_nosync and young_none counts there how each bit was cleared; their
+ * sum must be "cleared".
  */
 #include "cgroup.h"
 
 static long pages = 2048, reclaim = 32;
 
 static const struct option_spec options[] = {
-	{ "pages", &pages, NULL, "pages made young" },
-	{ "reclaim", &reclaim, NULL, "pages to ask for" },
+	{ "pages", &pages, NULL, "pages whose accessed bit is set" },
+	{ "reclaim", &reclaim, NULL, "pages to reclaim, at least" },
 	{ }
 };
 
