@@ -63,7 +63,7 @@ def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
     ],
 )
 def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
-    """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 24 boots."""
+    """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 28 boots."""
     workloads = ("mm_storm", "swap_bench", "fork_exec")
     silent(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
 
