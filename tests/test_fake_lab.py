@@ -157,7 +157,7 @@ def test_an_interrupted_build_leaves_nothing_half(fake: Fake, tool: Tool, fake_t
     """Ctrl-C while the compiler runs: no entry is published, and the next build completes."""
     slow = fake_tree / "Makefile"
     slow.write_text(
-        slow.read_text().replace('\t@echo "  CC      init/main.o"', '\t@echo "  CC      init/main.o"; sleep 3')
+        slow.read_text().replace('\t@echo "  CC      init/main.o"', '\t@echo "  CC      init/main.o"; sleep 8')
     )
     common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
     child = tool.start("build", *common, "--kernel", "stock")
