@@ -188,9 +188,8 @@ def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
     variables = "\n".join(f"  {name:11} {text}" for name, text in ENVIRONMENT.items())
     parser = Parser(
         prog="lull",
-        description="Lull: features for arm64 Linux that avoid broadcast TLB invalidations, and a lab "
-        "that measures and "
-        "checks them in QEMU.",
+        description="Lull: features for arm64 Linux that avoid broadcast TLB invalidations, and a lab that "
+        "measures and checks them in QEMU.",
         epilog=f"exit codes:\n{codes}\n\nenvironment:\n{variables}",
     )
     parser.add_argument("--version", action="version", version=f"lull {__version__}")
