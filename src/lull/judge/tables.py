@@ -246,8 +246,8 @@ def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
     text = (
         f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
         f"{100 * comparison.confidence:g} % interval in brackets. -100% means that the value is 0 on the kernel, and "
-        f"not on {comparison.baseline}. Where another 0 leaves no ratio, the difference is given, with its sign and the "
-        "unit of work (+2/page). ~ means within noise; = the same exact count; ? too few repeats to tell. "
+        f"not on {comparison.baseline}. Where another 0 leaves no ratio, the difference is given, with its sign and "
+        "the unit of work (+2/page). ~ means within noise; = the same exact count; ? too few repeats to tell. "
         "Counts are exact."
     )
     return text + " Seconds are emulated, not the time of a real machine." * emulated
