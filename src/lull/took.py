@@ -98,6 +98,6 @@ def makings(lab: Lab, images: Sequence[str]) -> list[Making]:
 
 def of_boots(boots: Sequence[plan.Boot], left: int) -> Part:
     """The boots of a plan, of which ``left`` are still to be done."""
-    work = sorted({f"{boot.label} {job.spec.name} {job.workload.name}" for boot in boots for job in boot.jobs})
+    work = sorted({f"{b.label} {job.spec.name} {job.workload}" for b in boots for job in b.jobs})
     jobs_each = sum(len(boot.jobs) for boot in boots) / len(boots)
     return Part(f"boot {cache.key_of(*work)}", FIRST["boot"] + FIRST["job"] * jobs_each, left)
