@@ -8,7 +8,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test, real_qemu
 
 from lull import cli, process
 from lull.lab import Lab
+from lull.progress import clock
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
 settings.register_profile("lull", deadline=None, derandomize=True)
@@ -32,9 +34,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: max((n for n, mark in enumerate(order, 1) if item.get_closest_marker(mark)), default=0))
 
 
+GATES = {"": "host", "qemu": "fake kernel under QEMU", "guest": "real kernels", "whole": "what only --all runs"}
+"""Marker -> what its tests need; tests/test_style.py is a gate of its own."""
+
+
+def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """A line for each gate: its time, and how its tests ended."""
+    seconds: Counter[str] = Counter()
+    ends: dict[str, Counter[str]] = {name: Counter() for name in ("lint, types, style", *GATES.values())}
+    for report in reports:
+        marker = next((m for m in reversed(GATES) if m in report.keywords), "")
+        name = "lint, types, style" if "test_style.py" in report.nodeid else GATES[marker]
+        seconds[name] += report.duration
+        if report.when == "call" or report.outcome != "passed":
+            ends[name][report.outcome] += 1
+    return [
+        f"{name:24} {clock(seconds[name]):>7}  {', '.join(f'{n} {end}' for end, n in sorted(found.items()))}"
+        for name, found in ends.items()
+        if found
+    ]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What kernels and mutants said, in a table each."""
+    """What kernels and mutants said, in a table each; then a line for each gate."""
     for line in SUMMARY:
+        terminalreporter.write_line(line)
+    told = [r for key in ("passed", "failed", "error", "skipped", "") for r in terminalreporter.stats.get(key, ())]
+    for line in gates(r for r in told if isinstance(r, pytest.TestReport)):
         terminalreporter.write_line(line)
 
 

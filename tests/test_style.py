@@ -63,10 +63,13 @@ def test_no_host_names_of_registries() -> None:
     assert not guilty
 
 
+HOOKS = (".githooks/commit-msg", ".githooks/pre-commit")
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_shell_scripts() -> None:
-    """The launcher, the guest's init and CI."""
-    scripts = [REPOSITORY / name for name in ("lull", "guest/init", ".ci/run")]
+    """The launcher, the guest's init, CI and the git hooks."""
+    scripts = [REPOSITORY / name for name in ("lull", "guest/init", ".ci/run", *HOOKS)]
     done = subprocess.run(["shellcheck", "-x", *scripts], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
@@ -82,6 +85,23 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
     package = importlib.import_module(name)
     modules = {m.name: importlib.import_module(f"{name}.{m.name}") for m in pkgutil.iter_modules(package.__path__)}
     assert [short for short, module in modules.items() if getattr(package, short) is not module] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ("Do this\n\nBecause.\n# a comment\n", ""),
+        ("x" * 73, "has 73 characters"),
+        ("Do this.", "no full stop"),
+        ("Do this\nand that\n", "is empty"),
+    ],
+)
+def test_commit_messages(tmp_path: Path, message: str, complaint: str) -> None:
+    """The git hook that a contributor can switch on."""
+    (tmp_path / "message").write_text(message)
+    hook = [REPOSITORY / ".githooks/commit-msg", tmp_path / "message"]
+    done = subprocess.run(hook, capture_output=True, text=True, check=False)
+    assert done.returncode == bool(complaint) and complaint in done.stderr
 
 
 def slug(heading: str) -> str:
