@@ -241,7 +241,7 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
     return check.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
 
 
-FINDINGS = [check_data.Finding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
+FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
 KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "changed": {"functions": ["__p4d_free_tlb"]}}
 NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 

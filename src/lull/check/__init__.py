@@ -20,7 +20,7 @@ from lull import __version__, cache, plan, process
 from lull.check import image as check_image
 from lull.check import report as check_report
 from lull.check import tables as check_tables
-from lull.check.data import NARROW, Finding, Hardware, Mutant, died_of, matches
+from lull.check.data import NARROW, Hardware, KnownFinding, Mutant, died_of, matches
 from lull.check.tables import LOST, WALKS, Boot, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.guest.qemu import Machine
@@ -245,7 +245,7 @@ class Result:
     trial: Trial
     what: str
     raw: dict[str, Any]
-    known: dict[int, Finding] = field(default_factory=dict)
+    known: dict[int, KnownFinding] = field(default_factory=dict)
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -379,7 +379,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     return kept
 
 
-def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Finding]) -> Result:
+def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[KnownFinding]) -> Result:
     """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
     known = {
         place: finding
@@ -415,7 +415,7 @@ def conduct(
     trials: Sequence[Trial],
     user: Kernel | None,
     options: Options,
-    findings: Sequence[Finding],
+    findings: Sequence[KnownFinding],
     out: Path | None,
     *,
     as_json: bool,

@@ -17,7 +17,7 @@ from typing import Any
 
 from lull import __version__, cache, check, plan, process
 from lull.base import Base
-from lull.check.data import Finding, Hardware, matrix
+from lull.check.data import Hardware, KnownFinding, matrix
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -174,7 +174,7 @@ def draw(base: Base, choice: Choice, number: int) -> Round:
 
 
 def boot(
-    lab: Lab, kernel: check.Kernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[Finding]
+    lab: Lab, kernel: check.Kernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
 ) -> check.Result:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = check.guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
@@ -298,7 +298,7 @@ def kept(folder: Path) -> list[dict[str, Any]]:
 def conduct(
     lab: Lab,
     choice: Choice,
-    findings: Sequence[Finding],
+    findings: Sequence[KnownFinding],
     out: Path | None,
     *,
     seconds: float,
