@@ -63,7 +63,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SweepChoice:
     """What a sweep runs.
 
     Args:
@@ -114,7 +114,7 @@ def default_workers(vcpus: int, memory_mib: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
-def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
+def prepare(lab: Lab, choice: SweepChoice, jobs: Sequence[Job]) -> str:
     """Build everything that jobs boot, so that no job waits for a compiler. Returns the key of the sweep's plan."""
     images = dict.fromkeys(boot.image for job in jobs for boot in job.boots)
     guests = [lab.guest(image, jobs[0].machine, append=choice.append, timing=choice.model) for image in images]
@@ -124,7 +124,7 @@ def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
 
 def conduct(
     lab: Lab,
-    choice: Choice,
+    choice: SweepChoice,
     out: Path | None,
     *,
     workers: int | None,
