@@ -47,7 +47,7 @@ KEPT = ("boot.json", "command.txt", "job.sh")
 
 
 @dataclass(frozen=True)
-class Choice:
+class SoakChoice:
     """What rounds are drawn from.
 
     Args:
@@ -153,7 +153,7 @@ def policies(base: Base, image: str, chance: random.Random) -> plan.Spec:
     return plan.Spec(image + "".join(f"+{k}={v}" for k, v in settings.items()), image, tuple(settings.items()))
 
 
-def draw(base: Base, choice: Choice, number: int) -> Round:
+def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     """Draw round ``number``. The same choice and number give the same round."""
     chance = random.Random(f"{choice.seed} {number}")
     image = chance.choices(choice.kernels, [KERNELS.get(k, 1) for k in choice.kernels])[0]
@@ -268,7 +268,7 @@ def how_many(rounds: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(rounds)} round{'s' * (len(rounds) > 1)} in {clock(spent(rounds))}"
 
 
-def to_json(lab: Lab, choice: Choice, rounds: Sequence[Mapping[str, Any]]) -> str:
+def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -> str:
     """The text of soak.json."""
     description = {
         "lull": __version__,
@@ -297,7 +297,7 @@ def kept(folder: Path) -> list[dict[str, Any]]:
 
 def conduct(
     lab: Lab,
-    choice: Choice,
+    choice: SoakChoice,
     findings: Sequence[KnownFinding],
     out: Path | None,
     *,
