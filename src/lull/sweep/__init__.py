@@ -38,7 +38,7 @@ class Unfinished(LullError):
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One run of a sweep.
 
     Args:
@@ -85,7 +85,7 @@ class SweepChoice:
     model: timing.Model | None
     words: tuple[str, ...]
 
-    def jobs(self, lab: Lab) -> list[Job]:
+    def jobs(self, lab: Lab) -> list[SweepJob]:
         """The jobs, those with the most vCPUs first: they take longest, so they must not start last.
 
         Raises: UsageError for anything that `lull run` refuses.
@@ -93,7 +93,7 @@ class SweepChoice:
         cells = sorted(itertools.product(self.vcpus, self.cpus, self.sets), key=lambda cell: -cell[0])
         return [self.job(lab, number, *cell) for number, cell in enumerate(cells, 1)]
 
-    def job(self, lab: Lab, number: int, vcpus: int, cpu: str, workloads: tuple[str, ...]) -> Job:
+    def job(self, lab: Lab, number: int, vcpus: int, cpu: str, workloads: tuple[str, ...]) -> SweepJob:
         """The job number ``number``, of one combination."""
         machine = Machine(vcpus, self.memory_mib, cpu, self.accel)
         named = [plan.parse_spec(kernel, lab.base) for kernel in self.kernels]
@@ -105,7 +105,7 @@ class SweepChoice:
         for option, values in (("--workload", workloads), ("--kernel", self.kernels)):
             words += [word for value in values for word in (option, value)]
         name = check.slug("-".join(parts))[:100]
-        return Job(name, machine, workloads, tuple(boots), (*words, *self.words))
+        return SweepJob(name, machine, workloads, tuple(boots), (*words, *self.words))
 
 
 def default_workers(vcpus: int, memory_mib: int) -> int:
@@ -114,7 +114,7 @@ def default_workers(vcpus: int, memory_mib: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
-def prepare(lab: Lab, choice: SweepChoice, jobs: Sequence[Job]) -> str:
+def prepare(lab: Lab, choice: SweepChoice, jobs: Sequence[SweepJob]) -> str:
     """Build everything that jobs boot, so that no job waits for a compiler. Returns the key of the sweep's plan."""
     images = dict.fromkeys(boot.image for job in jobs for boot in job.boots)
     guests = [lab.guest(image, jobs[0].machine, append=choice.append, timing=choice.model) for image in images]
@@ -173,7 +173,13 @@ def conduct(
 
 
 def perform(
-    record: Record, left: Sequence[Job], key: str, workers: int, listen: sweep_engine.Address | None, *, offline: bool
+    record: Record,
+    left: Sequence[SweepJob],
+    key: str,
+    workers: int,
+    listen: sweep_engine.Address | None,
+    *,
+    offline: bool,
 ) -> None:
     """Run jobs, and record the end of each.
 
@@ -219,7 +225,7 @@ class Record:
         folder: the sweep's folder.
     """
 
-    def __init__(self, lab: Lab, jobs: Sequence[Job], folder: Path) -> None:
+    def __init__(self, lab: Lab, jobs: Sequence[SweepJob], folder: Path) -> None:
         self.lab = lab
         self.jobs = jobs
         self.folder = folder
@@ -231,7 +237,7 @@ class Record:
                 if entry["seconds"] is not None:
                     self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> SweepJob:
         """The job of this name."""
         return next(job for job in self.jobs if job.name == name)
 
@@ -240,26 +246,26 @@ class Record:
         self.ends[done.name] = {"exit_code": done.status, "seconds": round(done.seconds, 1)}
         self.write()
 
-    def failures(self, job: Job) -> list[str]:
+    def failures(self, job: SweepJob) -> list[str]:
         """The names of the checks that failed in the run of a complete job."""
         if job.name not in self.failed:
             results = Results.load(sweep_job.place_of(self.folder, job.name) / "results.json")
             self.failed[job.name] = [c.name for c in results.checks if c.verdict == "failed"]
         return self.failed[job.name]
 
-    def state(self, job: Job) -> str:
+    def state(self, job: SweepJob) -> str:
         """The state of a job: HELD, FAILED, BROKE_OFF or WAITING."""
         if sweep_job.complete(self.folder, job.name):
             return FAILED if self.failures(job) else HELD
         return BROKE_OFF if job.name in self.ends else WAITING
 
-    def exit_code(self, job: Job) -> int | None:
+    def exit_code(self, job: SweepJob) -> int | None:
         """The exit code of a job's run. For a complete run it follows from the results. None: not run yet."""
         known = {HELD: 0, FAILED: FELL_SHORT, WAITING: None}
         state = self.state(job)
         return known[state] if state in known else int(self.ends[job.name]["exit_code"])
 
-    def says(self, job: Job) -> str:
+    def says(self, job: SweepJob) -> str:
         """A job's state, with the reason when it did not hold."""
         state = self.state(job)
         if state == FAILED:
@@ -307,7 +313,7 @@ class Record:
         cache.write_atomic(self.folder / "sweep.json", self.text())
 
 
-def show_plan(jobs: Sequence[Job], *, as_json: bool) -> None:
+def show_plan(jobs: Sequence[SweepJob], *, as_json: bool) -> None:
     """Print the jobs that ``conduct`` would run."""
     plan.show(
         (f"would run {job.name}, {len(job.boots)} boots: {process.shown(['lull', 'run', *job.words])}" for job in jobs),
