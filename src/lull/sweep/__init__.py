@@ -149,20 +149,20 @@ def conduct(
         workers = default_workers(max(choice.vcpus), max(memory, choice.memory_mib))
     key = prepare(lab, choice, jobs)
     with experiment.holding(out, key) as folder:
-        record = Record(lab, jobs, folder)
-        record.write()
-        left = [job for job in jobs if record.state(job) not in (HELD, FAILED)]
+        job_states = JobStates(lab, jobs, folder)
+        job_states.write()
+        left = [job for job in jobs if job_states.state(job) not in (HELD, FAILED)]
         if left:
-            perform(record, left, key, workers, listen, offline=lab.offline)
+            perform(job_states, left, key, workers, listen, offline=lab.offline)
         from lull.sweep import report as sweep_report
 
         runs = sweep_report.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
-        sweep_report.write(runs, record.entries(), folder)
+        sweep_report.write(runs, job_states.entries(), folder)
         if as_json:
-            print(record.text(), end="")
+            print(job_states.text(), end="")
         else:
-            sweep_report.show(runs, record.entries(), folder)
-        states = [record.state(job) for job in jobs]
+            sweep_report.show(runs, job_states.entries(), folder)
+        states = [job_states.state(job) for job in jobs]
         if broken := len(states) - states.count(HELD) - states.count(FAILED):
             raise Unfinished(
                 f"{broken} of {len(jobs)} jobs have no results",
@@ -173,7 +173,7 @@ def conduct(
 
 
 def perform(
-    record: Record,
+    job_states: JobStates,
     left: Sequence[SweepJob],
     key: str,
     workers: int,
@@ -188,24 +188,24 @@ def perform(
         key: the key of the sweep's plan.
         workers: jobs to run at once on this machine.
     """
-    folder = record.folder.absolute()
+    folder = job_states.folder.absolute()
     orders = [sweep_job.Order(job.name, job.words, str(folder), sweep_job.HERE, key) for job in left]
     where = f", others join with 'lull sweep --join {listen}'" if listen else ""
-    title = f"sweep: {len(left)} of {len(record.jobs)} jobs to do, {workers} at once here{where}"
+    title = f"sweep: {len(left)} of {len(job_states.jobs)} jobs to do, {workers} at once here{where}"
     with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as engine:
         under_way: list[str] = []
         ended = 0
         for event in engine.perform(orders):
             if isinstance(event, str):
                 under_way = [*dict.fromkeys([*under_way, event])]  # a job begins again when its machine was lost
-                say(f"  {event}: begun: {record.job(event).what}")
+                say(f"  {event}: begun: {job_states.job(event).what}")
             elif event:
                 ended += 1
                 under_way = [name for name in under_way if name != event.name]
                 if event.files:
                     sweep_job.take(event, folder)
-                record.ended(event)
-                say(f"  {event.name}: {record.says(record.job(event.name))} ({clock(event.seconds)})")
+                job_states.ended(event)
+                say(f"  {event.name}: {job_states.says(job_states.job(event.name))} ({clock(event.seconds)})")
             step.update(f"{ended} of {len(left)} ended" + "".join(last_words(folder, under_way)))
 
 
@@ -216,7 +216,7 @@ def last_words(folder: Path, names: Sequence[str]) -> Iterator[str]:
         yield f"; {name}" + (f": {said}" if said and not said.startswith("$ ") else "")
 
 
-class Record:
+class JobStates:
     """The states of the jobs, read from their folders and from sweep.json, and written to sweep.json.
 
     Args:
