@@ -169,14 +169,14 @@ def test_what_a_machine_sends_back(tmp_path: Path, own_cache: Path, monkeypatch:
     (tmp_path / "sweep/jobs/001-x").mkdir(parents=True)
     (tmp_path / "sweep/jobs/001-x/old").touch()
 
-    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.Done:
+    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.JobEnd:
         place = sweep_job.place_of(sweep, order.name)
         (place / "boots/r01").mkdir(parents=True, exist_ok=True)
         (place / "boots/r01/boot.json").write_text("{}")
         sweep_job.log_of(sweep, order.name).write_text("said\n")
         if complete:
             (place / "complete").touch()
-        return sweep_job.Done(order.name, 0 if complete else 4, 1.5)
+        return sweep_job.JobEnd(order.name, 0 if complete else 4, 1.5)
 
     monkeypatch.setattr(sweep_job, "run", run)
     here = own_cache / "sweep/key/jobs/001-x"
@@ -232,7 +232,7 @@ def test_a_job_whose_machines_were_lost(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(KilledWorker=KilledWorker))
     done = sweep_engine.ended(raising(KilledWorker()), order(tmp_path, "mine"))
-    assert done == sweep_job.Done("001-x", sweep_engine.LOST, 0.0)
+    assert done == sweep_job.JobEnd("001-x", sweep_engine.LOST, 0.0)
     again: list[bool] = []
     left = SimpleNamespace(result=raising(sweep_job.Stopped()).result, retry=lambda: again.append(True))
     assert sweep_engine.ended(left, order(tmp_path, "mine")) is None and again

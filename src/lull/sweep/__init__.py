@@ -241,7 +241,7 @@ class JobStates:
         """The job of this name."""
         return next(job for job in self.jobs if job.name == name)
 
-    def ended(self, done: sweep_job.Done) -> None:
+    def ended(self, done: sweep_job.JobEnd) -> None:
         """Record the end of a job, and write sweep.json."""
         self.ends[done.name] = {"exit_code": done.status, "seconds": round(done.seconds, 1)}
         self.write()
