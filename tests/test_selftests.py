@@ -12,7 +12,7 @@ from support import REAL_CACHE, SUMMARY, lab_under_test
 from lull import base as bases
 from lull import plan, selftests
 from lull.errors import BuildError, UsageError
-from lull.selftests import Setting, Suite
+from lull.selftests import SelftestSuite, Setting
 from lull.selftests import report as selftest_report
 from lull.selftests.report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, Outcome
 
@@ -162,25 +162,25 @@ def test_script_of_the_kernel() -> None:
 def test_job_of_a_suite() -> None:
     """The setting first; KUnit has run when a job begins."""
     setting = Setting("a", "lull", ("echo a",))
-    lines = selftests.job(setting, Suite("x", ("-t", "cow thp"), seconds=7))
+    lines = selftests.job(setting, SelftestSuite("x", ("-t", "cow thp"), seconds=7))
     assert lines.index("echo a") < lines.index("run 1 debian bash -c") < lines.index("dmesg\n")
     assert "TEST_SECONDS=7 ./run_vmtests.sh -t" in lines
-    assert selftests.job(setting, Suite("kunit")) == "echo a\n"
-    assert "kunit.enable=1" in Suite("kunit").append and "kunit" not in Suite("x", ("-a",)).append
+    assert selftests.job(setting, SelftestSuite("kunit")) == "echo a\n"
+    assert "kunit.enable=1" in SelftestSuite("kunit").append and "kunit" not in SelftestSuite("x", ("-a",)).append
 
 
 def test_struct_pages_are_given_back_too() -> None:
     """On kernels that can, under their policies."""
     lab = lab_under_test()
     specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=rename")]
-    found = [(s.name, s.lines) for s in selftests.settings_for(Suite("x", ("-a",), hvo=True), specs, lab)]
+    found = [(s.name, s.lines) for s in selftests.settings_for(SelftestSuite("x", ("-a",), hvo=True), specs, lab)]
     policy = "setting residency rename"
     assert found == [
         ("stock", ()),
         ("lull+residency=rename", (policy,)),
         ("lull+residency=rename, HVO", (policy, selftests.HVO)),
     ]
-    assert len(selftests.settings_for(Suite("x", ("-a",)), specs, lab)) == 2
+    assert len(selftests.settings_for(SelftestSuite("x", ("-a",)), specs, lab)) == 2
 
 
 def test_files_are_well_formed(tmp_path: Path) -> None:

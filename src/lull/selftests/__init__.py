@@ -60,7 +60,7 @@ HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 
 
 @dataclass(frozen=True)
-class Suite:
+class SelftestSuite:
     """Tests that run in a boot of their own.
 
     Args:
@@ -100,12 +100,12 @@ class Setting:
     lines: tuple[str, ...] = ()
 
 
-def load(path: Path = SUITES) -> dict[str, Suite]:
+def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
     try:
         raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
         return {
-            name: Suite(
+            name: SelftestSuite(
                 name=name,
                 options=tuple(str(o) for o in entry.get("options", ())),
                 before=tuple(str(line) for line in entry.get("before", ())),
@@ -212,7 +212,7 @@ def initramfs(lab: Lab, programs: Path) -> Path:
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 
 
-def job(setting: Setting, suite: Suite) -> str:
+def job(setting: Setting, suite: SelftestSuite) -> str:
     """The job script that runs a suite under a setting.
 
     It prints marks around the output of the tests and around the kernel's log (report.BEGIN, MESSAGES, END).
@@ -235,7 +235,7 @@ def job(setting: Setting, suite: Suite) -> str:
     return "\n".join(lines if suite.options else setting.lines) + "\n"
 
 
-def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
+def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path) -> Outcome:
     """The outcome of one suite under one setting. The boot is skipped if an interrupted command already did it."""
     log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
@@ -256,7 +256,7 @@ def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Out
     return (report.of_tests if suite.options else report.of_kunit)(log.read_text(errors="replace"), trouble)
 
 
-def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
+def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
     """The settings that a suite runs under: each kernel, and once more with HVO if the suite asks for it."""
     found = []
     for spec in specs:
@@ -269,7 +269,7 @@ def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Set
 
 def conduct(
     lab: Lab,
-    suites: Sequence[Suite],
+    suites: Sequence[SelftestSuite],
     specs: Sequence[plan.Spec],
     repeat: int,
     out: Path | None,
