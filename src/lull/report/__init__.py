@@ -268,7 +268,7 @@ def of_control(comparison: compare.Comparison) -> compare.Comparison:
 def side_by_side(sources: Sequence[Source]) -> list[Grid]:
     """Runs beside each other, each with its own ratios; their letters are explained under each table."""
     runs = [
-        joint.Run(label, source.folder, source.run, source.comparison)
+        joint.ComparedRun(label, source.folder, source.run, source.comparison)
         for label, source in zip(joint.LABELS, sources, strict=False)
         if source.run and source.comparison
     ]
