@@ -19,7 +19,7 @@ from lull import picture, report, timing
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge import aging, vmemmap
-from lull.judge.goals import Run
+from lull.judge.goals import RunSlice
 from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
@@ -420,7 +420,7 @@ def test_kernels_are_counted_where_there_are_many(tmp_path: Path) -> None:
 def test_marks_at_one_count_are_all_seen() -> None:
     """Each kernel's is on a height of its own; what no mark can be told by is not drawn."""
     made = [Record(k, "w", 4, "tlbi_broadcast_user", "count", (5.0,), 1) for k in ("stock", STICKY, "lull")]
-    found = report_plots.broadcasts(Run(4, made), ["stock", STICKY, "lull"])
+    found = report_plots.broadcasts(RunSlice(4, made), ["stock", STICKY, "lull"])
     assert found
     places = re.findall(r'<use xlink:href="#m[^"]*" x="([\d.]+)" y="([\d.]+)"', found.svg)
     marks = [place for place in places if [x for x, _ in places].count(place[0]) >= 3]
@@ -438,7 +438,7 @@ def test_where_lull_has_more_that_is_said() -> None:
             Record(kernel, workload, 4, "tlbi_broadcast_user", "count", (count,), 1)
             for kernel, count in (("stock", stock), ("lull", lull))
         ]
-        found = report_plots.broadcasts(Run(4, made), ["stock", "lull"])
+        found = report_plots.broadcasts(RunSlice(4, made), ["stock", "lull"])
         return found.note if found else ""
 
     assert note("sparse/munmap-all", 1, 48).startswith("lull has more than stock on sparse/munmap-all: pages that lie")
@@ -547,7 +547,7 @@ def test_no_line_is_drawn_through_two_hosts() -> None:
 
 def test_bars_are_shares_of_all_that_stock_has() -> None:
     """4.323 broadcasts on stock; on sticky 0.989 and 3.336 local ones, drawn behind them."""
-    of_run = Run(4, run().records)
+    of_run = RunSlice(4, run().records)
     kinds = {kernel: report_plots._kinds(of_run, kernel, "mprotect_per_cpu") for kernel in ("stock", STICKY, "lull")}
     # Of the broadcasts of users, medians, those of a whole ASID are counted apart.
     assert kinds["stock"] == pytest.approx([4.323 - 0.002, 0.002, 0.002, 0.002 + 0.002, 0.002])
@@ -556,7 +556,7 @@ def test_bars_are_shares_of_all_that_stock_has() -> None:
     assert found and "times" not in found.svg
     local = Record("lull", "mprotect_per_cpu", 4, "tlbi_local", "count", (50_000.0,), 1000, "mprotect")
     others = [record for record in of_run.records if (record.kernel, record.metric) != ("lull", "tlbi_local")]
-    found = report_plots.kinds(Run(4, [*others, local]), ["stock", STICKY, "lull"])
+    found = report_plots.kinds(RunSlice(4, [*others, local]), ["stock", STICKY, "lull"])
     assert found and "11.6 times" in found.svg
 
 

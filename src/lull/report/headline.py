@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lull.judge import tables
 from lull.judge.compare import CONTROL_CHECK
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, Run
+from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
 from lull.report.data import Source
 from lull.report.plots import each
 from lull.run.records import Check
@@ -87,7 +87,7 @@ def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[
         title(came_out, sources),
         [compared(source, named=len(sources) > 1) for source in runs],
         most,
-        broadcasts(Run(most, [record for record in records if record.vcpus == most])),
+        broadcasts(RunSlice(most, [record for record in records if record.vcpus == most])),
         came_out,
         why(checks),
         [
@@ -144,7 +144,7 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def broadcasts(run: Run) -> list[tuple[str, str, str, str]]:
+def broadcasts(run: RunSlice) -> list[tuple[str, str, str, str]]:
     """Broadcasts of an operation, of stock and of Lull, where they tell most."""
     found = {}
     for workload in run.workloads():
