@@ -14,7 +14,7 @@ from lull import plan, selftests
 from lull.errors import BuildError, UsageError
 from lull.selftests import SelftestSuite, Setting
 from lull.selftests import report as selftest_report
-from lull.selftests.report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, Outcome
+from lull.selftests.report import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, SuiteOutcome
 
 CONSOLE = (Path(__file__).parent / "data/selftests.log").read_text()
 BASE = bases.load()
@@ -91,9 +91,9 @@ def test_a_guest_that_died_is_told() -> None:
     assert selftest_report.of_kunit(kunit[: len(kunit) // 2], "hung").trouble == "hung"
 
 
-def outcomes(**verdicts: str) -> list[Outcome]:
+def outcomes(**verdicts: str) -> list[SuiteOutcome]:
     """One outcome."""
-    return [Outcome(verdicts)]
+    return [SuiteOutcome(verdicts)]
 
 
 def test_what_differs_fails() -> None:
@@ -109,15 +109,15 @@ def test_what_differs_fails() -> None:
     judged = selftest_report.judge({**found, ("lull", "x"): outcomes(b1="failed", c="ok")}, baseline)
     assert judged[DIFFERS] == ["a: missing on lull, ok on stock", "c: ok on lull, missing on stock"]
     cut: Found = {
-        ("stock", "x"): [Outcome({"t": "ok", "t / a": "ok", "t / b": "ok"})],
-        ("lull", "x"): [Outcome({"t": "unfinished", "t / a": "ok"})],
+        ("stock", "x"): [SuiteOutcome({"t": "ok", "t / a": "ok", "t / b": "ok"})],
+        ("lull", "x"): [SuiteOutcome({"t": "unfinished", "t / a": "ok"})],
     }
     assert selftest_report.judge(cut, baseline)[DIFFERS] == ["t: unfinished on lull, ok on stock"]
     judged = selftest_report.judge({("stock", "x"): outcomes(a="failed", b1="skipped")}, baseline)
     assert judged[NEWS] == ["a: failed on stock", "b1: skipped on stock"]
     twice = {("stock", "x"): [*outcomes(a="ok"), *outcomes(a="failed")]}
     assert selftest_report.judge(twice, baseline)[NEWS] == ["a: failed or ok on stock"]
-    told = [Outcome({"a": "ok"}, ["WARNING: known at 1\nCall trace", "WARNING: new"])]
+    told = [SuiteOutcome({"a": "ok"}, ["WARNING: known at 1\nCall trace", "WARNING: new"])]
     assert selftest_report.judge({("stock", "x"): told}, baseline)[REPORTED] == ["x on stock: WARNING: new"]
 
 
@@ -139,7 +139,7 @@ def test_tables_have_what_did_not_pass() -> None:
 
 def test_what_is_printed_is_for_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """The table is set in columns, without Markdown, and the verdict is the last line; the file has Markdown."""
-    found: Found = {("stock", "x"): [Outcome({"a": "ok"})], ("lull", "x"): [Outcome({"a": "failed"})]}
+    found: Found = {("stock", "x"): [SuiteOutcome({"a": "ok"})], ("lull", "x"): [SuiteOutcome({"a": "failed"})]}
     judged = selftest_report.judge(found, Baseline())
     selftest_report.show(found, judged)
     printed = capsys.readouterr().out

@@ -28,7 +28,7 @@ from lull.lab import Lab
 from lull.progress import progress, say
 from lull.run import experiment
 from lull.selftests import report as report
-from lull.selftests.report import BEGIN, END, MESSAGES, Outcome
+from lull.selftests.report import BEGIN, END, MESSAGES, SuiteOutcome
 
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
@@ -235,7 +235,7 @@ def job(setting: Setting, suite: SelftestSuite) -> str:
     return "\n".join(lines if suite.options else setting.lines) + "\n"
 
 
-def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path) -> Outcome:
+def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path) -> SuiteOutcome:
     """The outcome of one suite under one setting. The boot is skipped if an interrupted command already did it."""
     log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
@@ -293,7 +293,7 @@ def conduct(
     boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in settings_for(s, specs, lab)]
     made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
     jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
-    found: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
     with experiment.holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
         with progress.step(f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}") as step:
             for number, (suite, setting, turn) in enumerate(boots, 1):
