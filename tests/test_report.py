@@ -25,7 +25,7 @@ from lull.report import headline
 from lull.report import plots as report_plots
 from lull.run.records import Check, Record, Results
 from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation, Measured, Outcome, Point
+from lull.timing.evaluation import Evaluation, FigureOutcome, Measured, Point
 from lull.timing.scale import Counts
 
 STICKY = "lull+residency=sticky"
@@ -116,7 +116,7 @@ def evaluation() -> Evaluation:
         points += [Point(kernel, one.vcpus, one, one.seconds * 1.01) for one in ran]
         points.append(Point(kernel, 512, ran[-1], cost * 512))
     outcomes = tuple(
-        Outcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
+        FigureOutcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
         for figure in model.figures
     )
     return Evaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
@@ -457,7 +457,7 @@ def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
     results.settings["features"] = ["reclaim"]
     ran = put(tmp_path / "run", "results.json", results.to_json())
     model = timing.load("kunpeng-920")
-    outcomes = tuple(Outcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
+    outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
     timed = put(tmp_path / "timing", "timing.json", timing_report.as_json(Evaluation(model, (), outcomes, ())))
 
     def system_a(*paths: Path) -> str:

@@ -23,7 +23,7 @@ from lull.timing import Costs, Model
 from lull.timing import evaluation as timing_eval
 from lull.timing import report as timing_report
 from lull.timing import runs as timing_run
-from lull.timing.evaluation import LULL, STICKY, SWEEP, Evaluation, Outcome
+from lull.timing.evaluation import LULL, STICKY, SWEEP, Evaluation, FigureOutcome
 from lull.timing.scale import Counts, simulate
 
 AMPERE = timing.load("ampere-32")
@@ -87,7 +87,7 @@ def checks(found: Evaluation) -> dict[str, Check]:
     return {check.name: check for check in found.checks}
 
 
-def outcome(found: Evaluation, what: str) -> Outcome:
+def outcome(found: Evaluation, what: str) -> FigureOutcome:
     """Of the figure whose text begins so."""
     (one,) = [outcome for outcome in found.outcomes if outcome.figure.what.startswith(what)]
     return one

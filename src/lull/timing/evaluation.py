@@ -82,7 +82,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FigureOutcome:
     """A published number and the model's.
 
     Args:
@@ -109,7 +109,7 @@ class Evaluation:
 
     model: Model
     points: tuple[Point, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[FigureOutcome, ...] = ()
     checks: tuple[Check, ...] = ()
 
 
@@ -241,13 +241,13 @@ class Estimates:
         return found.seconds
 
 
-def _outcome(figure: Figure, estimates: Estimates) -> Outcome:
+def _outcome(figure: Figure, estimates: Estimates) -> FigureOutcome:
     modelled = _value(figure, figure.kernel, figure.wait, estimates)
     how = "; ".join(estimates.how) or ("costs alone" if figure.measure == FLUSH else "not measured")
     other = None
     if figure.kernel == STOCK and figure.measure in (SECONDS, SAVING):
         other = _value(figure, LULL, "batch", estimates)
-    return Outcome(figure, modelled, other, how)
+    return FigureOutcome(figure, modelled, other, how)
 
 
 def _value(figure: Figure, kernel: str, wait: str, estimates: Estimates) -> float | None:
@@ -275,7 +275,7 @@ def _agrees(point: Point) -> Check:
     return Check(name, word(abs(off) <= TOLERANCE), f"{detail}, at most {TOLERANCE:.0%} is allowed")
 
 
-def _fits(outcome: Outcome) -> Check:
+def _fits(outcome: FigureOutcome) -> Check:
     name = f"fitted: {outcome.figure.what}"
     if outcome.modelled is None or outcome.residual is None:
         return Check(name, "skipped", f"{outcome.figure.workload} was not measured")

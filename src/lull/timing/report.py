@@ -14,7 +14,7 @@ from lull.judge.goals import STOCK
 from lull.judge.tables import Grid, number, ratio
 from lull.run.records import Check
 from lull.timing import Costs, Figure, Model
-from lull.timing.evaluation import KERNELS, LULL, SWEEP, Evaluation, Measured, Outcome, Point, shown
+from lull.timing.evaluation import KERNELS, LULL, SWEEP, Evaluation, FigureOutcome, Measured, Point, shown
 from lull.timing.scale import Counts
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def from_json(text: str) -> Evaluation:
         points = [
             Point(p["kernel"], p["cpus"], ran[p["kernel"], p["counted_at"]], p["simulated"]) for p in raw["points"]
         ]
-        outcomes = [Outcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
+        outcomes = [FigureOutcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
         return Evaluation(model, tuple(points), tuple(outcomes), tuple(Check(**c) for c in raw["checks"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a timing.json of this version: {error!r}") from error
