@@ -24,7 +24,7 @@ from lull.check.data import NARROW, Hardware, KnownFinding, Mutant, died_of, mat
 from lull.check.tables import LOST, WALKS, Boot, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.guest.qemu import Machine
-from lull.guest.runner import Guest, Outcome, Plugin, launch_retrying
+from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
 from lull.judge import gather
 from lull.judge.tables import Grid, make_console, show_grid
 from lull.kernel import symbols
@@ -353,7 +353,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Pa
     checker = guest.plugin is not None
     kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
     limits = plan.time_limits(boot, guest.machine.vcpus)
-    outcome: Outcome | None = None
+    outcome: BootOutcome | None = None
     try:
         outcome = launch_retrying(guest, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
         kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}

@@ -106,7 +106,7 @@ class Guest:
 
 
 @dataclass
-class Outcome:
+class BootOutcome:
     """The results of a complete boot.
 
     Args:
@@ -147,7 +147,7 @@ class Follower:
         self.handle: BinaryIO | None = None
         self.pending = b""
         self.read = 0
-        self.outcome = Outcome()
+        self.outcome = BootOutcome()
         self.job_seconds = job_seconds
         self.tell = tell
         self.doing = "booting"
@@ -223,7 +223,7 @@ def launch(
     job_seconds: Callable[[int], float],
     tell: Callable[[str], None] = lambda text: None,
     interactive: bool = False,
-) -> Outcome:
+) -> BootOutcome:
     """Boot once, wait until the guest ends, and return what it reported.
 
     Args:
@@ -391,7 +391,7 @@ def launch_retrying(
     job_seconds: Callable[[int], float],
     tell: Callable[[str], None],
     say: Callable[[str], None],
-) -> Outcome:
+) -> BootOutcome:
     """``launch``, repeated up to ATTEMPTS times when the guest does not reach user space in time.
 
     Args:
