@@ -13,7 +13,7 @@ from support import REAL_CACHE, Tool, common, lab_under_test
 from lull import cli
 from lull.calibrate import Estimate, Fit, Measurement
 from lull.calibrate import guest as calibrate_guest
-from lull.calibrate.guest import CPU, Verdict, held, measurements, verdicts
+from lull.calibrate.guest import CPU, CostVerdict, held, measurements, verdicts
 from lull.calibrate.here import Here, Repeats, counted, executed
 from lull.check import data as check_data
 from lull.errors import LullError
@@ -48,7 +48,7 @@ def test_a_cost_that_is_told_must_be_right() -> None:
     assert not held(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE, far))
     assert held(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE, far))
     assert not held(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE, far))
-    assert not Verdict("latency", 0, 1.0, "").held
+    assert not CostVerdict("latency", 0, 1.0, "").held
 
 
 def test_what_can_be_told_must_be() -> None:
