@@ -77,7 +77,7 @@ class Boots:
 
 
 @dataclass
-class Source:
+class ReportSource:
     """A folder: a run, a check or a timing.
 
     Args:
@@ -109,7 +109,7 @@ class Source:
         return self.run or (self.check.results if self.check else None)
 
 
-def load(paths: Sequence[Path]) -> list[Source]:
+def load(paths: Sequence[Path]) -> list[ReportSource]:
     """Read everything that is named, each once. Raises UsageError for what cannot be read, or is none of ours."""
     folders: dict[Path, Path] = {}
     for path in paths:
@@ -122,8 +122,8 @@ def load(paths: Sequence[Path]) -> list[Source]:
     return [_source(folder) for folder in folders.values()]
 
 
-def _source(folder: Path) -> Source:
-    source = Source(str(folder), folder, unfinished=joint.unfinished(folder))
+def _source(folder: Path) -> ReportSource:
+    source = ReportSource(str(folder), folder, unfinished=joint.unfinished(folder))
     results = None
     if (folder / RUN).is_file():
         loaded = joint.load_one(str(folder), folder / RUN)

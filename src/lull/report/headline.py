@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lull.judge import tables
 from lull.judge.compare import CONTROL_CHECK
 from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
-from lull.report.data import Source
+from lull.report.data import ReportSource
 from lull.report.plots import each
 from lull.run.records import Check
 
@@ -71,7 +71,7 @@ class Head:
     control: list[tuple[str, str]]
 
 
-def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
+def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
     """What is said of the sources first.
 
     Args:
@@ -98,7 +98,7 @@ def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[
     )
 
 
-def title(came_out: Tally, sources: Sequence[Source]) -> str:
+def title(came_out: Tally, sources: Sequence[ReportSource]) -> str:
     """The verdict, in a line. Who has read only this must not take what was skipped for held."""
     unfinished = {source.name: source.unfinished for source in sources if source.unfinished}
     if unfinished:
@@ -119,7 +119,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def compared(source: Source, *, named: bool) -> str:
+def compared(source: ReportSource, *, named: bool) -> str:
     """What a run compared, in a sentence."""
     assert source.run is not None
     records = source.run.records

@@ -15,7 +15,7 @@ from pathlib import Path
 from lull import cache, report
 from lull.errors import UsageError
 from lull.judge import tables, verdict
-from lull.report.data import Source
+from lull.report.data import ReportSource
 from lull.run.records import Check
 from lull.timing import report as timing_report
 
@@ -41,7 +41,7 @@ class Group:
     body: Callable[[report.Page], list[str]]
 
 
-def write(folder: Path, sources: Sequence[Source]) -> list[Path]:
+def write(folder: Path, sources: Sequence[ReportSource]) -> list[Path]:
     """Write the pages into ``folder``, and remove its generated pages that these results have nothing for.
 
     Returns: the pages, the index first.
@@ -73,7 +73,7 @@ def is_generated(file: Path) -> bool:
         return page.read(len(MARK)) == MARK
 
 
-def texts(sources: Sequence[Source]) -> dict[str, str]:
+def texts(sources: Sequence[ReportSource]) -> dict[str, str]:
     """File name -> page, the index first. The same for the same sources."""
     page = report.page_of(list(sources))
     bodies = [(group, group.body(page)) for group in GROUPS]
@@ -84,7 +84,7 @@ def texts(sources: Sequence[Source]) -> dict[str, str]:
     return {name: "\n\n".join(blocks) + "\n" for name, blocks in made.items()}
 
 
-def first_line(sources: Sequence[Source]) -> str:
+def first_line(sources: Sequence[ReportSource]) -> str:
     """What each page says of its origin."""
     names = shlex.join(source.name for source in sources).replace("-->", "-- >")
     return f"{MARK}{names} --pages DIR': do not edit, run the command again. -->"
@@ -158,7 +158,7 @@ def _metrics(metrics: Sequence[str]) -> Callable[[report.Page], list[str]]:
     return body
 
 
-def _tables(source: Source, metrics: Sequence[str], level: str) -> Iterator[str]:
+def _tables(source: ReportSource, metrics: Sequence[str], level: str) -> Iterator[str]:
     assert source.comparison is not None
     for metric in metrics:
         grids = tables.metric_grids(source.comparison, metric)
