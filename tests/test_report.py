@@ -25,7 +25,7 @@ from lull.report import headline
 from lull.report import plots as report_plots
 from lull.run.records import Check, Record, Results
 from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation, FigureOutcome, Measured, Point
+from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
 from lull.timing.scale import Counts
 
 STICKY = "lull+residency=sticky"
@@ -107,7 +107,7 @@ def given_back() -> tuple[Record, ...]:
     )
 
 
-def evaluation() -> Evaluation:
+def evaluation() -> TimingEvaluation:
     """A timing of two numbers of vCPUs, and one beyond."""
     model = timing.load("ampere-32")
     points = []
@@ -119,7 +119,7 @@ def evaluation() -> Evaluation:
         FigureOutcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
         for figure in model.figures
     )
-    return Evaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
+    return TimingEvaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
 
 
 def checked() -> dict[str, object]:
@@ -458,7 +458,7 @@ def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
     ran = put(tmp_path / "run", "results.json", results.to_json())
     model = timing.load("kunpeng-920")
     outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
-    timed = put(tmp_path / "timing", "timing.json", timing_report.as_json(Evaluation(model, (), outcomes, ())))
+    timed = put(tmp_path / "timing", "timing.json", timing_report.as_json(TimingEvaluation(model, (), outcomes, ())))
 
     def system_a(*paths: Path) -> str:
         text = report.of_folders(list(paths))

@@ -23,7 +23,7 @@ from lull.timing import Costs, Model
 from lull.timing import evaluation as timing_eval
 from lull.timing import report as timing_report
 from lull.timing import runs as timing_run
-from lull.timing.evaluation import LULL, STICKY, SWEEP, Evaluation, FigureOutcome
+from lull.timing.evaluation import LULL, STICKY, SWEEP, FigureOutcome, TimingEvaluation
 from lull.timing.scale import Counts, simulate
 
 AMPERE = timing.load("ampere-32")
@@ -82,12 +82,12 @@ def wrong(model: Model, **costs: float) -> Model:
     return replace(model, costs=replace(model.costs, **costs))
 
 
-def checks(found: Evaluation) -> dict[str, Check]:
+def checks(found: TimingEvaluation) -> dict[str, Check]:
     """By name."""
     return {check.name: check for check in found.checks}
 
 
-def outcome(found: Evaluation, what: str) -> FigureOutcome:
+def outcome(found: TimingEvaluation, what: str) -> FigureOutcome:
     """Of the figure whose text begins so."""
     (one,) = [outcome for outcome in found.outcomes if outcome.figure.what.startswith(what)]
     return one

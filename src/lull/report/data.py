@@ -17,7 +17,7 @@ from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
 from lull.run.records import Results
 from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation
+from lull.timing.evaluation import TimingEvaluation
 
 RUN, CHECK, TIMING = FILES = ("results.json", "check.json", "timing.json")
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class ReportSource:
     run: Results | None = None
     comparison: compare.Comparison | None = None
     check: Boots | None = None
-    timing: Evaluation | None = None
+    timing: TimingEvaluation | None = None
     unfinished: str = ""
     """How far what did not end came; empty when it did."""
     configs: dict[str, list[str]] = field(default_factory=dict)

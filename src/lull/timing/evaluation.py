@@ -104,7 +104,7 @@ class FigureOutcome:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class TimingEvaluation:
     """The results of an evaluation; ``checks`` are the comparisons that were judged, and failed checks of the runs."""
 
     model: Model
@@ -178,7 +178,7 @@ def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False
     return simulate(costs, counts, cpus, operations) / operations / 1e9
 
 
-def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
+def evaluate(model: Model, runs: Mapping[int, Results]) -> TimingEvaluation:
     """Evaluate runs.
 
     Args:
@@ -192,7 +192,7 @@ def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
     ran_so = (point for point in points if point.modelled is not None)
     agree = [_agrees(point) for point in ran_so if point.kernel != STICKY or point.cpus >= JUDGED]
     fitted = [_fits(outcome) for outcome in outcomes if outcome.figure.calibrated]
-    return Evaluation(model, points, outcomes, (*ran, *agree, *fitted))
+    return TimingEvaluation(model, points, outcomes, (*ran, *agree, *fitted))
 
 
 def sweep(costs: Costs, runs: Mapping[int, Results]) -> tuple[Point, ...]:
