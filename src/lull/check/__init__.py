@@ -21,7 +21,7 @@ from lull.check import image as check_image
 from lull.check import report as check_report
 from lull.check import tables as check_tables
 from lull.check.data import NARROW, Hardware, KnownFinding, Mutant, died_of, matches
-from lull.check.tables import LOST, WALKS, Boot, Score
+from lull.check.tables import LOST, WALKS, BootVerdict, Score
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.guest.qemu import Machine
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
@@ -598,7 +598,7 @@ def grids(results: Sequence[Result], walk: float = 0.0) -> list[Grid]:
     """The tables: verdicts of machines x kernels, valid entries that TLBIs removed, the modelled time of their page
     walks (when ``walk``, the nanoseconds of one, is not 0), and the mutants."""
     boots = [
-        Boot(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
+        BootVerdict(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
         for r in plain(results)
     ]
     records = records_of(results, 0)

@@ -35,7 +35,7 @@ class Boots:
 
     raw: dict[str, Any]
     results: Results | None
-    boots: tuple[check_tables.Boot, ...]
+    boots: tuple[check_tables.BootVerdict, ...]
     scores: tuple[check_tables.Score, ...]
 
     @classmethod
@@ -44,7 +44,7 @@ class Boots:
         raw = json.loads(text)
         try:
             boots = tuple(
-                check_tables.Boot(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
+                check_tables.BootVerdict(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
                 for b in raw["boots"]
                 if b["mutant"] is None
             )
