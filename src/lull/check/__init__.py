@@ -123,7 +123,7 @@ class Trial:
 
 
 @dataclass
-class Kernel:
+class CheckedKernel:
     """A kernel to check.
 
     Args:
@@ -157,14 +157,14 @@ class Kernel:
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 
-def of_base(lab: Lab, name: str) -> Kernel:
+def of_base(lab: Lab, name: str) -> CheckedKernel:
     """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
     built = lab.kernel(name)
     found = symbols.load(built.system_map, lab.toolchain.nm)
-    return Kernel(name, built.image, found, built.system_map, built.slower)
+    return CheckedKernel(name, built.image, found, built.system_map, built.slower)
 
 
-def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
+def of_user(lab: Lab, image: Path, place: Path) -> CheckedKernel:
     """The user's own kernel. Raises UsageError when a file cannot be read or the symbols are another kernel's.
 
     Args:
@@ -178,7 +178,7 @@ def of_user(lab: Lab, image: Path, place: Path) -> Kernel:
         raise UsageError(what, where=str(image), remedy=check_image.REMEDY) from error
     found = symbols.load(place, lab.toolchain.nm)
     check_image.check_fit(data, found, str(image))
-    return Kernel(users_name(lab, image), image, found, place)
+    return CheckedKernel(users_name(lab, image), image, found, place)
 
 
 def users_name(lab: Lab, image: Path) -> str:
@@ -336,7 +336,7 @@ def rule(report: Mapping[str, Any]) -> str:
     return f"{report['rule']}/{report['kind']}"
 
 
-def one_boot(lab: Lab, guest: Guest, kernel: Kernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
+def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
     """Boot once, read what the plugin wrote, and return the contents of boot.json.
 
     If an interrupted check already finished this boot, its boot.json is read instead. A guest that crashes, hangs or
@@ -390,7 +390,7 @@ def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Know
     return Result(trial, what, raw, known)
 
 
-def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], options: Options) -> list[Guest]:
+def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, CheckedKernel], options: Options) -> list[Guest]:
     """Image, machine, parameters and plugin of each trial; all are built before the first boot. Raises UsageError."""
     hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
     found = []
@@ -413,7 +413,7 @@ def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, Kernel], 
 def conduct(
     lab: Lab,
     trials: Sequence[Trial],
-    user: Kernel | None,
+    user: CheckedKernel | None,
     options: Options,
     findings: Sequence[KnownFinding],
     out: Path | None,

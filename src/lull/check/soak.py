@@ -174,7 +174,7 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
 
 
 def boot(
-    lab: Lab, kernel: check.Kernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
+    lab: Lab, kernel: check.CheckedKernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
 ) -> check.Result:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = check.guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
