@@ -128,7 +128,7 @@ def test_what_other_cpus_lost_is_a_goal() -> None:
             for kernel, counted in (("stock", 192.0), ("lull", entries))
         ]
         lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
-        return check.as_results(cast(Lab, lab), boots, check.Options(4, 1024, "", True))
+        return check.as_results(cast(Lab, lab), boots, check.CheckOptions(4, 1024, "", True))
 
     name = "gather: entries that other CPUs lost: sparse on lull"
     short = check.missed(lost(["gather"], 3))
@@ -224,7 +224,7 @@ def test_json(checked: Check) -> None:
     assert found["verdict"] == "reports in 1 of 1 boots"
 
 
-def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check.Result:
+def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
     seen = {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}
     whole = {

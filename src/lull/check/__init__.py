@@ -67,7 +67,7 @@ SECONDS = "seconds_checked"
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """Settings of every boot of a check.
 
     Args:
@@ -95,12 +95,12 @@ class Trial:
     hardware: Hardware
     mutant: Mutant | None = None
 
-    def machine(self, options: Options) -> Machine:
+    def machine(self, options: CheckOptions) -> Machine:
         """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need."""
         vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
         return Machine(vcpus, max(options.memory_mib, self.boot.memory), self.hardware.cpu)
 
-    def append(self, options: Options) -> str:
+    def append(self, options: CheckOptions) -> str:
         """The parameters of this trial on the kernel's command line."""
         words = [APPEND, self.hardware.parameter()]
         if self.hardware.asid_bits == NARROW and self.boot.image == LAB:
@@ -109,7 +109,7 @@ class Trial:
             words += [f"lull_mutant={self.mutant.name}", self.mutant.append]
         return " ".join(filter(None, [*words, options.append]))
 
-    def what(self, options: Options) -> str:
+    def what(self, options: CheckOptions) -> str:
         """The line that names this trial in the output: kernel, mutant, machine, vCPUs, boot, workloads."""
         mutant = f" with the mutant {self.mutant.name}" if self.mutant else ""
         names = dict.fromkeys(
@@ -230,7 +230,7 @@ def plan_mutants(
 
 
 @dataclass
-class Result:
+class BootResult:
     """The result of one boot.
 
     Args:
@@ -310,7 +310,7 @@ class Result:
         """Return true if a report is of one of ``rules``, or the kernel died with the text of a ``console/`` rule."""
         return any(matches(report, rules) for report in self.reports) or bool(died_of(self.raw["trouble"], rules))
 
-    def to_json(self, options: Options) -> dict[str, Any]:
+    def to_json(self, options: CheckOptions) -> dict[str, Any]:
         """The boot's entry in check.json."""
         verdict, detail = self.verdict()
         trial = self.trial
@@ -379,7 +379,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
     return kept
 
 
-def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[KnownFinding]) -> Result:
+def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[KnownFinding]) -> BootResult:
     """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
     known = {
         place: finding
@@ -387,10 +387,12 @@ def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Know
         for finding in findings
         if not trial.mutant and finding.describes(report)
     }
-    return Result(trial, what, raw, known)
+    return BootResult(trial, what, raw, known)
 
 
-def guests_of(lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, CheckedKernel], options: Options) -> list[Guest]:
+def guests_of(
+    lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, CheckedKernel], options: CheckOptions
+) -> list[Guest]:
     """Image, machine, parameters and plugin of each trial; all are built before the first boot. Raises UsageError."""
     hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
     found = []
@@ -414,7 +416,7 @@ def conduct(
     lab: Lab,
     trials: Sequence[Trial],
     user: CheckedKernel | None,
-    options: Options,
+    options: CheckOptions,
     findings: Sequence[KnownFinding],
     out: Path | None,
     *,
@@ -437,7 +439,7 @@ def conduct(
     made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
     contents = [cache.key_of_files([user.image, user.place])] if user else []
     key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
-    results: list[Result] = []
+    results: list[BootResult] = []
     with experiment.holding(out, key) as folder:
         left = experiment.left_over([trial.boot for trial in trials], folder)
         started = time.monotonic()
@@ -462,7 +464,7 @@ def conduct(
     return exit_code(results) or (FELL_SHORT if goals else 0)
 
 
-def settings(lab: Lab, options: Options) -> dict[str, Any]:
+def settings(lab: Lab, options: CheckOptions) -> dict[str, Any]:
     """The settings that check.json and results.json record."""
     return {
         **lab.describe(),
@@ -472,7 +474,7 @@ def settings(lab: Lab, options: Options) -> dict[str, Any]:
     }
 
 
-def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
+def to_json(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> str:
     """The text of check.json."""
     description = {
         "lull": __version__,
@@ -486,7 +488,7 @@ def to_json(lab: Lab, results: Sequence[Result], options: Options) -> str:
     return json.dumps(description, indent=1) + "\n"
 
 
-def records_of(results: Sequence[Result], vcpus: int) -> list[Record]:
+def records_of(results: Sequence[BootResult], vcpus: int) -> list[Record]:
     """A record for each metric that the plugin and the guest counted in windows. Boots of mutants are left out.
 
     With several machines, the kernel's name in a record is ``KERNEL on MACHINE``.
@@ -513,7 +515,7 @@ def walks(records: Sequence[Record], walk: float) -> list[Record]:
     return [replace(r, metric=WALKS, unit="s", values=tuple(v * walk / 1e9 for v in r.values)) for r in lost]
 
 
-def as_results(lab: Lab, results: Sequence[Result], options: Options) -> Results:
+def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> Results:
     """results.json in the form of a run's: the records, a check for each boot of no mutant, and the goals of gather."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
     records = records_of(results, options.vcpus)
@@ -536,9 +538,9 @@ def missed(found: Results) -> list[Check]:
     return [c for c in found.checks if c.verdict == "failed" and c.name.startswith(f"{gather.FEATURE}: ")]
 
 
-def mutant_scores(results: Sequence[Result]) -> list[Score]:
+def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
     """The score of each mutant, in the order of the trials."""
-    groups: dict[Mutant, list[Result]] = {}
+    groups: dict[Mutant, list[BootResult]] = {}
     for result in results:
         if result.trial.mutant:
             groups.setdefault(result.trial.mutant, []).append(result)
@@ -559,12 +561,12 @@ def mutant_scores(results: Sequence[Result]) -> list[Score]:
     return scores
 
 
-def plain(results: Sequence[Result]) -> list[Result]:
+def plain(results: Sequence[BootResult]) -> list[BootResult]:
     """The results of boots without a mutant."""
     return [r for r in results if not r.trial.mutant]
 
 
-def exit_code(results: Sequence[Result]) -> int:
+def exit_code(results: Sequence[BootResult]) -> int:
     """The exit status of the results, without the goals.
 
     1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, or a mutant was not caught each time by the rule
@@ -578,7 +580,7 @@ def exit_code(results: Sequence[Result]) -> int:
     return int(found[0].raw["trouble"]["code"]) if found else 0
 
 
-def overall(results: Sequence[Result]) -> str:
+def overall(results: Sequence[BootResult]) -> str:
     """The last line of the output: boots by verdict, and mutants that were caught."""
     parts = []
     if boots := plain(results):
@@ -594,7 +596,7 @@ def overall(results: Sequence[Result]) -> str:
     return "; ".join(parts)
 
 
-def grids(results: Sequence[Result], walk: float = 0.0) -> list[Grid]:
+def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
     """The tables: verdicts of machines x kernels, valid entries that TLBIs removed, the modelled time of their page
     walks (when ``walk``, the nanoseconds of one, is not 0), and the mutants."""
     boots = [
@@ -605,7 +607,7 @@ def grids(results: Sequence[Result], walk: float = 0.0) -> list[Grid]:
     return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
 
 
-def show(results: Sequence[Result], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
+def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, missed goals, the files with the results, and last the verdict."""
     console = make_console()
 

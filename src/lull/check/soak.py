@@ -79,7 +79,7 @@ class Round:
 
     number: int
     trial: check.Trial
-    options: check.Options
+    options: check.CheckOptions
 
     @property
     def what(self) -> str:
@@ -170,12 +170,12 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     name = check.slug(f"{number:05d}-{image}-{hardware.name}")
     boot = plan.Boot(name, number, image, image, tuple(jobs))
     append = " ".join(filter(None, [*words, choice.append]))
-    return Round(number, check.Trial(boot, hardware), check.Options(vcpus, choice.memory_mib, append))
+    return Round(number, check.Trial(boot, hardware), check.CheckOptions(vcpus, choice.memory_mib, append))
 
 
 def boot(
     lab: Lab, kernel: check.CheckedKernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
-) -> check.Result:
+) -> check.BootResult:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = check.guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
     guest = replace(guest, slower=SLOWER * guest.slower)
@@ -354,7 +354,7 @@ def enough(rounds: Sequence[Mapping[str, Any]], seconds: float, only: int | None
     return spent(rounds) >= seconds or bool(bad(rounds) and not keep_going)
 
 
-def entry(result: check.Result, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
+def entry(result: check.BootResult, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
     """The entry of a round in soak.json."""
     found = result.to_json(drawn.options)
     del found["measurements"], found["end"]

@@ -182,7 +182,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError("--mutants is every mutant, --mutant some", remedy="leave one out")
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
-    chosen = check.Options(
+    chosen = check.CheckOptions(
         arguments.vcpus,
         arguments.memory,
         arguments.append,
