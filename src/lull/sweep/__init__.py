@@ -154,14 +154,14 @@ def conduct(
         left = [job for job in jobs if job_states.state(job) not in (HELD, FAILED)]
         if left:
             perform(job_states, left, key, workers, listen, offline=lab.offline)
-        from lull.sweep import report as sweep_report
+        from lull.sweep import comparison as sweep_comparison
 
-        runs = sweep_report.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
-        sweep_report.write(runs, job_states.entries(), folder)
+        runs = sweep_comparison.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
+        sweep_comparison.write(runs, job_states.entries(), folder)
         if as_json:
             print(job_states.text(), end="")
         else:
-            sweep_report.show(runs, job_states.entries(), folder)
+            sweep_comparison.show(runs, job_states.entries(), folder)
         states = [job_states.state(job) for job in jobs]
         if broken := len(states) - states.count(HELD) - states.count(FAILED):
             raise Unfinished(
