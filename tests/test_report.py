@@ -24,7 +24,7 @@ from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
 from lull.run.records import Check, Record, Results
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
 from lull.timing.scale import Counts
 
@@ -176,7 +176,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(top / "more", "results.json", run(vcpus=8, more=(*aged(), *paused(), *given_back())).to_json()),
-        "timing": put(top / "timing", "timing.json", timing_report.as_json(evaluation())),
+        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
     put(made["run"], "config-stock", "CONFIG_ARM64=y\n# CONFIG_LULL is not set\nCONFIG_SMP=y\n")
@@ -458,7 +458,9 @@ def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
     ran = put(tmp_path / "run", "results.json", results.to_json())
     model = timing.load("kunpeng-920")
     outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
-    timed = put(tmp_path / "timing", "timing.json", timing_report.as_json(TimingEvaluation(model, (), outcomes, ())))
+    timed = put(
+        tmp_path / "timing", "timing.json", evaluation_output.as_json(TimingEvaluation(model, (), outcomes, ()))
+    )
 
     def system_a(*paths: Path) -> str:
         text = report.of_folders(list(paths))
@@ -500,7 +502,7 @@ def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> Non
 
 def test_a_timing_comes_back_from_its_file(folders: dict[str, Path]) -> None:
     text = (folders["timing"] / "timing.json").read_text()
-    assert timing_report.as_json(timing_report.from_json(text)) == text
+    assert evaluation_output.as_json(evaluation_output.from_json(text)) == text
     found = page(folders["timing"])
     (row,) = found.rows("mprotect-threaded 10000, a copy on each of 32 CPUs (fitted)")
     assert row[1:] == ["2.17s", "2.712s", "+25.0%"]
@@ -750,6 +752,6 @@ def test_what_is_folded_is_printed(whole: str, tmp_path: Path) -> None:
 
 def test_json_of_a_timing_is_all_that_is_shown() -> None:
     """What is read back has everything but the operations of a run."""
-    found = timing_report.from_json(timing_report.as_json(evaluation()))
+    found = evaluation_output.from_json(evaluation_output.as_json(evaluation()))
     assert asdict(found.model) == asdict(evaluation().model)
     assert [point.off for point in found.points] == [point.off for point in evaluation().points]

@@ -15,7 +15,7 @@ from lull.check import report as check_report
 from lull.errors import UsageError
 from lull.judge import tables
 from lull.report import data, pages
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(top / "more", "results.json", run(vcpus=8, more=(*aged(), *paused(), *given_back())).to_json()),
-        "timing": put(top / "timing", "timing.json", timing_report.as_json(evaluation())),
+        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
 

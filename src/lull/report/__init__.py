@@ -24,7 +24,7 @@ from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
 from lull.run.records import Check, Results
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 from lull.timing.evaluation import shown
 
 NAME = "report.html"
@@ -121,12 +121,12 @@ def render(sources: Sequence[ReportSource]) -> str:
         zero=lambda source: tables.all_zero(source.comparison),
         how_to_read=lambda source: tables.how_to_read(source.comparison),
         timing=timing_plot,
-        sweep=timing_report.sweep_grid,
-        costs=timing_report.costs_grid,
+        sweep=evaluation_output.sweep_grid,
+        costs=evaluation_output.costs_grid,
         checks_grid=tables.checks_grid,
         goals_grid=lambda checks: tables.checks_grid(verdict.worth_showing(checks)),
         residuals=residuals,
-        published=timing_report.published_grid,
+        published=evaluation_output.published_grid,
     )
     return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
 
@@ -291,7 +291,7 @@ def timing_plot(source: ReportSource) -> Plot | None:
         "there is only that. No machine was measured: how far the model is from what was published for this one stands "
         "beside it."
     )
-    return Plot("An mprotect against the number of CPUs", timing_report.picture_svg(source.timing), how)
+    return Plot("An mprotect against the number of CPUs", evaluation_output.picture_svg(source.timing), how)
 
 
 def residuals(source: ReportSource) -> Grid:

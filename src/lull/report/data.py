@@ -16,7 +16,7 @@ from lull.judge import compare, joint
 from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
 from lull.run.records import Results
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 from lull.timing.evaluation import TimingEvaluation
 
 RUN, CHECK, TIMING = FILES = ("results.json", "check.json", "timing.json")
@@ -133,7 +133,7 @@ def _source(folder: Path) -> ReportSource:
     elif results:
         source.run = results
     if (folder / TIMING).is_file():
-        source.timing = _read(folder / TIMING, timing_report.from_json)
+        source.timing = _read(folder / TIMING, evaluation_output.from_json)
     configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}
     for image in sorted(configs, key=lambda image: image != STOCK):
         source.configs[image] = configs[image].read_text(errors="replace").splitlines()

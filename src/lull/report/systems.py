@@ -10,7 +10,7 @@ from lull.judge import aging, reclaim, residency, teardown, vmemmap
 from lull.judge.tables import Grid
 from lull.report.plots import Plot
 from lull.run.records import Check, Results
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 from lull.timing.evaluation import TimingEvaluation
 
 
@@ -117,7 +117,7 @@ def sections(
 def _modelled(system: System, timing: TimingEvaluation) -> list[Grid]:
     """A timing's numbers of what the system was published with."""
     outcomes = tuple(one for one in timing.outcomes if one.figure.workload == system.program)
-    return [timing_report.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
+    return [evaluation_output.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
 
 
 def _named(grid: Grid, run: str) -> Grid:
