@@ -27,8 +27,8 @@ from lull.kernel.tree import Tree, waiting
 from lull.lab import Lab
 from lull.progress import progress, say
 from lull.run import experiment
-from lull.selftests import report as report
-from lull.selftests.report import BEGIN, END, MESSAGES, SuiteOutcome
+from lull.selftests import suite_outcomes
+from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, SuiteOutcome
 
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
@@ -215,7 +215,7 @@ def initramfs(lab: Lab, programs: Path) -> Path:
 def job(setting: Setting, suite: SelftestSuite) -> str:
     """The job script that runs a suite under a setting.
 
-    It prints marks around the output of the tests and around the kernel's log (report.BEGIN, MESSAGES, END).
+    It prints marks around the output of the tests and around the kernel's log (suite_outcomes.BEGIN, MESSAGES, END).
     """
     tests = "/var/tmp/mm"  # on the disk, because some tests need files of a disk's file system
     words = f"cd {tests} && TEST_SECONDS={suite.seconds} ./{SCRIPT} {process.shown(suite.options)}"
@@ -253,7 +253,9 @@ def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path
             trouble = error.what
         cache.write_atomic(done, json.dumps({"trouble": trouble}) + "\n")
     trouble = json.loads(done.read_text())["trouble"]
-    return (report.of_tests if suite.options else report.of_kunit)(log.read_text(errors="replace"), trouble)
+    return (suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit)(
+        log.read_text(errors="replace"), trouble
+    )
 
 
 def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
@@ -286,7 +288,7 @@ def conduct(
         out: the folder of the results; None: a new one in ./results.
         as_json: print selftests.json instead of the table.
     """
-    baseline = report.load_baseline()
+    baseline = suite_outcomes.load_baseline()
     userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))
     images = dict.fromkeys(spec.image for spec in specs)
     guests = {i: replace(lab.guest(i, MACHINE, count=False), initramfs=userland) for i in images}
@@ -306,13 +308,13 @@ def conduct(
                 booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=slower)
                 place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
                 found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
-        judged = report.judge(found, baseline)
-        described = json.dumps({"outcomes": report.described(found), "findings": judged}, indent=1)
+        judged = suite_outcomes.judge(found, baseline)
+        described = json.dumps({"outcomes": suite_outcomes.described(found), "findings": judged}, indent=1)
         cache.write_atomic(folder / "selftests.json", described + "\n")
-        cache.write_atomic(folder / "selftests.md", report.markdown(found, judged))
+        cache.write_atomic(folder / "selftests.md", suite_outcomes.markdown(found, judged))
     if as_json:
         print(described)
     else:
-        report.show(found, judged)
+        suite_outcomes.show(found, judged)
     say(f"consoles, and every test: {folder}")
-    return 1 if any(judged[kind] for kind in report.FAILING) else 0
+    return 1 if any(judged[kind] for kind in suite_outcomes.FAILING) else 0
