@@ -18,7 +18,7 @@ from typing import Any
 
 from lull import __version__, cache, plan, process
 from lull.check import image as check_image
-from lull.check import report as check_report
+from lull.check import plugin_output
 from lull.check import tables as check_tables
 from lull.check.data import NARROW, Hardware, KnownFinding, Mutant, died_of, matches
 from lull.check.tables import LOST, WALKS, BootVerdict, Score
@@ -259,9 +259,9 @@ class BootResult:
         return [r for n, r in enumerate(self.reports) if n not in self.known]
 
     @property
-    def output(self) -> check_report.Output:
-        """The plugin's output, as check.report reads it."""
-        return check_report.Output(self.reports, self.raw["end"], self.raw["errors"])
+    def output(self) -> plugin_output.PluginOutput:
+        """The plugin's output, as plugin_output reads it."""
+        return plugin_output.PluginOutput(self.reports, self.raw["end"], self.raw["errors"])
 
     def failed_jobs(self) -> list[str]:
         """A phrase for each workload that neither succeeded nor was skipped."""
@@ -287,11 +287,13 @@ class BootResult:
             return trouble["kind"], trouble["what"]
         if self.raw["errors"]:
             return FAILED, "; ".join(self.raw["errors"])
-        if self.raw["checker"] and (missing := check_report.blind(self.output)):
+        if self.raw["checker"] and (missing := plugin_output.blind(self.output)):
             return BLIND, f"it did not see {', '.join(missing)}"
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
-        return SILENT, check_report.seen_line(self.raw["end"]) if self.raw["checker"] else "the kernel reported nothing"
+        return SILENT, plugin_output.seen_line(self.raw["end"]) if self.raw[
+            "checker"
+        ] else "the kernel reported nothing"
 
     def lines(self) -> list[str]:
         """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
@@ -300,9 +302,9 @@ class BootResult:
             if place in self.known:
                 finding = self.known[place]
                 found.append(f"known finding {finding.name}: {finding.about} ({finding.doc})")
-                found.append(f"  report {report['report']}{check_report.times(report['count'])}: {rule(report)}")
+                found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
-                found += check_report.render(report)
+                found += plugin_output.render(report)
         found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
         return found
 
@@ -360,14 +362,14 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
     except tuple(TROUBLE) as error:
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
         kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
-    output = check_report.read(sorted(folder.glob("reports*.jsonl")))
+    output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
     for report in output.reports:
-        check_report.annotate(report, kernel.symbols)
+        plugin_output.annotate(report, kernel.symbols)
     trouble = kept["trouble"]
     # The last words of a kernel that panics are already in its trouble: do not report them a second time.
     if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
         said = (folder / "console.log").read_text(errors="replace")
-        output.reports += check_report.of_console(said, len(output.reports))
+        output.reports += plugin_output.of_console(said, len(output.reports))
     if outcome:
         outcome.counts = output.windows
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull.check import report as check_report
+from lull.check import plugin_output
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge import compare, joint
@@ -69,7 +69,7 @@ class Boots:
     def reports(self) -> list[str]:
         """What was reported that no finding describes, as text, boot by boot."""
         return [
-            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *check_report.render(report)])
+            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *plugin_output.render(report)])
             for boot in self.plain()
             for report in boot["reports"]
             if str(report["report"]) not in boot["known"]
