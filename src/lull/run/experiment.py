@@ -274,7 +274,7 @@ def measure(
     if model and machine.accel != "tcg":
         raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
     if model:
-        machine = replace(machine, slower=timing.slower(machine.vcpus))
+        machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
     making = took.makings(lab, images)
