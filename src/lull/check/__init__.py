@@ -131,14 +131,14 @@ class CheckedKernel:
         image: the Image file.
         symbols: the symbols of this image.
         place: the file that the symbols are from.
-        slower: factor on the time limits of its guests.
+        limit_factor: factor on the time limits of its guests.
     """
 
     name: str
     image: Path
     symbols: symbols.Symbols
     place: Path
-    slower: float = 1.0
+    limit_factor: float = 1.0
 
     def narrow(self) -> Path:
         """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError when it cannot be made."""
@@ -161,7 +161,7 @@ def of_base(lab: Lab, name: str) -> CheckedKernel:
     """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
     built = lab.kernel(name)
     found = symbols.load(built.system_map, lab.toolchain.nm)
-    return CheckedKernel(name, built.image, found, built.system_map, built.slower)
+    return CheckedKernel(name, built.image, found, built.system_map, built.limit_factor)
 
 
 def of_user(lab: Lab, image: Path, place: Path) -> CheckedKernel:
@@ -410,7 +410,7 @@ def guests_of(
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None
         image = kernel.narrow() if narrow else kernel.image
         guest = lab.guest_of(image, machine, trial.append(options), plugin)
-        found.append(replace(guest, slower=kernel.slower))
+        found.append(replace(guest, slower=kernel.limit_factor))
     return found
 
 

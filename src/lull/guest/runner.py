@@ -64,7 +64,7 @@ class Plugin:
         return "counts.jsonl" if self.mode == "count" else "reports.jsonl"
 
     @property
-    def slower(self) -> float:
+    def limit_factor(self) -> float:
         """Factor on the time limits of mode ``count``. A checked guest should take at most 1.6 times as long."""
         return 1.0 if self.mode == "count" else 2.0
 
@@ -239,7 +239,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, slower = guest_.plugin, guest_.slower * (guest_.plugin.slower if guest_.plugin else 1.0)
+    plugin, slower = guest_.plugin, guest_.slower * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
