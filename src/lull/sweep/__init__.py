@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lull import __version__, cache, check, plan, process, timing
+from lull import __version__, cache, plan, process, timing
 from lull.errors import EXIT_CODES, LullError
 from lull.guest.qemu import Machine, host_mib
 from lull.lab import Lab
@@ -104,7 +104,7 @@ class SweepChoice:
         words = ["--vcpus", str(vcpus), "--cpu", cpu]
         for option, values in (("--workload", workloads), ("--kernel", self.kernels)):
             words += [word for value in values for word in (option, value)]
-        name = check.slug("-".join(parts))[:100]
+        name = plan.slug("-".join(parts))[:100]
         return SweepJob(name, machine, workloads, tuple(boots), (*words, *self.words))
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache
-from lull.check import slug
 from lull.judge import compare, joint, tables
 from lull.judge.joint import ComparedRun
+from lull.plan import slug
 from lull.run.records import Record, Results
 from lull.sweep import job as sweep_job
 
