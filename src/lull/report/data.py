@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Boots:
+class ReportedCheck:
     """A check, as check.json has it.
 
     Args:
@@ -39,7 +39,7 @@ class Boots:
     scores: tuple[check_tables.Score, ...]
 
     @classmethod
-    def from_json(cls, text: str, results: Results | None) -> Boots:
+    def from_json(cls, text: str, results: Results | None) -> ReportedCheck:
         """Read check.json. Raises ValueError when the file is another version's."""
         raw = json.loads(text)
         try:
@@ -91,7 +91,7 @@ class ReportSource:
     folder: Path
     run: Results | None = None
     comparison: compare.Comparison | None = None
-    check: Boots | None = None
+    check: ReportedCheck | None = None
     timing: TimingEvaluation | None = None
     unfinished: str = ""
     """How far what did not end came; empty when it did."""
@@ -129,7 +129,7 @@ def _source(folder: Path) -> ReportSource:
         loaded = joint.load_one(str(folder), folder / RUN)
         results, source.comparison, source.unfinished = loaded.results, loaded.comparison, loaded.unfinished
     if (folder / CHECK).is_file():
-        source.check = _read(folder / CHECK, lambda text: Boots.from_json(text, results))
+        source.check = _read(folder / CHECK, lambda text: ReportedCheck.from_json(text, results))
     elif results:
         source.run = results
     if (folder / TIMING).is_file():
