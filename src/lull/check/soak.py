@@ -40,7 +40,7 @@ CROWD = (2, 4)
 """The fewest and the most workloads that run at the same time, as one job."""
 LONGEST = 600.0
 """Seconds. Workloads with a longer time limit are never drawn."""
-SLOWER = 4.0
+LIMIT_FACTOR = 4.0
 """Factor on the time limits of a check, because a machine that soaks for hours also does other work."""
 FELL_SHORT = 1
 WINDOW, DEBIAN = "window", "debian"
@@ -182,7 +182,7 @@ def boot(
 ) -> BootResult:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
-    guest = replace(guest, slower=SLOWER * guest.slower)
+    guest = replace(guest, slower=LIMIT_FACTOR * guest.slower)
     raw = one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
     result = judged(drawn.trial, drawn.what, raw, findings)
     if result.verdict()[0] == SILENT:

@@ -239,7 +239,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, slower = guest_.plugin, guest_.slower * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
+    plugin, limit_factor = guest_.plugin, guest_.slower * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
@@ -261,7 +261,9 @@ def launch(
     words = BATCH + words
     again = f"(cat {guest_.initramfs}; printf {process.shown([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
     cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
-    follower = Follower(results, slower * boot_seconds(guest_.machine), lambda n: slower * job_seconds(n), tell)
+    follower = Follower(
+        results, limit_factor * boot_seconds(guest_.machine), lambda n: limit_factor * job_seconds(n), tell
+    )
     errors = folder / "qemu.log"
     try:
         with open(errors, "wb") as stderr:

@@ -53,7 +53,7 @@ back to what it was at its start."""
 MACHINE = Machine(memory_mib=4096, nodes=2)
 """Some tests migrate pages between NUMA nodes."""
 APPEND = "log_buf_len=4M"
-SLOWER = 4.0
+LIMIT_FACTOR = 4.0
 """Factor on the time limits of a guest, because KUnit runs while it boots."""
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 """A line of the job script: switch HVO on. If that fails, the guest ends."""
@@ -245,7 +245,7 @@ def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path
                 booted,
                 job(setting, suite),
                 folder,
-                job_seconds=lambda number: suite.timeout / SLOWER,
+                job_seconds=lambda number: suite.timeout / LIMIT_FACTOR,
                 tell=lambda text: None,
                 say=say,
             )
@@ -304,8 +304,8 @@ def conduct(
                 # read from dmesg. KUnit prints its results as kernel messages.
                 level = "loglevel=1" if suite.options else "loglevel=7"
                 arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
-                slower = SLOWER * guests[setting.kernel].slower
-                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=slower)
+                limit_factor = LIMIT_FACTOR * guests[setting.kernel].slower
+                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=limit_factor)
                 place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
                 found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
         judged = suite_outcomes.judge(found, baseline)
