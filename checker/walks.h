@@ -5,22 +5,24 @@
  *
  * A CPU without FEAT_nTLBPA (ID_AA64MMFR1_EL1.nTLBPA = 0) may keep copies of valid
  * descriptors that it walked, each indexed by the physical address of the
- * descriptor, "since the last completed relevant TLBI applicable to the PE". No ASID
- * protects from a copy: a later walk through the same physical address, for any
- * address space, may use it.
+ * descriptor, "since the last completed relevant TLBI applicable to the PE". The
+ * index contains no ASID: a later walk that reads the same physical address, for
+ * any address space, may use the copy.
  *
- * So an obligation (owe.h) also has `walkers`: the CPUs that may have walked the old
- * descriptor, less those on which a relevant TLBI is complete. They remain when the
- * obligation ends otherwise. When the page of the descriptor is freed, or its address
- * space is, its walkers move to a record of the page. A CPU in this record must not
- * have tables loaded that the page is part of again.
+ * An obligation (owe.h) therefore has `walkers`: the CPUs that may have walked the
+ * old descriptor, and on which no relevant TLBI is complete. They remain recorded
+ * when the TLB entry is gone and the obligation would otherwise end. When the page
+ * that contains the descriptor is freed, or the address space is freed, the walkers
+ * move to a record of that page. From then on no CPU in the record may have a tree of
+ * tables loaded that contains the page.
  *
- * The manual does not define which TLBIs are relevant. The checker takes:
- *  - before the page is freed, those that cover the entry (reach.h), for its ASID or
- *    any other ASID that its root was loaded with: a copy without an ASID in its
- *    index cannot depend on which of these ASIDs is named;
- *  - after the page is freed, those of the whole ASID and of all ASIDs; by address,
- *    those that remove table entries too and name all that the page translated.
+ * The manual does not define which TLBIs are relevant. The checker assumes:
+ *  - Before the page is freed: TLBIs that cover the entry (reach.h), for its ASID or
+ *    for any other ASID that its root table was loaded with. Because the index of a
+ *    copy contains no ASID, it cannot matter which of these ASIDs the TLBI names.
+ *  - After the page is freed: TLBIs of the whole ASID, and of all ASIDs. A TLBI by
+ *    address is relevant only if it also removes table entries, and its range
+ *    contains all addresses that the page translated.
  */
 #ifndef LULL_WALKS_H
 #define LULL_WALKS_H
@@ -37,19 +39,22 @@ struct walks {
 	struct hash by_page, by_asid;
 	struct list all;
 	struct list armed;	/* tables in pages of which a CPU may hold copies */
-	bool fresh;		/* one of these was not checked yet */
+	bool fresh;		/* a table in @armed was not checked yet */
 };
 
 void walks_init(struct shadow *s);
 void walks_free(struct shadow *s);
 
 /*
- * The entry of an obligation is valid again, by the descriptor at @slot. The obligation
- * ends; but where the old descriptor was at another place its walkers remain.
+ * The descriptor at @slot makes the entry of an obligation valid again. The obligation
+ * ends. If the old descriptor was not at @slot, its walkers remain.
  */
 void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot);
 
-/* A page of memory is freed; a table that is still linked is freed; an address space is. */
+/*
+ * A page of memory is freed; a table is freed to which other tables or contexts still
+ * point; an address space is freed.
+ */
 void walks_page_freed(struct shadow *s, uint64_t page);
 void walks_table_freed(struct shadow *s, unsigned int cpu, const struct table *t, uint64_t pc);
 void walks_context_dies(struct shadow *s, struct context *c);
@@ -57,13 +62,13 @@ void walks_context_dies(struct shadow *s, struct context *c);
 /* A TLBI that was issued at @when is complete on @cpus. */
 void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64_t when);
 
-/* Tables were linked or loaded: report CPUs that can walk a page of which they may hold old copies. */
+/* Tables were linked or loaded: report CPUs that can walk a page and may hold its old descriptors. */
 void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc);
 
-/* The CPU has loaded a context: report old copies of its tables made under another ASID. */
+/* @cpu has loaded context @c: report old copies of its tables that were made under another ASID. */
 void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 
-/* An obligation is due: report CPUs that have its tables loaded under another ASID. */
+/* Obligation @w is due: report CPUs that have its tables loaded under another ASID. */
 void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc);
 
 #endif

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What TLB maintenance costs, for "lull calibrate": mprotect() of one mapping, to read-only and back, by a process
- * that stays on its CPU. One operation is one mprotect(). It also runs by hand on real hardware, and needs no root.
+ * Measures what TLB maintenance costs, for "lull calibrate". One process stays on its CPU and calls mprotect() on one
+ * mapping, to read-only and back. One operation is one mprotect(). The program also runs by hand on real hardware, and
+ * needs no root.
  *
  *	plain		the mapping was never touched: the system call, without a flush
- *	flush		one touched page, written to each time it is writable again: one flush, and a wait for it
- *	batch-511	a mapping of 511 pages of which the first and the last are touched: one flush of the whole
+ *	flush		one page, written each time it is writable again: one flush, and a wait for it
+ *	batch-511	a mapping of 511 pages, of which only the first and the last are touched: one flush of the whole
  *			range, and one wait
- *	batch-512	the same with 512 pages. Without range TLBIs Linux issues one TLBI for each of 511 pages, and a
- *			single TLBI of the whole ASID from 512 pages on. With range TLBIs it issues 3 (1 + 62 + 448
- *			pages), and 1. Nothing else differs, so the difference between the two cases is TLBIs alone
- *	dsb		DSB ISH at EL0 with nothing to wait for; one operation is one DSB
+ *	batch-512	as batch-511, with 512 pages
+ *	dsb		DSB ISH at EL0 with nothing to wait for. One operation is one DSB
  *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... CPUs that the program may
  *			use, and all of them
  *
- * How the costs of the timing model follow from the times that user space can measure:
- *	insn		plain, divided by the instructions it executes. perf counts them where that is permitted;
- *			otherwise calibrate.toml has them, counted in the lab
- *	dsb		dsb, which measures a DSB that has nothing to wait for. What a DSB waits for is not part of
- *			this cost
- *	broadcast	flush-N, once all N CPUs do nothing but wait for broadcasts: then N CPUs take N times as long.
- *			Before that, flush-N gives only an upper bound; the batches give the cost if the cost of
- *			issuing is known
- *	tlbi		batches whose TLBIs are local (a Lull kernel with residency on), or take longer to issue than
- *			the interconnect takes to serve them. Otherwise only tlbi + latency is known: a flush waits for
- *			both
- *	latency		the rest of flush, once the costs above are known
+ * batch-511 and batch-512 differ in their TLBIs alone. Without range TLBIs, Linux issues one TLBI for each of 511
+ * pages, but from 512 pages on a single TLBI of the whole ASID. With range TLBIs it issues 3 for 511 pages (1 + 62 +
+ * 448 pages), and 1 for 512.
  *
- * A round measures each case once, so that a CPU clock that speeds up or slows down affects all cases alike. The
- * program reports each round by itself. The host takes the median of the rounds: the fastest round would depend on luck
- * in how the N processes met. A kernel on which the writes fault cannot be calibrated, because then a fault flushes, too
- * (before Linux 6.2 mprotect() does not give write permission back at once).
+ * The timing model has these costs. Each follows from the times above:
+ *	insn		plain, divided by the instructions it executes. perf counts them where that is permitted;
+ *			elsewhere calibrate.toml gives them, as counted in the lab
+ *	dsb		dsb. The time that a DSB waits for TLBIs is not part of this cost
+ *	broadcast	flush-N, if N is so large that the N CPUs only wait for each other's broadcasts: then N CPUs
+ *			take N times as long as one. With fewer CPUs, flush-N gives an upper bound. The batches then
+ *			give the cost, if the cost of issuing a TLBI is known
+ *	tlbi		the batches, if their TLBIs are local (a Lull kernel with residency on), or if issuing TLBIs
+ *			takes longer than the interconnect takes to serve them. Otherwise only tlbi + latency is known,
+ *			because each flush takes both
+ *	latency		what remains of flush when the costs above are known
+ *
+ * A round measures each case once, so that a CPU clock that changes speed affects all cases alike. The program reports
+ * each round. The host uses the median of the rounds: the fastest round would depend on how the N processes happened to
+ * overlap. Kernels before Linux 6.2 cannot be calibrated: their mprotect() does not give write permission back at once,
+ * so each write faults, and the fault flushes, too. The program skips such a kernel.
  */
 #include "lull.h"
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HugeTLB pages give their struct pages back while all readers of struct pages run: a walker of all page frames on
- * every CPU, pools of HugeTLB pages of all sizes that grow, shrink and are demoted, and users of their pages. The
- * users verify the contents of their pages, and what the kernel reports for each page frame.
+ * A stress test of HVO: HugeTLB pages give back and regain their struct pages while every reader of struct pages runs.
+ * The actors below run at once. Actors that use pages verify the contents of the pages, and what the kernel reports for
+ * each page frame.
  *
- *	walk		reads /proc/kpageflags, kpagecount and kpagecgroup, and page_idle (which takes references);
- *			compacts
+ *	walk		one process on each CPU reads /proc/kpageflags, kpagecount, kpagecgroup and page_idle, which
+ *			takes references; compacts memory
  *	pools		grows, shrinks and demotes pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages
- *	hold		maps such pages; writes, moves, discards, pins, forks, migrates and poisons them; verifies
- *	churn		uses small and huge pages of the page allocator, which then become HugeTLB pages, and back
+ *	hold		maps HugeTLB pages; writes, moves, discards, pins, forks, migrates, poisons and verifies them
+ *	churn		uses small and huge pages of the page allocator, which become HugeTLB pages and back
  *	blocks		takes memory blocks offline and online
- *	hotplug, sweep	take CPUs offline and online, change switches and tunables; only if asked for
- *	take, peek	allocate and free one HugeTLB page, and read its page frames; only if asked for
+ *	hotplug		takes CPUs offline and online; only with hotplug=1
+ *	sweep		changes switches and tunables; only with sweep=1
+ *	take, peek	allocate and free one HugeTLB page; read its page frames; only if actors= names them
  *
- * The kernel takes references to page frames by chance (page_idle, compaction). It must never write such a reference
- * to a struct page that has become read-only. When a pool gives a page back, the page's struct pages must be as they
- * were before. At the end the pools have given all pages back.
+ * The program checks this:
+ *	- page_idle and compaction take references to any page frame that they come upon. The kernel must never write
+ *	  such a reference to a struct page that HVO has made read-only: the write would oops.
+ *	- When a pool gives a page back, the page's struct pages must be as they were before.
+ *	- When the storm ends and the pools are emptied, the kernel must use as much memory for struct pages as before.
  */
 #include "storm_actors.h"
 

@@ -3,9 +3,9 @@
  * Two processes that send each other a byte through pipes. In case same-cpu, one CPU switches between two address
  * spaces. In case two-cpus, each CPU goes idle and comes back to the address space that it had.
  *
- * A case is measured in many windows, each much shorter than the time between two timer ticks. So the median window
- * has no tick, and its instructions are those of the round trips. The program reports at the very end, because the
- * UART that carries the reports causes interrupts, too.
+ * A case is measured in many windows, each much shorter than the time between two timer ticks. So most windows have no
+ * tick. insns_quiet is the lowest decile of the windows' instructions, which are those of the round trips alone. The
+ * program reports at the very end, because the UART that carries the reports causes interrupts, too.
  */
 #include "lull.h"
 

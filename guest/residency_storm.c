@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Everything that moves address spaces between CPUs and changes them there, all at once, for some seconds. Each
- * process verifies its own memory. mm_storm shows the checker one reason to flush at a time; this program searches for
- * faults in combinations that nobody has thought of.
+ * A stress test of residency: for some seconds, everything that moves address spaces between CPUs or changes them
+ * happens at once. Each process verifies its own memory. mm_storm exercises one reason to flush at a time; this program
+ * searches for faults in combinations that nobody has thought of.
  *
- *	spawn		fork, vfork, exec, exit, threads that are killed
- *	threads		1 to 6 threads that hop between CPUs, and change memory that another thread used a moment
- *			before
- *	outside		pages out, writes to and debugs the memory of another process, which runs or sleeps
- *	idle		processes whose memory is changed while they sleep, and that wake up on another CPU
- *	hotplug, sweep	take CPUs offline and online, change policies; only if asked for
+ *	spawn		fork, vfork, exec, exit, and threads that are killed
+ *	threads		processes of 1 to 6 threads that move between CPUs and change memory that another thread has
+ *			just used
+ *	outside		pages out, writes to, or debugs the memory of another process, which runs or sleeps
+ *	idle		changes memory of processes that sleep, and that then wake up on another CPU
+ *	hotplug		takes CPUs offline and online; only with hotplug=1
+ *	sweep		changes residency's policy and limit; only with sweep=1
  *
- * An actor is one or two processes, with children for which it waits. Actors also access memory where they must fault,
- * and use addresses again on purpose: an entry that should have been removed then shows as contents of an older
- * mapping, or as a fault that does not come.
+ * Each actor is one or two processes, which wait for their children. Actors also access memory where a fault must
+ * occur, and reuse addresses on purpose. So a TLB entry that should have been removed shows as the contents of an older
+ * mapping, or as a missing fault.
  */
 #include "storm_actors.h"
 

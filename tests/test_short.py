@@ -50,6 +50,10 @@ def test_every_line_is_of_a_workload_in_the_short_run() -> None:
     chosen = {w.name for w in plan.short_selection(workloads)}
     assert {line.workload.partition("/")[0] for line in short.LINES} | {"exact"} == chosen
     assert len(short.LINES) <= 10
+    for line in short.LINES:
+        name, _, case = line.workload.partition("/")
+        arguments = next(w.args for w in plan.short_selection(workloads) if w.name == name)
+        assert not case or name == "hvo_one" or f"case={case}" in arguments, "the rest of it has no line"
 
 
 def results() -> Results:

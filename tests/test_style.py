@@ -82,3 +82,26 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
     package = importlib.import_module(name)
     modules = {m.name: importlib.import_module(f"{name}.{m.name}") for m in pkgutil.iter_modules(package.__path__)}
     assert [short for short, module in modules.items() if getattr(package, short) is not module] == []
+
+
+def slug(heading: str) -> str:
+    """The anchor of a Markdown heading, as GitHub and GitLab make it: links and code marks gone, words joined."""
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+def test_links_of_documents() -> None:
+    """Each link of a Markdown file to another file, or to a heading, leads to one."""
+    documents = [p for p in tracked() if p.suffix == ".md" and p.exists()]
+    plain = {p: re.sub(r"^(```|~~~).*?^\1", "", p.read_text(), flags=re.M | re.S) for p in documents}
+    anchors = {p: {slug(h) for h in re.findall(r"^#+ (.*)$", text, flags=re.M)} for p, text in plain.items()}
+    broken = []
+    for p, text in plain.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, anchor = link.partition("#")
+            target = (p.parent / name).resolve() if name else p
+            if "://" in link or link.startswith("mailto:"):
+                continue
+            if not target.exists() or (anchor and target in anchors and anchor not in anchors[target]):
+                broken.append(f"{p.relative_to(REPOSITORY)}: {link}")
+    assert broken == []

@@ -83,11 +83,12 @@ swap_bench  1.025ms ± 2%  1.281ms ± 2%  1.25 [1.21, 1.29]
 A/A control: held: 0 of 1 comparisons of stock with itself differ (0 higher, 0 lower); 0.0 are
 expected by chance (p = 1); stock.control: not measured on stock.control: exact, pingpong, sleeper
 
-How to read this: the median of the repeats, with ± to the further end of its 95 % interval (none:
-every repeat gave the same); vs stock is the ratio kernel / stock, with its 95 % interval; -100%
-where the kernel has none; where else a 0 has no ratio, the difference, with its sign and what it is
-per (+2/page); ~ is within noise, = the same exact count, ? too few repeats to tell. Counts are
-exact. Seconds are emulated: QEMU is not a machine.
+How to read this: a value is the median of the repeats. ± is the distance to the further end of its
+95 % interval; without ±, every repeat gave the same value. vs stock is the ratio kernel / stock,
+with its 95 % interval in brackets. -100% means that the value is 0 on the kernel, and not on stock.
+Where another 0 leaves no ratio, the difference is given, with its sign and the unit of work
+(+2/page). ~ means within noise; = the same exact count; ? too few repeats to tell. Counts are
+exact. Seconds are emulated, not the time of a real machine.
 """
 
 
@@ -118,7 +119,7 @@ def test_markdown_golden() -> None:
 * A/A control: held: """
         in text
     )
-    assert text.endswith("QEMU is not a machine.*\n")
+    assert text.endswith("not the time of a real machine.*\n")
 
 
 def test_columns_that_vary_are_not_lifted() -> None:

@@ -47,6 +47,7 @@ class Workload:
         about: one line for ``--help`` and tables.
         default: part of the default selection.
         short: part of the short selection, which is run when nothing is asked for.
+        brief: more arguments that it has there.
         check: checked by default too, although it is not part of that selection.
         policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
         kernels: what it is run under then, when that is not stock and lull.
@@ -63,6 +64,7 @@ class Workload:
     about: str = ""
     default: bool = True
     short: bool = False
+    brief: tuple[str, ...] = ()
     check: bool = False
     policies: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
@@ -124,7 +126,8 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 args=tuple(str(a) for a in entry.get("args", ())),
                 about=str(entry["about"]),
                 default=bool(entry.get("default", True)),
-                short=bool(entry.get("short", False)),
+                short="short" in entry,
+                brief=tuple(str(a) for a in entry.get("short", ())),
                 check=bool(entry.get("check", False)),
                 policies=tuple(str(p) for p in entry.get("policies", ())),
                 kernels=tuple(str(k) for k in entry.get("kernels", ())),
@@ -200,7 +203,7 @@ def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[W
 
 def short_selection(known: dict[str, Workload]) -> list[Workload]:
     """The workloads of the short run; none when the suite has no such run."""
-    return [w for w in known.values() if w.short]
+    return [replace(w, args=(*w.args, *w.brief)) for w in known.values() if w.short]
 
 
 def features_named(policy: str) -> set[str]:

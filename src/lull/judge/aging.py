@@ -518,9 +518,11 @@ def _difference_grid(title: str, differences: Sequence[Difference], note: str) -
 def _finding_grid(findings: Sequence[Finding]) -> Grid:
     rows = tuple((f.claim.program, f.claim.text, f.here, f.verdict) for f in findings)
     note = (
-        "agrees: the same direction, at p < 0.01; differs: the opposite one; sizes are a machine's, and stand here to "
+        "agrees: the same direction as published at p < 0.01, or no difference where none was published. differs: the "
+        "opposite direction, or a difference where none was published. Sizes depend on the machine: compare only "
+        "directions"
     )
-    return Grid("Published and found", ("program", "published", "here", "verdict"), rows, 4, (note + "compare",))
+    return Grid("Published and found", ("program", "published", "here", "verdict"), rows, 4, (note,))
 
 
 def _worst_grid(found: Evaluation) -> list[Grid]:
@@ -538,8 +540,8 @@ def _worst_grid(found: Evaluation) -> list[Grid]:
         for w in found.worst
     )
     notes = (
-        "with a 99 % bootstrap interval; agrees: the published figure lies in it",
-        "Conclusion by the published rule, choose the way whose worst variation is least: "
+        "in brackets: 99 % bootstrap interval; agrees: the published figure lies in the interval",
+        "Conclusion by the published rule (choose the policy whose worst variation is smallest): "
         f"{found.choice.policy} here ({_percent(found.choice.share)} of the resampled studies choose it), "
         f"{PUBLISHED_CHOICE} as published: {found.choice.verdict}.",
     )

@@ -235,8 +235,8 @@ def how_to_read(comparison: Comparison) -> str:
     """The line below the tables that explains them."""
     level = f"{100 * comparison.confidence:g} %"
     text = (
-        "How to read this: the median of the repeats, with ± to the further end of its "
-        f"{level} interval (none: every repeat gave the same); "
+        "How to read this: a value is the median of the repeats. ± is the distance to the further end of its "
+        f"{level} interval; without ±, every repeat gave the same value. "
     )
     return text + how_to_read_changes(comparison, emulated=any(is_emulated(row.metric) for row in comparison.rows))
 
@@ -245,11 +245,12 @@ def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
     """The part of ``how_to_read`` about the columns that compare a kernel with its baseline."""
     text = (
         f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
-        f"{100 * comparison.confidence:g} % interval; -100% where the kernel has none; where else a 0 has no ratio, "
-        "the difference, with its sign and what it is per (+2/page); ~ is within noise, = the same exact count, ? too "
-        "few repeats to tell. Counts are exact."
+        f"{100 * comparison.confidence:g} % interval in brackets. -100% means that the value is 0 on the kernel, and "
+        f"not on {comparison.baseline}. Where another 0 leaves no ratio, the difference is given, with its sign and "
+        "the unit of work (+2/page). ~ means within noise; = the same exact count; ? too few repeats to tell. "
+        "Counts are exact."
     )
-    return text + " Seconds are emulated: QEMU is not a machine." * emulated
+    return text + " Seconds are emulated, not the time of a real machine." * emulated
 
 
 def number(value: float, unit: str = COUNT_UNIT) -> str:

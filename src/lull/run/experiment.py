@@ -278,7 +278,8 @@ def measure(
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
     making = took.makings(lab, images)
-    parts = [*(thing.part for thing in making), took.of_boots(boots, len(boots)), took.END]
+    left = len(boots) - (left_over(boots, out) if out else 0)
+    parts = [*(thing.part for thing in making), took.of_boots(boots, left), took.END]
     if not progress.quiet:
         say(f"this takes about {clock(took.expected(parts))}")
     for thing in making:
