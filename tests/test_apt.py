@@ -281,7 +281,7 @@ def test_key_of_a_source_is_carried_over(tmp_path: Path) -> None:
     assert apt.entry_options("http://y/debian", "b", files) == "signed-by=/k/two.gpg"
     assert apt.entry_options("http://z/debian/", "c", files) == "signed-by=/k/three.gpg"
     assert apt.entry_options("http://z/debian", "d", files) == ""
-    main = apt.Source("http://x/debian", apt.codename(), "main", "signed-by=/k/one.gpg")
+    main = apt.AptSource("http://x/debian", apt.codename(), "main", "signed-by=/k/one.gpg")
     assert apt.with_suites([main], ["later"])[-1].line() == "deb [signed-by=/k/one.gpg] http://x/debian later main"
 
 
@@ -410,7 +410,7 @@ def test_no_space_for_a_disk(programs: Archive, own_cache: Path, monkeypatch: py
 
 def test_a_bare_machine_has_nothing(own_cache: Path) -> None:
     """No package is installed there, no other architecture is known, and sources can be had."""
-    source = apt.Source("http://x/debian", "s", "main", "")
+    source = apt.AptSource("http://x/debian", "s", "main", "")
     bare, ours = apt.PrivateApt([source], ["arm64"], bare=True), apt.PrivateApt([source], ["arm64"])
     assert bare.key != ours.key
     bare.prepare()

@@ -13,7 +13,7 @@ from support import REAL_CACHE, Tool, common, lab_under_test
 from lull import cli
 from lull.calibrate import Estimate, Fit, Measurement
 from lull.calibrate import guest as calibrate_guest
-from lull.calibrate.guest import CPU, Verdict, held, measurements, verdicts
+from lull.calibrate.guest import CPU, CostVerdict, held, measurements, verdicts
 from lull.calibrate.here import Here, Repeats, counted, executed
 from lull.check import data as check_data
 from lull.errors import LullError
@@ -21,7 +21,7 @@ from lull.guest.qemu import Machine, has_range_tlbis
 from lull.guest.runner import launch_retrying
 from lull.run.experiment import IN_STEP, quiet
 from lull.run.records import COUNT_UNIT, Check, Record, Results
-from lull.timing import METRIC, Costs, slower
+from lull.timing import METRIC, Costs, clock_slowdown
 from lull.timing.scale import Counts
 
 TRUE = Costs(insn=0.5, tlbi=20, broadcast=300, dsb=10, latency=0)
@@ -48,7 +48,7 @@ def test_a_cost_that_is_told_must_be_right() -> None:
     assert not held(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE, far))
     assert held(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE, far))
     assert not held(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE, far))
-    assert not Verdict("latency", 0, 1.0, "").held
+    assert not CostVerdict("latency", 0, 1.0, "").held
 
 
 def test_what_can_be_told_must_be() -> None:
@@ -122,7 +122,7 @@ def test_hardware_is_taken_to_execute_what_kernels_do(
     lab = lab_under_test()
     model, local, ranges = check_data.load_machines()[cpu].cpu, kernel == "lull", has_range_tlbis(cpu)
     # By a slow clock: on a busy host ticks and who they wake were half a DSB of each batch.
-    guest = lab.guest(kernel, Machine(vcpus=2, cpu=model, slower=slower(2)), append=append)
+    guest = lab.guest(kernel, Machine(vcpus=2, cpu=model, slower=clock_slowdown(2)), append=append)
     job = "setting gather off\n" * local + "run 1 calibrate rounds=10 loops=320\n"
     outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     repeats = Repeats.SYNC if cpu == "neoverse-n1" else Repeats.NO

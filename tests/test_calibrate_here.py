@@ -281,15 +281,15 @@ def test_the_machine_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "[9.9] the beginning is lost\n": (False, None, None),
     }
     for log, told in said.items():
-        monkeypatch.setattr(process, "complete", lambda *a, log=log, **k: process.Done(0, log))
+        monkeypatch.setattr(process, "complete", lambda *a, log=log, **k: process.ProcessEnd(0, log))
         here = calibrate_here.examine(None)
         assert (here.parts, (here.kpti, here.repeats, here.ranges)) == (("0x41/0xd0c",), told)
-    monkeypatch.setattr(process, "complete", lambda *a, **k: process.Done(1, boot))
+    monkeypatch.setattr(process, "complete", lambda *a, **k: process.ProcessEnd(1, boot))
     meltdown.write_text("Mitigation: PTI\n")
     here = calibrate_here.examine(None)
     assert (here.kpti, here.repeats, here.ranges) == (True, None, None)
     assert calibrate_here.examine(EACH).repeats is EACH
-    monkeypatch.setattr(process, "complete", lambda *a, **k: process.Done(0, boot))
+    monkeypatch.setattr(process, "complete", lambda *a, **k: process.ProcessEnd(0, boot))
     assert calibrate_here.examine(SYNC).repeats is SYNC
 
 

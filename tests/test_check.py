@@ -15,8 +15,12 @@ import pytest
 from support import FAKE, Tool
 
 from lull import base as bases
-from lull import check, plan
+from lull import plan
 from lull.check import data as check_data
+from lull.check import results as check_results
+from lull.check import show as check_show
+from lull.check import trials as check_trials
+from lull.check import verdicts as check_verdicts
 from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.run.records import Results
@@ -109,7 +113,9 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     out, two = tmp_path / "out", tmp_path / "two"
     done = checked("--kernel", "stock", "--out", str(out))
     results = Results.load(out / "results.json")
-    lost = {r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check.SECONDS}
+    lost = {
+        r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check_results.SECONDS
+    }
     assert lost == {"own": (5,), "tlb_held": (8,), "tlb_kept": (6,), "tlb_lost": (3,), "tlb_lost_others": (2,)}
     assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
     lines = done.stdout.splitlines()
@@ -128,14 +134,14 @@ def test_what_other_cpus_lost_is_a_goal() -> None:
             for kernel, counted in (("stock", 192.0), ("lull", entries))
         ]
         lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
-        return check.as_results(cast(Lab, lab), boots, check.Options(4, 1024, "", True))
+        return check_results.as_results(cast(Lab, lab), boots, check_trials.CheckOptions(4, 1024, "", True))
 
     name = "gather: entries that other CPUs lost: sparse on lull"
-    short = check.missed(lost(["gather"], 3))
+    short = check_results.missed(lost(["gather"], 3))
     assert [c.name for c in short] == [name]
     assert short[0].detail == "munmap-all 3 (stock 192, none is due)"
     held = lost(["gather"], 0)
-    assert not check.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
+    assert not check_results.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
     assert not [c for c in lost(["young"], 3).checks if c.name.startswith("gather")]
 
 
@@ -224,7 +230,7 @@ def test_json(checked: Check) -> None:
     assert found["verdict"] == "reports in 1 of 1 boots"
 
 
-def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check.Result:
+def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
     seen = {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}
     whole = {
@@ -237,11 +243,11 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
         "end": {"verdict": "silent", "seen": seen},
     }
     boot = plan.Boot("r01", 1, kernel, kernel)
-    trial = check.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
-    return check.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
+    trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
+    return check_verdicts.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
 
 
-FINDINGS = [check_data.Finding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
+FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
 KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "changed": {"functions": ["__p4d_free_tlb"]}}
 NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 
@@ -249,10 +255,10 @@ NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 def test_known_findings_do_not_fail() -> None:
     """They are shown; anything beside them fails; in a mutant a report is a report."""
     known = result("stock", "max", reports=[KNOWN])
-    assert known.verdict()[0] == "silent" and check.exit_code([known]) == 0
+    assert known.verdict()[0] == "silent" and check_verdicts.exit_code([known]) == 0
     assert any("known finding early: freed early (docs/findings.md#early)" in line for line in known.lines())
     both = result("stock", "max", reports=[KNOWN, NEW])
-    assert both.verdict()[0] == "reports" and check.exit_code([both]) == 1
+    assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).new
 
@@ -263,12 +269,12 @@ def test_a_mutant_that_the_kernel_dies_of() -> None:
     mutant = check_data.Mutant("m", "", (read_only, "pause"), "w")
     trouble = {"kind": "crashed", "code": 4, "text": ""}
     died = "the guest kernel panicked: Unable to handle kernel write to read-only memory at virtual address ff"
-    (score,) = check.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])
+    (score,) = check_verdicts.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])
     assert (score.held, score.seen, score.meant) == (True, {read_only: 1}, read_only)
     other = result(
         "lab", "max", mutant, trouble={**trouble, "what": "the guest kernel panicked: Attempted to kill init!"}
     )
-    assert not other.caught(mutant.rules) and check.exit_code([other]) == 1
+    assert not other.caught(mutant.rules) and check_verdicts.exit_code([other]) == 1
     assert not result("lab", "max", mutant).caught(mutant.rules)
 
 
@@ -280,27 +286,27 @@ def test_the_table() -> None:
         result("stock", "max+kpti", end=None),
         result("stock", "max+kpti"),
     ]
-    (grid,) = check.grids(results)
+    (grid,) = check_show.grids(results)
     assert grid.header == ("machine", "stock", "lab")
     assert grid.rows == (("max", "silent", "silent (1 known)"), ("max+kpti", "blind 1 of 2", ""))
-    assert check.overall(results) == "blind in 1 of 4 boots"
+    assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
 
 
 def test_page_walks_for_what_was_lost() -> None:
     """Per operation, at what one costs; nothing is said of them without a cost, or where nothing was lost."""
     window = {"kernel": "stock", "workload": "w", "operations": 4, "unit": "page", "scale": "", "seconds": 1.0}
     results = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 10}}])]
-    assert [grid.title for grid in check.grids(results)] == ["check", "tlb_lost"]
-    lost, walked = check.grids(results, walk=40)[1:]
+    assert [grid.title for grid in check_show.grids(results)] == ["check", "tlb_lost"]
+    lost, walked = check_show.grids(results, walk=40)[1:]
     assert (lost.rows, walked.title, walked.rows) == (
         (("w", "page", "2.5"),),
         "seconds_walks",
         (("w", "page", "100ns"),),
     )
-    (record,) = check.walks(check.records_of(results, 4), 40)
+    (record,) = check_results.walks(check_results.records_of(results, 4), 40)
     assert (record.metric, record.unit, record.values) == ("seconds_walks", "s", (10 * 40 / 1e9,))
     none = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 0}}])]
-    assert [grid.title for grid in check.grids(none, walk=40)] == ["check"]
+    assert [grid.title for grid in check_show.grids(none, walk=40)] == ["check"]
 
 
 def test_a_crash_does_not_hide_a_report() -> None:
@@ -308,8 +314,8 @@ def test_a_crash_does_not_hide_a_report() -> None:
     trouble = {"kind": "crashed", "what": "it panicked", "code": 4, "text": ""}
     found = result("stock", "max", reports=[NEW], trouble=trouble, end=None)
     assert found.verdict() == ("reports", "1, seen 3 times; the guest crashed: it panicked")
-    assert check.exit_code([found]) == 1
-    assert check.exit_code([result("stock", "max", trouble=trouble, end=None)]) == 4
+    assert check_verdicts.exit_code([found]) == 1
+    assert check_verdicts.exit_code([result("stock", "max", trouble=trouble, end=None)]) == 4
 
 
 def test_the_default_plan() -> None:
@@ -318,7 +324,7 @@ def test_the_default_plan() -> None:
     workloads = list(plan.load_workloads(base.workloads).values())
     pairs = [(w, s) for w in workloads for s in plan.specs_for(w, [], base)]
     hardware = check_data.matrix(check_data.load_machines(), None, None)
-    trials = check.plan_kernels(pairs, hardware, 2)
+    trials = check_trials.plan_kernels(pairs, hardware, 2)
     assert len(trials) == 3 * 2 * len(hardware)
     assert len({t.boot.name for t in trials}) == len(trials)
 

@@ -86,14 +86,14 @@ def test_the_findings_file_is_whole() -> None:
 
 def test_what_a_finding_describes() -> None:
     """Its rule, its kind if it names one, and its function among those that changed or noticed."""
-    finding = check_data.Finding("f", "about", "free", "__p4d_free_tlb", "doc#f")
+    finding = check_data.KnownFinding("f", "about", "free", "__p4d_free_tlb", "doc#f")
     report = {"rule": "free", "kind": "table", "changed": {"functions": ["a", "__p4d_free_tlb"]}}
     assert finding.describes(report)
     assert not finding.describes({**report, "rule": "owed"})
     assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}})
     assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}})
-    assert not check_data.Finding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report)
-    leveled = check_data.Finding("f", "", "free", "__p4d_free_tlb", "", level=-1)
+    assert not check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report)
+    leveled = check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", level=-1)
     assert leveled.describes({**report, "level": -1}) and not leveled.describes({**report, "level": 0})
 
 

@@ -10,8 +10,9 @@ import pytest
 from support import REAL_CACHE, SUMMARY, Tool, common, lab_under_test, silent
 
 from lull import base as bases
-from lull import check
+from lull import plan
 from lull.check import data as check_data
+from lull.check import kernels as check_kernels
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.run.records import Results
@@ -21,7 +22,7 @@ BASE = bases.load()
 MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
 SHOWN = {mutant.rules[0]: name for name, mutant in MUTANTS.items()}.values()
 """One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
-LAB = (check.LAB,) if check.LAB in BASE.kernels else ()
+LAB = (plan.LAB,) if plan.LAB in BASE.kernels else ()
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +73,13 @@ def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> N
 def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
     """Residency while CPUs go and come, and while its policy and limit change."""
     storms = ["--workload", "storm_hotplug", "--workload", "storm_policies"]
-    silent(real, "--kernel", check.LAB, *storms, "--append", f"lull_residency={policy}", *more)
+    silent(real, "--kernel", plan.LAB, *storms, "--append", f"lull_residency={policy}", *more)
 
 
 @pytest.mark.parametrize(
     ("kernel", "cpu"),
     [
-        (check.LAB, "max"),
+        (plan.LAB, "max"),
         pytest.param("lull", "cortex-a76", marks=pytest.mark.whole),
         ("lull", "neoverse-n2"),
     ],
@@ -121,14 +122,14 @@ def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
 )
 def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
     """One feature may hide a bug of another: migration's flush is reclaim's, unless reclaim is off."""
-    silent(real, "--kernel", f"{check.LAB}+{settings}", "--workload", storm)
+    silent(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
 
 
 @pytest.mark.parametrize("cpu", [pytest.param("max", marks=pytest.mark.whole), "cortex-a76+kpti"])
 def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
     """Tables of the vmemmap replaced while all wait; with TLB ranges, and without. The checker has seen pauses."""
     out = tmp_path / "out"
-    silent(real, "--kernel", check.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
+    silent(real, "--kernel", plan.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
     (boot,) = json.loads((out / "check.json").read_text())["boots"]
     assert boot["seen"]["pauses"] >= 4
 
@@ -136,7 +137,7 @@ def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
 def test_hvo_without_a_pause_is_reported(real: Tool, tmp_path: Path) -> None:
     """What Linux does elsewhere, and upstream took back for arm64: valid entries of the vmemmap over valid ones."""
     out = tmp_path / "out"
-    words = ["--kernel", f"{check.LAB}+vmemmap=unsafe", "--workload", "hvo_one", "--out", str(out)]
+    words = ["--kernel", f"{plan.LAB}+vmemmap=unsafe", "--workload", "hvo_one", "--out", str(out)]
     done = real("check", *common(), *words, timeout=1200)
     assert done.returncode == 1, done.stdout[-6000:] + done.stderr[-2000:]
     (boot,) = json.loads((out / "check.json").read_text())["boots"]
@@ -184,7 +185,7 @@ def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
 def test_8_bit_asids(tmp_path: Path) -> None:
     """The copy of the stock image has 256 ASIDs, and is the stock image but for an instruction."""
     lab = lab_under_test()
-    kernel = check.of_base(lab, "stock")
+    kernel = check_kernels.of_base(lab, "stock")
     narrow = kernel.narrow()
     words = zip(kernel.image.read_bytes(), narrow.read_bytes(), strict=True)
     assert 1 <= sum(a != b for a, b in words) <= 4
@@ -196,5 +197,8 @@ def test_8_bit_asids(tmp_path: Path) -> None:
 
 def test_hooks_are_found_in_the_stock_kernel() -> None:
     """Each name is there, or the checker would be blind to it."""
-    kernel = check.of_base(lab_under_test(), "stock")
-    assert {o.partition("=")[2].partition("@")[0] for o in kernel.hooks()} == {*check.FREES, *check.RELIES}
+    kernel = check_kernels.of_base(lab_under_test(), "stock")
+    assert {o.partition("=")[2].partition("@")[0] for o in kernel.hooks()} == {
+        *check_kernels.FREES,
+        *check_kernels.RELIES,
+    }

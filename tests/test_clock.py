@@ -12,7 +12,7 @@ from support import real_qemu
 from lull.errors import LullError
 from lull.guest import clock
 from lull.guest.qemu import MAX_VCPUS
-from lull.timing import slower
+from lull.timing import clock_slowdown
 
 
 def words(program: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     """A factor that a device tree cannot say; the largest machine's can be."""
     with pytest.raises(ValueError, match="2 to"):
         clock.slowed(words("qemu"), clock.MOST + 1, tmp_path / "tree")
-    assert slower(MAX_VCPUS) <= clock.MOST
+    assert clock_slowdown(MAX_VCPUS) <= clock.MOST
 
 
 def test_a_qemu_that_writes_none(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support import REAL_CACHE, SUMMARY, Tool, lab_under_test, silent
 from lull import base as bases
 from lull.guest import console
 from lull.guest.qemu import Machine
-from lull.guest.runner import Outcome, launch_retrying
+from lull.guest.runner import BootOutcome, launch_retrying
 
 PROGRAMS = (
     "mm_storm rounds=1",
@@ -109,7 +109,7 @@ class TestKernels:
 
     def run(
         self, kernel: str, policy: str, machine: Machine, append: str, folder: Path
-    ) -> tuple[Outcome, list[console.Report]]:
+    ) -> tuple[BootOutcome, list[console.Report]]:
         """Boot, and run the programs under a policy of residency: how they ended, and what the kernel reported."""
         guest = lab_under_test().guest(kernel, machine, append=append, count=False)
         guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")

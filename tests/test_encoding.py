@@ -12,14 +12,14 @@ from lull import base, plan, selftests, timing
 from lull.check import data
 from lull.errors import UsageError
 from lull.guest import userland
-from lull.selftests import report
+from lull.selftests import suite_outcomes
 
 READERS: list[Callable[[Path], object]] = [
     lambda path: base.load(str(path)),
     plan.load_workloads,
     data.load_mutants,
     selftests.load,
-    report.load_baseline,
+    suite_outcomes.load_baseline,
     userland.load,
     lambda path: timing.load(str(path)),
 ]

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from lull import plan
-from lull.guest.runner import Outcome
+from lull.guest.runner import BootOutcome
 from lull.run import experiment
 
 JOB = plan.Job(1, plan.Workload("pingpong", "pingpong"), plan.Spec("stock", "stock"))
 BOOT = plan.Boot("r01-stock", 1, "stock", "stock", (JOB,))
 
 
-def outcome(own: list[int], case: str = "two-cpus", operations: int = 4) -> Outcome:
+def outcome(own: list[int], case: str = "two-cpus", operations: int = 4) -> BootOutcome:
     """A job that reports a window for each number, in which its vCPU executed that many instructions."""
     windows: list[dict[str, Any]] = [
         {"job": 1, "window": 1000 + n, "case": case, "operations": operations, "seconds": 0.5, "metrics": {"faults": n}}
         for n in range(len(own))
     ]
     counts = {1000 + n: {"insns": 2 * value, "insns_own": value} for n, value in enumerate(own)}
-    return Outcome(windows=windows, status={1: 0}, counts=counts)
+    return BootOutcome(windows=windows, status={1: 0}, counts=counts)
 
 
 def test_one_window_is_what_it_is() -> None:

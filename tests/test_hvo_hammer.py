@@ -12,7 +12,7 @@ from support import REAL_CACHE, SUMMARY, lab_under_test
 from lull import guest, paths
 from lull.guest import console
 from lull.guest.qemu import Machine
-from lull.guest.runner import Outcome, launch_retrying
+from lull.guest.runner import BootOutcome, launch_retrying
 
 MEMORY = 6144
 LOOK = "loglevel=7"
@@ -44,7 +44,7 @@ class TestGuests:
         """Kernels are built into, and taken from, the user's cache."""
         monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
-    def run(self, kernel: str, job: str, folder: Path) -> tuple[Outcome, str]:
+    def run(self, kernel: str, job: str, folder: Path) -> tuple[BootOutcome, str]:
         """Boot, and run a job: how it ended, and the console."""
         booted = lab_under_test().guest(kernel, Machine(memory_mib=MEMORY), count=False)
         booted.arguments = booted.arguments.replace("quiet loglevel=4", LOOK)

@@ -11,7 +11,7 @@ from support import Tool, common
 from lull import base as bases
 from lull import guest, plan
 from lull.judge import real, verdict
-from lull.judge.goals import Run
+from lull.judge.goals import RunSlice
 from lull.run.records import Check, Record, Results
 
 Values = dict[tuple[str, str, str], list[float]]
@@ -112,7 +112,7 @@ def test_a_short_cut_of_the_suite(real: Tool, tmp_path: Path) -> None:
     words += ["--repeat", "1", "--out", str(tmp_path / "out")]
     done = real("run", *common(), "--suite", "real", *words, timeout=2400)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    run = Run(4, Results.load(tmp_path / "out/results.json").records)
+    run = RunSlice(4, Results.load(tmp_path / "out/results.json").records)
     for program in ("redis_small", "stress_ng_small"):
         stock, lull = (run.total([kernel], program, "tlbi_broadcast_user") for kernel in ("stock", "lull"))
         assert stock and lull is not None and lull < stock / 2, program

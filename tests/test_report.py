@@ -19,13 +19,13 @@ from lull import picture, report, timing
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge import aging, vmemmap
-from lull.judge.goals import Run
+from lull.judge.goals import RunSlice
 from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
 from lull.run.records import Check, Record, Results
-from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation, Measured, Outcome, Point
+from lull.timing import evaluation_output
+from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
 from lull.timing.scale import Counts
 
 STICKY = "lull+residency=sticky"
@@ -107,7 +107,7 @@ def given_back() -> tuple[Record, ...]:
     )
 
 
-def evaluation() -> Evaluation:
+def evaluation() -> TimingEvaluation:
     """A timing of two numbers of vCPUs, and one beyond."""
     model = timing.load("ampere-32")
     points = []
@@ -116,10 +116,10 @@ def evaluation() -> Evaluation:
         points += [Point(kernel, one.vcpus, one, one.seconds * 1.01) for one in ran]
         points.append(Point(kernel, 512, ran[-1], cost * 512))
     outcomes = tuple(
-        Outcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
+        FigureOutcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
         for figure in model.figures
     )
-    return Evaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
+    return TimingEvaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
 
 
 def checked() -> dict[str, object]:
@@ -176,7 +176,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(top / "more", "results.json", run(vcpus=8, more=(*aged(), *paused(), *given_back())).to_json()),
-        "timing": put(top / "timing", "timing.json", timing_report.as_json(evaluation())),
+        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
     put(made["run"], "config-stock", "CONFIG_ARM64=y\n# CONFIG_LULL is not set\nCONFIG_SMP=y\n")
@@ -420,7 +420,7 @@ def test_kernels_are_counted_where_there_are_many(tmp_path: Path) -> None:
 def test_marks_at_one_count_are_all_seen() -> None:
     """Each kernel's is on a height of its own; what no mark can be told by is not drawn."""
     made = [Record(k, "w", 4, "tlbi_broadcast_user", "count", (5.0,), 1) for k in ("stock", STICKY, "lull")]
-    found = report_plots.broadcasts(Run(4, made), ["stock", STICKY, "lull"])
+    found = report_plots.broadcasts(RunSlice(4, made), ["stock", STICKY, "lull"])
     assert found
     places = re.findall(r'<use xlink:href="#m[^"]*" x="([\d.]+)" y="([\d.]+)"', found.svg)
     marks = [place for place in places if [x for x, _ in places].count(place[0]) >= 3]
@@ -438,7 +438,7 @@ def test_where_lull_has_more_that_is_said() -> None:
             Record(kernel, workload, 4, "tlbi_broadcast_user", "count", (count,), 1)
             for kernel, count in (("stock", stock), ("lull", lull))
         ]
-        found = report_plots.broadcasts(Run(4, made), ["stock", "lull"])
+        found = report_plots.broadcasts(RunSlice(4, made), ["stock", "lull"])
         return found.note if found else ""
 
     assert note("sparse/munmap-all", 1, 48).startswith("lull has more than stock on sparse/munmap-all: pages that lie")
@@ -457,8 +457,10 @@ def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
     results.settings["features"] = ["reclaim"]
     ran = put(tmp_path / "run", "results.json", results.to_json())
     model = timing.load("kunpeng-920")
-    outcomes = tuple(Outcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
-    timed = put(tmp_path / "timing", "timing.json", timing_report.as_json(Evaluation(model, (), outcomes, ())))
+    outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
+    timed = put(
+        tmp_path / "timing", "timing.json", evaluation_output.as_json(TimingEvaluation(model, (), outcomes, ()))
+    )
 
     def system_a(*paths: Path) -> str:
         text = report.of_folders(list(paths))
@@ -500,7 +502,7 @@ def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> Non
 
 def test_a_timing_comes_back_from_its_file(folders: dict[str, Path]) -> None:
     text = (folders["timing"] / "timing.json").read_text()
-    assert timing_report.as_json(timing_report.from_json(text)) == text
+    assert evaluation_output.as_json(evaluation_output.from_json(text)) == text
     found = page(folders["timing"])
     (row,) = found.rows("mprotect-threaded 10000, a copy on each of 32 CPUs (fitted)")
     assert row[1:] == ["2.17s", "2.712s", "+25.0%"]
@@ -547,7 +549,7 @@ def test_no_line_is_drawn_through_two_hosts() -> None:
 
 def test_bars_are_shares_of_all_that_stock_has() -> None:
     """4.323 broadcasts on stock; on sticky 0.989 and 3.336 local ones, drawn behind them."""
-    of_run = Run(4, run().records)
+    of_run = RunSlice(4, run().records)
     kinds = {kernel: report_plots._kinds(of_run, kernel, "mprotect_per_cpu") for kernel in ("stock", STICKY, "lull")}
     # Of the broadcasts of users, medians, those of a whole ASID are counted apart.
     assert kinds["stock"] == pytest.approx([4.323 - 0.002, 0.002, 0.002, 0.002 + 0.002, 0.002])
@@ -556,7 +558,7 @@ def test_bars_are_shares_of_all_that_stock_has() -> None:
     assert found and "times" not in found.svg
     local = Record("lull", "mprotect_per_cpu", 4, "tlbi_local", "count", (50_000.0,), 1000, "mprotect")
     others = [record for record in of_run.records if (record.kernel, record.metric) != ("lull", "tlbi_local")]
-    found = report_plots.kinds(Run(4, [*others, local]), ["stock", STICKY, "lull"])
+    found = report_plots.kinds(RunSlice(4, [*others, local]), ["stock", STICKY, "lull"])
     assert found and "11.6 times" in found.svg
 
 
@@ -750,6 +752,6 @@ def test_what_is_folded_is_printed(whole: str, tmp_path: Path) -> None:
 
 def test_json_of_a_timing_is_all_that_is_shown() -> None:
     """What is read back has everything but the operations of a run."""
-    found = timing_report.from_json(timing_report.as_json(evaluation()))
+    found = evaluation_output.from_json(evaluation_output.as_json(evaluation()))
     assert asdict(found.model) == asdict(evaluation().model)
     assert [point.off for point in found.points] == [point.off for point in evaluation().points]

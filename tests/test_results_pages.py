@@ -11,11 +11,11 @@ import pytest
 from support import REPOSITORY, Tool
 from test_report import aged, checked, evaluation, given_back, paused, put, run
 
-from lull.check import report as check_report
+from lull.check import plugin_output
 from lull.errors import UsageError
 from lull.judge import tables
 from lull.report import data, pages
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(top / "more", "results.json", run(vcpus=8, more=(*aged(), *paused(), *given_back())).to_json()),
-        "timing": put(top / "timing", "timing.json", timing_report.as_json(evaluation())),
+        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
 
@@ -98,7 +98,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
     assert "Worst variation" in found["published.md"] and rows(found["published.md"], "demote")
     assert "published and modelled" in found["modelled.md"]
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
-    assert f"owed/no-tlbi: {check_report.RULES['owed/no-tlbi'][0]}" in found["checker.md"]
+    assert f"owed/no-tlbi: {plugin_output.RULES['owed/no-tlbi'][0]}" in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]
 
 

@@ -26,10 +26,10 @@ ROUNDS = range(1, 401)
 Soak = Callable[..., CompletedProcess[str]]
 
 
-def choice(seed: int = 7) -> soak.Choice:
+def choice(seed: int = 7) -> soak.SoakChoice:
     """Everything, as the command draws from it."""
     machines = soak.every_machine(load_machines())
-    return soak.Choice(seed, tuple(soak.KERNELS), machines, tuple(WORKLOADS.values()))
+    return soak.SoakChoice(seed, tuple(soak.KERNELS), machines, tuple(WORKLOADS.values()))
 
 
 def drawn(seed: int = 7) -> list[soak.Round]:

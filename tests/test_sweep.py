@@ -23,9 +23,9 @@ from support import FAKE, REAL_CACHE, Tool, lab_under_test
 from lull import extras
 from lull.errors import FetchError, LullError, UsageError
 from lull.run.records import Record, Results
+from lull.sweep import comparison as sweep_comparison
 from lull.sweep import engine as sweep_engine
 from lull.sweep import job as sweep_job
-from lull.sweep import report as sweep_report
 
 Fake = Callable[..., CompletedProcess[str]]
 SWEEP = ("sweep", "--repeat", "1", "--workers", "2")
@@ -143,16 +143,16 @@ def test_a_ratio_is_of_one_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
         one_job(tmp_path / "b", 1, {"stock": 40, "lull": 4}),
         tmp_path / "nothing",
     ]
-    (one,) = sweep_report.join(places, tmp_path)
+    (one,) = sweep_comparison.join(places, tmp_path)
     assert [(row.vcpus, row.effect.estimate) for row in one.comparison.rows] == [(1, 0.1), (4, 0.01)]
     assert one.results.host == {"cpus": 2}
     assert one.results.settings == {"qemu": "10.0.2", "machine": {"cpu": "max"}}
     assert Results.load(tmp_path / "results.json") == one.results
 
     places.append(one_job(tmp_path / "c", 4, {"stock": 40, "lull": 20}, cpu="cortex-a76,x=on"))
-    runs = sweep_report.join(places, tmp_path)
+    runs = sweep_comparison.join(places, tmp_path)
     assert [run.path.name for run in runs] == ["results-max.json", "results-cortex-a76_x=on.json"]
-    sweep_report.show(runs, [], tmp_path)
+    sweep_comparison.show(runs, [], tmp_path)
     shown = capsys.readouterr().out
     assert "cpu differs: A max; B cortex-a76,x=on" in shown
     lines = [line.split() for line in shown.splitlines() if line.startswith("count")]
@@ -169,14 +169,14 @@ def test_what_a_machine_sends_back(tmp_path: Path, own_cache: Path, monkeypatch:
     (tmp_path / "sweep/jobs/001-x").mkdir(parents=True)
     (tmp_path / "sweep/jobs/001-x/old").touch()
 
-    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.Done:
+    def run(order: sweep_job.Order, sweep: Path) -> sweep_job.JobEnd:
         place = sweep_job.place_of(sweep, order.name)
         (place / "boots/r01").mkdir(parents=True, exist_ok=True)
         (place / "boots/r01/boot.json").write_text("{}")
         sweep_job.log_of(sweep, order.name).write_text("said\n")
         if complete:
             (place / "complete").touch()
-        return sweep_job.Done(order.name, 0 if complete else 4, 1.5)
+        return sweep_job.JobEnd(order.name, 0 if complete else 4, 1.5)
 
     monkeypatch.setattr(sweep_job, "run", run)
     here = own_cache / "sweep/key/jobs/001-x"
@@ -232,7 +232,7 @@ def test_a_job_whose_machines_were_lost(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(KilledWorker=KilledWorker))
     done = sweep_engine.ended(raising(KilledWorker()), order(tmp_path, "mine"))
-    assert done == sweep_job.Done("001-x", sweep_engine.LOST, 0.0)
+    assert done == sweep_job.JobEnd("001-x", sweep_engine.LOST, 0.0)
     again: list[bool] = []
     left = SimpleNamespace(result=raising(sweep_job.Stopped()).result, retry=lambda: again.append(True))
     assert sweep_engine.ended(left, order(tmp_path, "mine")) is None and again

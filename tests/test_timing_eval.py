@@ -19,11 +19,10 @@ from lull.judge import tables
 from lull.lab import Lab
 from lull.run import experiment
 from lull.run.records import Check, Record, Results
-from lull.timing import Costs, Model
+from lull.timing import Costs, Model, evaluation_output
 from lull.timing import evaluation as timing_eval
-from lull.timing import report as timing_report
 from lull.timing import runs as timing_run
-from lull.timing.evaluation import LULL, STICKY, SWEEP, Evaluation, Outcome
+from lull.timing.evaluation import LULL, STICKY, SWEEP, FigureOutcome, TimingEvaluation
 from lull.timing.scale import Counts, simulate
 
 AMPERE = timing.load("ampere-32")
@@ -82,12 +81,12 @@ def wrong(model: Model, **costs: float) -> Model:
     return replace(model, costs=replace(model.costs, **costs))
 
 
-def checks(found: Evaluation) -> dict[str, Check]:
+def checks(found: TimingEvaluation) -> dict[str, Check]:
     """By name."""
     return {check.name: check for check in found.checks}
 
 
-def outcome(found: Evaluation, what: str) -> Outcome:
+def outcome(found: TimingEvaluation, what: str) -> FigureOutcome:
     """Of the figure whose text begins so."""
     (one,) = [outcome for outcome in found.outcomes if outcome.figure.what.startswith(what)]
     return one
@@ -185,7 +184,7 @@ def test_what_was_not_run_is_skipped() -> None:
     assert checks(found)["fitted: swap_bench, a wait for each page"].verdict == "skipped"
     assert outcome(found, "swap_bench, the share").modelled is None
     with pytest.raises(ValueError, match="nothing to draw"):
-        timing_report.picture_svg(found)
+        evaluation_output.picture_svg(found)
 
 
 def test_a_time_without_counts_is_refused() -> None:
@@ -220,7 +219,7 @@ def test_what_failed_in_a_run_fails_the_whole() -> None:
 def test_tables_say_what_is_what() -> None:
     """Published beside modelled; what is simulated alone has no modelled number; notes under the table."""
     found = timing_eval.evaluate(AMPERE, sweep(AMPERE.costs, 8, 32))
-    text = timing_report.markdown(found, "timing.svg")
+    text = evaluation_output.markdown(found, "timing.svg")
     assert "![Time of an mprotect against CPUs, modelled and simulated](timing.svg)" in text
     assert "| broadcast | calibrated: 2.1696 s / 640 000" in text
     assert re.search(
@@ -236,8 +235,8 @@ def test_tables_say_what_is_what() -> None:
 def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
     """No background, no black text; a line per kernel and kind, which has its kernel's name at its end."""
     found = timing_eval.evaluate(AMPERE, sweep(AMPERE.costs, 1, 8))
-    text = timing_report.picture_svg(found)
-    assert text == timing_report.picture_svg(found)
+    text = evaluation_output.picture_svg(found)
+    assert text == evaluation_output.picture_svg(found)
     assert "#ffffff" not in text and "#000000" not in text
     for kernel, (colour, _) in picture.looks(list(COUNTED)).items():
         last = [point for point in found.points if point.kernel == kernel][-1]
@@ -246,7 +245,7 @@ def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
         assert len(re.findall(rf"fill: none; stroke: {colour}", text)) == 1
         assert len(re.findall(rf"fill: none; stroke-dasharray: [^\"]* stroke: {colour}", text)) == 1
     assert "modelled: a run of so many vCPUs" in text and "simulated from the run's counts" in text
-    timing_report.write(found, tmp_path)
+    evaluation_output.write(found, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["timing.json", "timing.md", "timing.svg"]
     raw = json.loads((tmp_path / "timing.json").read_text())
     assert raw["model"]["costs"]["broadcast"] == 3390

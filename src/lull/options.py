@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from lull import cache
+from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
 from lull.guest.qemu import host_mib
 from lull.kernel import series, tree
@@ -103,8 +104,6 @@ def check_memory(lab: Lab, mib: int) -> None:
 
 def check_hardware(lab: Lab, name: str) -> None:
     """Raise UsageError when ``name`` is not a machine that QEMU can emulate."""
-    from lull.check.data import load_machines, parse_hardware  # imports scipy, which is slow: not at the start
-
     lab.check_cpu(parse_hardware(name, load_machines()).cpu)
 
 

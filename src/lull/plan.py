@@ -277,6 +277,11 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
     return boots
 
 
+def slug(text: str) -> str:
+    """``text`` with each run of characters that do not suit a file name replaced by ``_``."""
+    return re.sub(r"[^\w.+=-]+", "_", text)
+
+
 def renamed(boot: Boot, name: str) -> Boot:
     """The same boot with another name."""
     return replace(boot, name=name)

@@ -164,7 +164,7 @@ def run_logged(
 
 
 @dataclass(frozen=True)
-class Done:
+class ProcessEnd:
     """The exit status of a command, its output, and its standard error if that was kept apart."""
 
     status: int
@@ -172,7 +172,7 @@ class Done:
     errors: str = ""
 
 
-def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[str, str] | None = None) -> Done:
+def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[str, str] | None = None) -> ProcessEnd:
     """Run a short command to its end, and return its status and output. A failure raises nothing.
 
     Args:
@@ -196,7 +196,7 @@ def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[st
         )
     except (FileNotFoundError, PermissionError) as missing:
         raise missing_program(words[0]) from missing
-    return Done(done.returncode, done.stdout, done.stderr or "")
+    return ProcessEnd(done.returncode, done.stdout, done.stderr or "")
 
 
 def output_of(

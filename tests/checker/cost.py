@@ -16,7 +16,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from lull import check, plan
+from lull import plan
+from lull.check import kernels as check_kernels
+from lull.check import trials as check_trials
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, Plugin, launch
 from lull.lab import Lab
@@ -38,10 +40,10 @@ def main() -> None:
     progress.quiet = True
     lab = Lab()
     machine = Machine()
-    kernel = check.of_base(lab, "stock")
+    kernel = check_kernels.of_base(lab, "stock")
     boot = plan.make_plan(plan.select_workloads([], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
     job = lab.job_script(boot)
-    bare = lab.guest_of(kernel.image, machine, check.APPEND, None)
+    bare = lab.guest_of(kernel.image, machine, check_trials.APPEND, None)
     ram = f"ram={machine.memory_mib << 20}"
     guests = {
         "none": bare,

@@ -25,7 +25,7 @@ all CPUs as on one CPU alone."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CostVerdict:
     """A true cost of the model beside the cost that calibration found.
 
     Args:
@@ -94,7 +94,7 @@ def counts(metrics: Mapping[str, float], *, alone: bool) -> Counts:
     )
 
 
-def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[Verdict]:
+def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[CostVerdict]:
     """A verdict for each cost, and one for the time of a flush by one CPU, which must be right in any case.
 
     Args:
@@ -103,11 +103,11 @@ def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[Verdict]
     """
     must = musts(far, true)
     found = [
-        Verdict(name, getattr(true, name), e.value if e.told else None, e.sentence(), name in must)
+        CostVerdict(name, getattr(true, name), e.value if e.told else None, e.sentence(), name in must)
         for name, e in fit.estimates.items()
     ]
     flush, by_fit = (c.tlbi + c.broadcast + c.latency + 2 * c.dsb for c in (true, fit.costs))
-    return [*found, Verdict("flush", flush, by_fit, "a flush by one CPU: tlbi + broadcast + latency + 2 dsb")]
+    return [*found, CostVerdict("flush", flush, by_fit, "a flush by one CPU: tlbi + broadcast + latency + 2 dsb")]
 
 
 def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
@@ -119,6 +119,6 @@ def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
     return {name for name in names if getattr(true, name) > 0}
 
 
-def held(judged: Iterable[Verdict]) -> bool:
+def held(judged: Iterable[CostVerdict]) -> bool:
     """Return true if every verdict holds."""
     return all(verdict.held for verdict in judged)

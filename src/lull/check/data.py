@@ -102,7 +102,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Finding:
+class KnownFinding:
     """A known defect of Linux: a report of it does not fail a check (checker/findings.toml).
 
     Args:
@@ -123,7 +123,7 @@ class Finding:
     level: int | None = None
 
     def describes(self, report: Mapping[str, Any]) -> bool:
-        """Return true if ``report`` is of this defect. check.report.annotate() has put function names into it."""
+        """Return true if ``report`` is of this defect. plugin_output.annotate() has put function names into it."""
         return (
             report["rule"] == self.rule
             and self.kind in ("", report["kind"])
@@ -213,14 +213,14 @@ def load_mutants(path: Path) -> dict[str, Mutant]:
     return found
 
 
-def load_findings(path: Path = FINDINGS) -> list[Finding]:
+def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     """The known findings. Raises UsageError when an entry is malformed."""
     found = []
     for name, entry in read(path, "findings").items():
         try:
             texts = {key: str(entry[key]) for key in ("about", "rule", "symbol", "doc")}
             level = int(entry["level"]) if "level" in entry else None
-            found.append(Finding(name, kind=str(entry.get("kind", "")), level=level, **texts))
+            found.append(KnownFinding(name, kind=str(entry.get("kind", "")), level=level, **texts))
         except (KeyError, TypeError, ValueError) as error:
             raise broken("findings", name, path, error) from error
     return found

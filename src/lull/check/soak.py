@@ -15,9 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lull import __version__, cache, check, plan, process
+from lull import __version__, cache, plan, process
 from lull.base import Base
-from lull.check.data import Finding, Hardware, matrix
+from lull.check.boots import guests_of, one_boot
+from lull.check.data import Hardware, KnownFinding, matrix
+from lull.check.kernels import CheckedKernel, of_base
+from lull.check.trials import CheckOptions, Trial
+from lull.check.verdicts import SILENT, BootResult, judged
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import clock, progress, say
@@ -36,7 +40,7 @@ CROWD = (2, 4)
 """The fewest and the most workloads that run at the same time, as one job."""
 LONGEST = 600.0
 """Seconds. Workloads with a longer time limit are never drawn."""
-SLOWER = 4.0
+LIMIT_FACTOR = 4.0
 """Factor on the time limits of a check, because a machine that soaks for hours also does other work."""
 FELL_SHORT = 1
 WINDOW, DEBIAN = "window", "debian"
@@ -47,7 +51,7 @@ KEPT = ("boot.json", "command.txt", "job.sh")
 
 
 @dataclass(frozen=True)
-class Choice:
+class SoakChoice:
     """What rounds are drawn from.
 
     Args:
@@ -78,8 +82,8 @@ class Round:
     """One boot of a soak: its number, its trial, and the settings of its guest."""
 
     number: int
-    trial: check.Trial
-    options: check.Options
+    trial: Trial
+    options: CheckOptions
 
     @property
     def what(self) -> str:
@@ -153,7 +157,7 @@ def policies(base: Base, image: str, chance: random.Random) -> plan.Spec:
     return plan.Spec(image + "".join(f"+{k}={v}" for k, v in settings.items()), image, tuple(settings.items()))
 
 
-def draw(base: Base, choice: Choice, number: int) -> Round:
+def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     """Draw round ``number``. The same choice and number give the same round."""
     chance = random.Random(f"{choice.seed} {number}")
     image = chance.choices(choice.kernels, [KERNELS.get(k, 1) for k in choice.kernels])[0]
@@ -167,21 +171,21 @@ def draw(base: Base, choice: Choice, number: int) -> Round:
     for job in range(1, chance.randint(*JOBS) + 1):
         together = crowd(known, chance) if chance.random() < 0.6 else None
         jobs.append(plan.Job(job, together or soaked(chance.choice(known), chance), policies(base, image, chance)))
-    name = check.slug(f"{number:05d}-{image}-{hardware.name}")
+    name = plan.slug(f"{number:05d}-{image}-{hardware.name}")
     boot = plan.Boot(name, number, image, image, tuple(jobs))
     append = " ".join(filter(None, [*words, choice.append]))
-    return Round(number, check.Trial(boot, hardware), check.Options(vcpus, choice.memory_mib, append))
+    return Round(number, Trial(boot, hardware), CheckOptions(vcpus, choice.memory_mib, append))
 
 
 def boot(
-    lab: Lab, kernel: check.Kernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[Finding]
-) -> check.Result:
+    lab: Lab, kernel: CheckedKernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
+) -> BootResult:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
-    (guest,) = check.guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
-    guest = replace(guest, slower=SLOWER * guest.slower)
-    raw = check.one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
-    result = check.judged(drawn.trial, drawn.what, raw, findings)
-    if result.verdict()[0] == check.SILENT:
+    (guest,) = guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
+    guest = replace(guest, slower=LIMIT_FACTOR * guest.slower)
+    raw = one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
+    result = judged(drawn.trial, drawn.what, raw, findings)
+    if result.verdict()[0] == SILENT:
         for path in folder.iterdir():
             if path.name not in KEPT:
                 path.unlink()
@@ -245,7 +249,7 @@ def spent(rounds: Sequence[Mapping[str, Any]]) -> float:
 
 def bad(rounds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rounds that were not silent."""
-    return [one for one in rounds if one["verdict"] != check.SILENT]
+    return [one for one in rounds if one["verdict"] != SILENT]
 
 
 def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
@@ -268,7 +272,7 @@ def how_many(rounds: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(rounds)} round{'s' * (len(rounds) > 1)} in {clock(spent(rounds))}"
 
 
-def to_json(lab: Lab, choice: Choice, rounds: Sequence[Mapping[str, Any]]) -> str:
+def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -> str:
     """The text of soak.json."""
     description = {
         "lull": __version__,
@@ -297,8 +301,8 @@ def kept(folder: Path) -> list[dict[str, Any]]:
 
 def conduct(
     lab: Lab,
-    choice: Choice,
-    findings: Sequence[Finding],
+    choice: SoakChoice,
+    findings: Sequence[KnownFinding],
     out: Path | None,
     *,
     seconds: float,
@@ -318,7 +322,7 @@ def conduct(
         keep_going: go on after a round that was not silent.
         as_json: print soak.json instead of the tables.
     """
-    kernels = {name: check.of_base(lab, name) for name in choice.kernels}
+    kernels = {name: of_base(lab, name) for name in choice.kernels}
     made = (*(k.image for k in kernels.values()), lab.initramfs, lab.plugin, lab.disk, lab.qemu.version)
     key = plan.plan_key([], "soak", repr((choice, only)), *map(str, made))
     with experiment.holding(out, key) as folder:
@@ -354,11 +358,11 @@ def enough(rounds: Sequence[Mapping[str, Any]], seconds: float, only: int | None
     return spent(rounds) >= seconds or bool(bad(rounds) and not keep_going)
 
 
-def entry(result: check.Result, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
+def entry(result: BootResult, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
     """The entry of a round in soak.json."""
     found = result.to_json(drawn.options)
     del found["measurements"], found["end"]
-    if result.verdict()[0] != check.SILENT:
+    if result.verdict()[0] != SILENT:
         found["lines"] = result.lines()
     return {"line": line, "what": drawn.what, "seconds": round(seconds, 1), **found}
 

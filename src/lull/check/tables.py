@@ -20,7 +20,7 @@ WALKS = "seconds_walks"
 
 
 @dataclass(frozen=True)
-class Boot:
+class BootVerdict:
     """One boot in the table of verdicts; ``known``: names of the known findings that it reported."""
 
     kernel: str
@@ -63,7 +63,7 @@ class Score:
         return "by another rule" if self.caught == self.boots else "missed" if not self.caught else "not each time"
 
 
-def grids(boots: Sequence[Boot], records: Sequence[Record], scores: Sequence[Score]) -> list[Grid]:
+def grids(boots: Sequence[BootVerdict], records: Sequence[Record], scores: Sequence[Score]) -> list[Grid]:
     """The tables of a check. A table without rows is left out.
 
     Args:
@@ -82,7 +82,7 @@ def grids(boots: Sequence[Boot], records: Sequence[Record], scores: Sequence[Sco
     return found
 
 
-def _matrix(boots: Sequence[Boot]) -> Grid:
+def _matrix(boots: Sequence[BootVerdict]) -> Grid:
     kernels = list(dict.fromkeys(b.kernel for b in boots))
     machines = list(dict.fromkeys(b.machine for b in boots))
     rows = [
@@ -92,7 +92,7 @@ def _matrix(boots: Sequence[Boot]) -> Grid:
     return Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels))
 
 
-def _cell(boots: Sequence[Boot]) -> str:
+def _cell(boots: Sequence[BootVerdict]) -> str:
     """The cell for the boots of one kernel on one machine: their verdicts, and how many known findings they showed."""
     bad = Counter(b.verdict for b in boots if b.verdict != SILENT)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""

@@ -177,7 +177,7 @@ def as_json(found: Fit) -> Mapping[str, Any]:
     }
 
 
-def verdicts_grid(judged: list[calibrate_guest.Verdict]) -> tables.Grid:
+def verdicts_grid(judged: list[calibrate_guest.CostVerdict]) -> tables.Grid:
     """Each cost against the truth."""
     rows = tuple(
         (

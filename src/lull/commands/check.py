@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import check, options, plan, timing
+from lull import options, plan, timing
+from lull.check.conduct import conduct
 from lull.check.data import (
     NARROW,
     WIDE,
@@ -19,6 +20,8 @@ from lull.check.data import (
     matrix,
     parse_hardware,
 )
+from lull.check.kernels import of_user, users_name
+from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
 from lull.lab import Lab
 
@@ -114,19 +117,19 @@ def workloads(lab: Lab, arguments: argparse.Namespace) -> list[plan.Workload]:
     return plan.select_workloads(arguments.workload or [w.name for w in known.values() if w.default or w.check], known)
 
 
-def mutants(lab: Lab, arguments: argparse.Namespace) -> list[check.Trial]:
+def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     """The trials of the mutants asked for."""
     for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
-    if check.LAB not in lab.base.kernels:
-        raise plan.unknown("kernel", check.LAB, lab.base.kernels)
+    if plan.LAB not in lab.base.kernels:
+        raise plan.unknown("kernel", plan.LAB, lab.base.kernels)
     known = load_mutants(lab.base.mutants)
     for name in arguments.mutant:
         if name not in known:
             raise plan.unknown("mutant", name, known)
     chosen: list[Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
-    return check.plan_mutants(
+    return plan_mutants(
         [
             (
                 mutant,
@@ -139,19 +142,19 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[check.Trial]:
     )
 
 
-def kernels(lab: Lab, arguments: argparse.Namespace) -> list[check.Trial]:
+def kernels(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     """The trials of the kernels asked for."""
     if arguments.image:
-        name = check.users_name(lab, arguments.image)
+        name = users_name(lab, arguments.image)
         spec = plan.Spec(name, name)
         pairs = [(w, spec) for w in workloads(lab, arguments)]
     else:
         named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
-        more = [] if named or check.LAB not in lab.base.kernels else [plan.Spec(check.LAB, check.LAB)]
+        more = [] if named or plan.LAB not in lab.base.kernels else [plan.Spec(plan.LAB, plan.LAB)]
         chosen = workloads(lab, arguments)
         found = [(w, s) for w in chosen for s in [*plan.specs_for(w, named, lab.base), *more]]
         pairs = [pair for pair in dict.fromkeys(found) if pair[1] in named or sound(lab, pair[1])]
-    return check.plan_kernels(pairs, hardware(arguments, [DEFAULT_MACHINE]), arguments.repeat)
+    return plan_kernels(pairs, hardware(arguments, [DEFAULT_MACHINE]), arguments.repeat)
 
 
 def sound(lab: Lab, spec: plan.Spec) -> bool:
@@ -182,7 +185,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError("--mutants is every mutant, --mutant some", remedy="leave one out")
     if arguments.image and (arguments.kernel or of_mutants):
         raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
-    chosen = check.Options(
+    chosen = CheckOptions(
         arguments.vcpus,
         arguments.memory,
         arguments.append,
@@ -194,10 +197,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
     findings = load_findings()
-    user = check.of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
+    user = of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
         plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
         return 0
-    return check.conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)
+    return conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)

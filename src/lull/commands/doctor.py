@@ -21,7 +21,7 @@ NEED_GIB = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorLine:
     """One line of the doctor: ``ok``, ``missing`` or ``note``."""
 
     name: str
@@ -44,21 +44,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """``lull doctor`` has no options of its own."""
 
 
-def examine(lab: Lab) -> list[Finding]:
+def examine(lab: Lab) -> list[DoctorLine]:
     """Look at everything; nothing is fetched or changed."""
-    findings = [Finding(r.package, "ok" if r.present() else "missing", r.purpose) for r in requirements()]
+    findings = [DoctorLine(r.package, "ok" if r.present() else "missing", r.purpose) for r in requirements()]
     try:
         machine = qemu.of_machine()
     except LullError as error:
         machine = None
-        findings.append(Finding("LULL_QEMU", "missing", error.what))
+        findings.append(DoctorLine("LULL_QEMU", "missing", error.what))
     if machine and qemu.fits(machine):
-        findings.append(Finding("QEMU", "ok", f"{machine.version} ({machine.program})"))
+        findings.append(DoctorLine("QEMU", "ok", f"{machine.version} ({machine.program})"))
     else:
         private = lab.store.known("qemu")
         have = f"{machine.version} does not fit" if machine else "none installed"
         findings.append(
-            Finding(
+            DoctorLine(
                 "QEMU",
                 "ok" if private else "note",
                 f"{have}; a private copy is "
@@ -67,18 +67,18 @@ def examine(lab: Lab) -> list[Finding]:
         )
     source = lab.store.known(lab.base.package)
     findings.append(
-        Finding(
+        DoctorLine(
             lab.base.package,
             "ok" if source else "note",
             source.package.version if source else "fetched by the first run",
         )
     )
     if not shutil.which("apt-get"):
-        findings.append(Finding("apt", "note", "this host has none: name a kernel tree with --tree PATH"))
+        findings.append(DoctorLine("apt", "note", "this host has none: name a kernel tree with --tree PATH"))
     else:
-        findings.append(Finding("apt", "ok", f"release {apt.codename() or 'unknown'}; read, never written"))
+        findings.append(DoctorLine("apt", "ok", f"release {apt.codename() or 'unknown'}; read, never written"))
     findings.append(
-        Finding(
+        DoctorLine(
             "ccache",
             "ok" if shutil.which("ccache") else "note",
             "used for kernel builds" if shutil.which("ccache") else "not installed; optional",
@@ -88,17 +88,17 @@ def examine(lab: Lab) -> list[Finding]:
     probe = next(p for p in [root, *root.parents] if p.exists())
     free = shutil.disk_usage(probe).free / 2**30
     findings.append(
-        Finding(
+        DoctorLine(
             "cache",
             "ok" if free >= NEED_GIB else "note" if source else "missing",
             f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}",
         )
     )
-    findings.append(Finding("cpus", "ok", f"{len(os.sched_getaffinity(0))} for builds and emulation"))
+    findings.append(DoctorLine("cpus", "ok", f"{len(os.sched_getaffinity(0))} for builds and emulation"))
     for accel in ("tcg", "kvm"):
         usable = accel == "tcg" or toolchain.kvm_usable()
         detail = qemu.machine_metrics(accel) if usable else "needs an arm64 host with /dev/kvm"
-        findings.append(Finding(f"accel {accel}", "ok" if usable else "note", detail))
+        findings.append(DoctorLine(f"accel {accel}", "ok" if usable else "note", detail))
     return findings
 
 

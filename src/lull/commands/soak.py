@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.Choice:
+def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     """What is drawn from. Raises UsageError."""
     base, known = lab.base, load_machines()
     for name in arguments.kernel:
@@ -80,7 +80,7 @@ def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.Choice:
         *(["--append", arguments.append] if arguments.append else []),
     ]
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    return soak.Choice(
+    return soak.SoakChoice(
         seed, kernels, machines or soak.every_machine(known), tuple(chosen), arguments.append, words=tuple(words)
     )
 

@@ -93,7 +93,7 @@ def join(lab: Lab, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
+def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.SweepChoice:
     """What the command line asks for. Raises UsageError."""
     model = timing.load(arguments.timing) if arguments.timing else None
     if model and arguments.accel != "tcg":
@@ -102,7 +102,7 @@ def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.Choice:
     twice = {name for i, one in enumerate(sets) for name in one if any(name in other for other in sets[:i])}
     if twice:
         raise UsageError(f"in two jobs: {', '.join(sorted(twice))}", remedy="name a workload in one --workload only")
-    return sweep.Choice(
+    return sweep.SweepChoice(
         tuple(numbers_of_vcpus(arguments.vcpus)),
         tuple(dict.fromkeys(arguments.cpu)) or (Machine.cpu,),
         sets,

@@ -35,7 +35,7 @@ CONTEXT_LINES = 12
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ConsoleVerdict:
     """How a guest ended, by its console.
 
     Args:
@@ -49,7 +49,7 @@ class Verdict:
     excerpt: str
 
 
-def judge(text: str) -> Verdict:
+def judge(text: str) -> ConsoleVerdict:
     """The verdict on a console log.
 
     A panic is worse than a memory shortage or a stall before it. A panic for lack of memory counts as ``oom``.
@@ -69,10 +69,10 @@ def judge(text: str) -> Verdict:
         kind = "oom"
         found.setdefault("oom", found["panic"])
     if kind == "fine":
-        return Verdict("fine", "", "\n".join(lines[-CONTEXT_LINES:]))
+        return ConsoleVerdict("fine", "", "\n".join(lines[-CONTEXT_LINES:]))
     number, detail = found[kind]
     start = max(0, number - 2)
-    return Verdict(kind, detail, "\n".join(lines[start : start + CONTEXT_LINES]))
+    return ConsoleVerdict(kind, detail, "\n".join(lines[start : start + CONTEXT_LINES]))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Plugin:
         return "counts.jsonl" if self.mode == "count" else "reports.jsonl"
 
     @property
-    def slower(self) -> float:
+    def limit_factor(self) -> float:
         """Factor on the time limits of mode ``count``. A checked guest should take at most 1.6 times as long."""
         return 1.0 if self.mode == "count" else 2.0
 
@@ -106,7 +106,7 @@ class Guest:
 
 
 @dataclass
-class Outcome:
+class BootOutcome:
     """The results of a complete boot.
 
     Args:
@@ -147,7 +147,7 @@ class Follower:
         self.handle: BinaryIO | None = None
         self.pending = b""
         self.read = 0
-        self.outcome = Outcome()
+        self.outcome = BootOutcome()
         self.job_seconds = job_seconds
         self.tell = tell
         self.doing = "booting"
@@ -223,7 +223,7 @@ def launch(
     job_seconds: Callable[[int], float],
     tell: Callable[[str], None] = lambda text: None,
     interactive: bool = False,
-) -> Outcome:
+) -> BootOutcome:
     """Boot once, wait until the guest ends, and return what it reported.
 
     Args:
@@ -239,7 +239,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, slower = guest_.plugin, guest_.slower * (guest_.plugin.slower if guest_.plugin else 1.0)
+    plugin, limit_factor = guest_.plugin, guest_.slower * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"
@@ -261,7 +261,9 @@ def launch(
     words = BATCH + words
     again = f"(cat {guest_.initramfs}; printf {process.shown([guest.JOB_LIST])} | {guest_.generator} -) > initrd.cpio"
     cache.write_atomic(folder / "command.txt", f"{again}\n{process.shown(words)}\n")
-    follower = Follower(results, slower * boot_seconds(guest_.machine), lambda n: slower * job_seconds(n), tell)
+    follower = Follower(
+        results, limit_factor * boot_seconds(guest_.machine), lambda n: limit_factor * job_seconds(n), tell
+    )
     errors = folder / "qemu.log"
     try:
         with open(errors, "wb") as stderr:
@@ -391,7 +393,7 @@ def launch_retrying(
     job_seconds: Callable[[int], float],
     tell: Callable[[str], None],
     say: Callable[[str], None],
-) -> Outcome:
+) -> BootOutcome:
     """``launch``, repeated up to ATTEMPTS times when the guest does not reach user space in time.
 
     Args:

@@ -14,7 +14,7 @@ from statistics import median
 
 from lull.guest.runner import WHOLE_ASID
 from lull.judge import goals
-from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Run, lacking, verdict
+from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
@@ -45,12 +45,12 @@ def lost(results: Results) -> list[Check]:
     return goals.check(FEATURE, results, _lost)
 
 
-def _lost(run: Run) -> list[Check]:
+def _lost(run: RunSlice) -> list[Check]:
     what = "entries that other CPUs lost"
     return [_cases(run, what, program, LOST, kernels, _none) for kernels in KERNELS for program in SPARSE]
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     judged = []
     for kernels in KERNELS:
         for program in SPARSE:
@@ -61,11 +61,11 @@ def _judge(run: Run) -> list[Check]:
     return judged
 
 
-Goal = Callable[[Run, Record, Record], tuple[bool, str]]
+Goal = Callable[[RunSlice, Record, Record], tuple[bool, str]]
 """From the record of stock and that of another kernel: whether the goal is reached, and the figures for it."""
 
 
-def _cases(run: Run, what: str, program: str, metric: str, kernels: Sequence[str], goal: Goal) -> Check:
+def _cases(run: RunSlice, what: str, program: str, metric: str, kernels: Sequence[str], goal: Goal) -> Check:
     """One check for all cases of a program; it holds if each of them reaches the goal."""
     name = f"{what}: {program} on {kernels[0]}"
     reached, said = [], []
@@ -81,16 +81,16 @@ def _cases(run: Run, what: str, program: str, metric: str, kernels: Sequence[str
     return Check(name, verdict(all(reached)), ", ".join(said))
 
 
-def _in_proportion(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+def _in_proportion(run: RunSlice, stock: Record, record: Record) -> tuple[bool, str]:
     found, usual = (median(r.values) / max(1, r.operations) for r in (record, stock))
     return found <= PER_PAGE, f"{found:.3g} a page (stock {usual:.3g}, at most {PER_PAGE:g})"
 
 
-def _none(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+def _none(run: RunSlice, stock: Record, record: Record) -> tuple[bool, str]:
     found = max(record.values)
     return found == 0, f"{found:g} (stock {median(stock.values):g}, none is due)"
 
 
-def _no_more(run: Run, stock: Record, record: Record) -> tuple[bool, str]:
+def _no_more(run: RunSlice, stock: Record, record: Record) -> tuple[bool, str]:
     found, most = median(record.values), run.most([STOCK, CONTROL], record.workload, record.metric)
     return most is not None and found <= most, f"{found:g} (stock {median(stock.values):g})"

@@ -44,7 +44,7 @@ def is_of(workload: str, program: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSlice:
     """The records of a run with one number of vCPUs; ``ranges``: its CPUs have range TLBIs."""
 
     vcpus: int
@@ -97,20 +97,20 @@ class Run:
         return median(stock.values) / min(stock.values) - 1 if stock else 0.0
 
 
-def check(feature: str, results: Results, judge: Callable[[Run], Sequence[Check]]) -> list[Check]:
+def check(feature: str, results: Results, judge: Callable[[RunSlice], Sequence[Check]]) -> list[Check]:
     """The checks that ``judge`` makes for each number of vCPUs, with the feature's name in front of theirs."""
     machine = results.settings.get("machine", {})
     ranges = qemu.has_range_tlbis(machine.get("cpu", qemu.Machine.cpu))
     numbers = list(dict.fromkeys(record.vcpus for record in results.records))
     found: list[Check] = []
     for vcpus in numbers:
-        run = Run(vcpus, [record for record in results.records if record.vcpus == vcpus], ranges)
+        run = RunSlice(vcpus, [record for record in results.records if record.vcpus == vcpus], ranges)
         where = "" if len(numbers) == 1 else f" ({vcpus} vCPUs)"
         found += [Check(f"{feature}: {c.name}{where}", c.verdict, c.detail) for c in judge(run)]
     return found
 
 
-def not_more(run: Run, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
+def not_more(run: RunSlice, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
     """The check that no workload has a higher value than on stock, for example of seconds or of instructions.
 
     Both series of stock, the control included, are the baseline. The confidence of each comparison is raised with the

@@ -31,7 +31,7 @@ Key = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """One run and its comparison.
 
     Args:
@@ -56,7 +56,7 @@ class Run:
         return {(row.metric, row.workload, row.kernel, row.vcpus): row for row in self.comparison.rows}
 
 
-def load(paths: Sequence[Path]) -> list[Run]:
+def load(paths: Sequence[Path]) -> list[ComparedRun]:
     """The runs at ``paths``, each a results.json or the folder of a run.
 
     Raises: UsageError for a path without results, a run named twice, fewer than two runs, or more than LABELS has.
@@ -91,11 +91,11 @@ def unfinished(folder: Path, results: Results | None = None) -> str:
     return "interrupted, or still running" + (f": {boots} boots" if planned else "")
 
 
-def load_one(label: str, path: Path) -> Run:
+def load_one(label: str, path: Path) -> ComparedRun:
     """The run whose results.json is ``path``. Raises UsageError when it cannot be read or is malformed."""
     try:
         results = Results.load(path)
-        return Run(label, path, results, compare(results))
+        return ComparedRun(label, path, results, compare(results))
     except (OSError, ValueError, TypeError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise UsageError(
@@ -105,7 +105,7 @@ def load_one(label: str, path: Path) -> Run:
         ) from error
 
 
-def header(runs: Sequence[Run]) -> list[str]:
+def header(runs: Sequence[ComparedRun]) -> list[str]:
     """The lines above the tables: the path of each run, what all have in common, and in what they differ."""
     lines = [f"{run.label}: {run.path}" for run in runs]
     lines += [f"{run.label}: {run.unfinished}" for run in runs if run.unfinished]
@@ -119,12 +119,12 @@ def header(runs: Sequence[Run]) -> list[str]:
     return lines + sizes(runs)
 
 
-def per_run(runs: Sequence[Run], values: dict[str, str]) -> str:
+def per_run(runs: Sequence[ComparedRun], values: dict[str, str]) -> str:
     """The value of each run in one line: ``A 6.12; B 6.13``; a run without a value has a dash."""
     return "; ".join(f"{run.label} {values.get(run.label, '-')}" for run in runs)
 
 
-def sizes(runs: Sequence[Run]) -> list[str]:
+def sizes(runs: Sequence[ComparedRun]) -> list[str]:
     """A line for each workload whose number or kind of operations differs between the runs."""
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
@@ -135,7 +135,7 @@ def sizes(runs: Sequence[Run]) -> list[str]:
     return [f"size of {name} differs: {per_run(runs, of)}" for name, of in unlike.items()]
 
 
-def grids(runs: Sequence[Run], metrics: Sequence[str], width: int = tables.WIDTH) -> list[tables.Grid]:
+def grids(runs: Sequence[ComparedRun], metrics: Sequence[str], width: int = tables.WIDTH) -> list[tables.Grid]:
     """The tables of each metric that is not 0 everywhere, with as many runs side by side as ``width`` permits."""
     found = []
     for metric in metrics:
@@ -146,7 +146,7 @@ def grids(runs: Sequence[Run], metrics: Sequence[str], width: int = tables.WIDTH
     return found
 
 
-def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
+def grid(asks: Sequence[Key], runs: Sequence[ComparedRun]) -> tables.Grid:
     """The table of one metric: a line for each key of ``asks``, a column for each run."""
     rows = {run.label: run.rows() for run in runs}
     several = len({vcpus for *_, vcpus in asks}) > 1
@@ -161,7 +161,7 @@ def grid(asks: Sequence[Key], runs: Sequence[Run]) -> tables.Grid:
     return tables.Grid(title, (*labels, *(run.label for run in runs)), tuple(body), len(labels))
 
 
-def remarks(runs: Sequence[Run]) -> list[str]:
+def remarks(runs: Sequence[ComparedRun]) -> list[str]:
     """Remarks on single runs: the control, checks that failed, and what could not be compared."""
     lines = []
     for run in runs:
@@ -174,7 +174,7 @@ def remarks(runs: Sequence[Run]) -> list[str]:
     return lines
 
 
-def show(console: Console, runs: Sequence[Run]) -> None:
+def show(console: Console, runs: Sequence[ComparedRun]) -> None:
     """Print the header, the tables and the remarks."""
     for line in header(runs):
         tables.say(console, line)
@@ -190,7 +190,7 @@ def show(console: Console, runs: Sequence[Run]) -> None:
     tables.say(console, f"How to read this: {text}", style="dim")
 
 
-def to_json(runs: Sequence[Run]) -> str:
+def to_json(runs: Sequence[ComparedRun]) -> str:
     """The runs and the comparisons of every metric, as JSON."""
     asks = dict.fromkeys(key for run in runs for key in run.rows())
     found = {run.label: run.rows() for run in runs}

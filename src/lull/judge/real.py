@@ -14,7 +14,7 @@ from __future__ import annotations
 from statistics import median
 
 from lull.judge import goals
-from lull.judge.goals import BROADCASTS, STOCK, TOGETHER, Run, lacking, verdict
+from lull.judge.goals import BROADCASTS, STOCK, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 PROGRAMS = ("compile", "redis", "python", "stress_ng", "stress_ng_mmapfork", "tcmalloc")
@@ -36,12 +36,12 @@ def check(results: Results) -> list[Check]:
     return goals.check("real", results, _judge)
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     shares = [_share(run, program, limit) for program, limit in SHARES.items()]
     return [*shares, goals.not_more(run, "instructions of programs", TOGETHER, [WORK])]
 
 
-def _share(run: Run, program: str, limit: float) -> Check:
+def _share(run: RunSlice, program: str, limit: float) -> Check:
     name = f"broadcasts of {program}"
     stock, ours = run.find([STOCK], program, [BROADCASTS]), run.find(TOGETHER, program, [BROADCASTS])
     if stock is None or ours is None:
@@ -53,7 +53,7 @@ def _share(run: Run, program: str, limit: float) -> Check:
     return Check(name, verdict(left <= limit * all_), detail + (_due(run, program) if left else ""))
 
 
-def _due(run: Run, program: str) -> str:
+def _due(run: RunSlice, program: str) -> str:
     """A remark that the remaining broadcasts were needed; empty when that is not known.
 
     It is known when no address space entered state MANY: then residency broadcasts only if another CPU has the address

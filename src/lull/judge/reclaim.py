@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from lull.judge import goals, tables
-from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Run, lacking, verdict
+from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 from lull.timing import METRIC
 
@@ -56,7 +56,7 @@ def check(results: Results) -> list[Check]:
     return goals.check(FEATURE, results, _judge)
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, run.ranges)]
     for kernels in KERNELS:
         for program in BUSY if kernels == TOGETHER else BUSY[:1]:
@@ -65,7 +65,7 @@ def _judge(run: Run) -> list[Check]:
     return judged
 
 
-def _none(run: Run) -> Check:
+def _none(run: RunSlice) -> Check:
     name = f"broadcasts of {PUBLISHED}"
     record = run.find(TOGETHER, PUBLISHED, [BROADCASTS])
     if record is None:
@@ -74,7 +74,7 @@ def _none(run: Run) -> Check:
     return Check(name, verdict(most == 0), f"{most:g} at most in {len(record.values)} repeats; none is due")
 
 
-def _share(run: Run, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
+def _share(run: RunSlice, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
     """The check that a metric is at most SHARE of stock's or, without range TLBIs, at most stock's largest value.
 
     The kernel also executes barriers for other purposes, and more of them on a busy host. Barriers that stock has
@@ -101,7 +101,7 @@ def published(results: Results) -> list[tables.Grid]:
 
     Counts are exact. Nothing is concluded from emulated seconds: they have a table of their own, which is shown dimmed.
     """
-    run = Run(0, results.records)
+    run = RunSlice(0, results.records)
     found = [_beside(run, "counts", {"broadcasts": BROADCASTS, "DSB ISHST": BARRIERS}), _of_machines()]
     timed = next((metric for metric in SECONDS if run.find([STOCK], PUBLISHED, [metric])), None)
     if timed:
@@ -109,7 +109,7 @@ def published(results: Results) -> list[tables.Grid]:
     return [grid for grid in found if grid.rows]
 
 
-def _beside(run: Run, title: str, metrics: Mapping[str, str]) -> tables.Grid:
+def _beside(run: RunSlice, title: str, metrics: Mapping[str, str]) -> tables.Grid:
     """The table of metrics per page on stock and on Lull, with a line for each program and kernel.
 
     Args:

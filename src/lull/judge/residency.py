@@ -18,7 +18,7 @@ from __future__ import annotations
 from statistics import median
 
 from lull.judge import goals, stats, tables
-from lull.judge.goals import BROADCASTS, STOCK, Run, lacking, verdict
+from lull.judge.goals import BROADCASTS, STOCK, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 # Kernels by their names in a run. The policy counted is the default of lull.
@@ -80,7 +80,7 @@ def published(results: Results) -> list[tables.Grid]:
 
     Counts are exact. Nothing is concluded from emulated seconds: they have a table of their own, which is shown dimmed.
     """
-    run = Run(0, results.records)
+    run = RunSlice(0, results.records)
     counts, machines, times, metrics = [], [], [], set()
     for workload, what, before, after in BEFORE_AND_AFTER:
         stock, ours = (run.find(kernels, workload, SECONDS) for kernels in ([STOCK], COUNTED))
@@ -116,12 +116,12 @@ def published(results: Results) -> list[tables.Grid]:
     ]
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     judged = [*(_few(run, program) for program in FEW), _none(run), _sticky(run), _fast(run), _slower(run)]
     return [*judged, *(_cost(run, workload) for workload in COSTS), _off(run)]
 
 
-def _few(run: Run, program: str) -> Check:
+def _few(run: RunSlice, program: str) -> Check:
     name = f"broadcasts of {program}"
     stock, counted = run.total([STOCK], program, BROADCASTS), run.total(COUNTED, program, BROADCASTS)
     if stock is None or counted is None:
@@ -132,7 +132,7 @@ def _few(run: Run, program: str) -> Check:
     return Check(name, verdict(counted <= SHARE * stock), detail)
 
 
-def _none(run: Run) -> Check:
+def _none(run: RunSlice) -> Check:
     name = f"broadcasts of {NONE}"
     stock, record = run.total([STOCK], NONE, BROADCASTS), run.find(COUNTED, NONE, [BROADCASTS])
     if stock is None or record is None:
@@ -145,7 +145,7 @@ def _none(run: Run) -> Check:
     )
 
 
-def _sticky(run: Run) -> Check:
+def _sticky(run: RunSlice) -> Check:
     name = "fewer broadcasts than sticky"
     better, alike, worse = [], [], []
     for program in (*FEW, NONE):
@@ -167,7 +167,7 @@ def _sticky(run: Run) -> Check:
     return Check(name, verdict(not worse) if better or worse else "skipped", detail)
 
 
-def _fast(run: Run) -> Check:
+def _fast(run: RunSlice) -> Check:
     name = f"{FAST} {TIMES:g} times as fast at {FAST_VCPUS} vCPUs"
     if run.vcpus != FAST_VCPUS:
         return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")
@@ -182,7 +182,7 @@ def _fast(run: Run) -> Check:
     return Check(name, verdict(low >= TIMES), detail)
 
 
-def _slower(run: Run) -> Check:
+def _slower(run: RunSlice) -> Check:
     """The check that no workload is slower than on stock, with only residency if that was measured, else with all."""
     name = f"no workload slower at {SLOWER_VCPUS} vCPUs"
     if run.vcpus != SLOWER_VCPUS:
@@ -190,7 +190,7 @@ def _slower(run: Run) -> Check:
     return goals.not_more(run, name, (*goals.alone("residency"), *COUNTED), SECONDS)
 
 
-def _cost(run: Run, workload: str) -> Check:
+def _cost(run: RunSlice, workload: str) -> Check:
     name = f"instructions of {workload}"
     more = run.more(COUNTED, workload)
     if isinstance(more, str):
@@ -201,7 +201,7 @@ def _cost(run: Run, workload: str) -> Check:
     return Check(name, verdict(more <= COSTS[workload] + own), detail)
 
 
-def _off(run: Run) -> Check:
+def _off(run: RunSlice) -> Check:
     name = "instructions with residency=off"
     found = {workload: run.more(OFF, workload) for workload in COSTS}
     lacking = [why for why in found.values() if isinstance(why, str)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lull.judge import goals, tables
-from lull.judge.goals import STOCK, TOGETHER, Run, verdict
+from lull.judge.goals import STOCK, TOGETHER, RunSlice, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "teardown"
@@ -55,7 +55,7 @@ def check(results: Results) -> list[Check]:
 
 def published(results: Results) -> list[tables.Grid]:
     """The table of the numbers that system C was published with, and of this run's; none when nothing was measured."""
-    run = Run(0, results.records)
+    run = RunSlice(0, results.records)
     rows: list[tuple[str, ...]] = []
     for kernels in KERNELS:
         for workload in RATIOS:
@@ -72,11 +72,11 @@ def published(results: Results) -> list[tables.Grid]:
     return [tables.Grid("system C", ("", "before", "after", "ratio"), (*theirs, *rows), 1, (note,))]
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     return [_ratio(run, workload, kernels) for kernels in KERNELS for workload in RATIOS]
 
 
-def _ratio(run: Run, workload: str, kernels: Sequence[str]) -> Check:
+def _ratio(run: RunSlice, workload: str, kernels: Sequence[str]) -> Check:
     name = f"instructions of {workload} on {kernels[0]}"
     more = run.more(kernels, workload)
     if isinstance(more, str):
@@ -87,7 +87,7 @@ def _ratio(run: Run, workload: str, kernels: Sequence[str]) -> Check:
     return Check(name, verdict(1 + more <= allowed), detail + _atomics(run, workload, kernels))
 
 
-def _atomics(run: Run, workload: str, kernels: Sequence[str]) -> str:
+def _atomics(run: RunSlice, workload: str, kernels: Sequence[str]) -> str:
     """The ratio of atomic operations to stock's, as text. It has no goal. Empty when they were not counted."""
     stock, other = run.find([STOCK], workload, [ATOMICS]), run.find(kernels, workload, [ATOMICS])
     if stock is None or other is None or not min(stock.values):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from lull.judge import goals, tables
-from lull.judge.goals import Run, lacking, verdict
+from lull.judge.goals import RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "vmemmap"
@@ -83,7 +83,7 @@ def check(results: Results) -> list[Check]:
     return goals.check(FEATURE, results, _judge)
 
 
-def _judge(run: Run) -> list[Check]:
+def _judge(run: RunSlice) -> list[Check]:
     judged: list[Check] = []
     for kernels in KERNELS:
         judged += [_instructions(run, operation, kernels) for operation in OPERATIONS]
@@ -94,7 +94,7 @@ def _judge(run: Run) -> list[Check]:
     return judged + [_given(run, kernels) for kernels in (UNSAFE, *KERNELS)]
 
 
-def instructions(run: Run, kernels: Sequence[str], operation: Operation) -> float | None:
+def instructions(run: RunSlice, kernels: Sequence[str], operation: Operation) -> float | None:
     """The instructions of an operation's window, without those of waiting; None when it was not measured."""
     everything = run.find(kernels, operation.workload, ["insns"])
     spin = run.find(kernels, operation.workload, ["insns_spin"])
@@ -103,7 +103,7 @@ def instructions(run: Run, kernels: Sequence[str], operation: Operation) -> floa
     return min(every - apart for every, apart in zip(everything.values, spin.values, strict=True))
 
 
-def _instructions(run: Run, operation: Operation, kernels: Sequence[str]) -> Check:
+def _instructions(run: RunSlice, operation: Operation, kernels: Sequence[str]) -> Check:
     name = f"instructions to {operation.name} on {kernels[0]}"
     unsafe, found = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
     if not unsafe or found is None:
@@ -115,7 +115,7 @@ def _instructions(run: Run, operation: Operation, kernels: Sequence[str]) -> Che
 
 
 def _each(
-    run: Run, name: str, metric: str, kernels: Sequence[str], judge: Callable[[Operation, float, int], str]
+    run: RunSlice, name: str, metric: str, kernels: Sequence[str], judge: Callable[[Operation, float, int], str]
 ) -> Check:
     """One check for the four operations in all repeats.
 
@@ -133,14 +133,14 @@ def _each(
     return Check(name, verdict(held), ", ".join(said))
 
 
-def _at_most(run: Run, what: str, metric: str, most: int, kernels: Sequence[str]) -> Check:
+def _at_most(run: RunSlice, what: str, metric: str, most: int, kernels: Sequence[str]) -> Check:
     def judge(operation: Operation, value: float, operations: int) -> str:
         return "" if value <= most else f" (at most {most})"
 
     return _each(run, f"{what} on {kernels[0]}", metric, kernels, judge)
 
 
-def _given(run: Run, kernels: Sequence[str]) -> Check:
+def _given(run: RunSlice, kernels: Sequence[str]) -> Check:
     """The check that exactly as many vmemmap pages are given back as on x86."""
 
     def judge(operation: Operation, value: float, operations: int) -> str:
@@ -150,7 +150,7 @@ def _given(run: Run, kernels: Sequence[str]) -> Check:
     return _each(run, f"pages of vmemmap given back on {kernels[0]}", GIVEN, kernels, judge)
 
 
-def _time(run: Run, kernels: Sequence[str]) -> Check:
+def _time(run: RunSlice, kernels: Sequence[str]) -> Check:
     """A check that states emulated time, waits included. It always holds: the host decides how long vCPUs wait."""
     name = f"emulated time on {kernels[0]}"
     said = []
@@ -163,7 +163,7 @@ def _time(run: Run, kernels: Sequence[str]) -> Check:
     return Check(name, "held", f"{', '.join(said)} of the unsafe way's")
 
 
-def _longest(run: Run, kernels: Sequence[str]) -> Check:
+def _longest(run: RunSlice, kernels: Sequence[str]) -> Check:
     """A check that states the longest pause. It always holds: under emulation the host decides how long that is."""
     name = f"longest pause on {kernels[0]}"
     found = [run.find(kernels, operation.workload, [LONGEST]) for operation in OPERATIONS]
@@ -175,11 +175,11 @@ def _longest(run: Run, kernels: Sequence[str]) -> Check:
 
 def published(results: Results) -> list[tables.Grid]:
     """The tables of the operations that system D was published with: published and this run's; one for each kernel."""
-    run = Run(0, results.records)
+    run = RunSlice(0, results.records)
     return [grid for kernels in KERNELS if (grid := _table(run, kernels))]
 
 
-def _table(run: Run, kernels: Sequence[str]) -> tables.Grid | None:
+def _table(run: RunSlice, kernels: Sequence[str]) -> tables.Grid | None:
     rows = [row for operation in OPERATIONS if (row := _row(run, operation, kernels))]
     if not rows:
         return None
@@ -193,7 +193,7 @@ def _table(run: Run, kernels: Sequence[str]) -> tables.Grid | None:
     return tables.Grid(f"system D: {kernels[0]}, to {UNSAFE[0]}", header, tuple(rows), 1, (note,))
 
 
-def _row(run: Run, operation: Operation, kernels: Sequence[str]) -> tuple[str, ...] | None:
+def _row(run: RunSlice, operation: Operation, kernels: Sequence[str]) -> tuple[str, ...] | None:
     before, after = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
     if before is None or after is None:
         return None

@@ -22,7 +22,7 @@ NO_CANDIDATE_REMEDY = "name a kernel source tree of your own with --tree PATH"
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One archive of the machine's apt configuration; ``options`` as in sources.list(5), without brackets."""
 
     uri: str
@@ -86,7 +86,7 @@ def entry_options(uri: str, suite: str, files: Sequence[Path]) -> str:
     return ""
 
 
-def machine_sources() -> list[Source]:
+def machine_sources() -> list[AptSource]:
     """The main archives of the machine's release and of its suites RELEASE-* (updates, security), in apt's order.
 
     Archives of other suites are left out.
@@ -102,10 +102,10 @@ def machine_sources() -> list[Source]:
     # Listing what apt would fetch needs neither root nor existing indexes.
     listing = process.output_of(["apt-get", "update", "--print-uris"], error=FetchError)
     files = source_files()
-    sources: list[Source] = []
+    sources: list[AptSource] = []
     for uri, suite in re.findall(r"(?m)^'(\S+?)/dists/(\S+)/InRelease'", listing):
         if suite == release or suite.startswith(f"{release}-"):
-            sources.append(Source(uri, suite, "main", entry_options(uri, suite, files)))
+            sources.append(AptSource(uri, suite, "main", entry_options(uri, suite, files)))
     if not sources:
         raise FetchError(
             f"apt's configuration names no archive of this machine's release ({release or 'unknown'})",
@@ -115,13 +115,16 @@ def machine_sources() -> list[Source]:
     return list(dict.fromkeys(sources))
 
 
-def with_suites(sources: Sequence[Source], suites: Sequence[str]) -> list[Source]:
+def with_suites(sources: Sequence[AptSource], suites: Sequence[str]) -> list[AptSource]:
     """``sources``, and the main archives of further ``suites`` from the same mirrors with the same keys."""
     release = codename()
     mains = [s for s in sources if s.suite == release] or list(sources[:1])
     have = {s.suite for s in sources}
     extra = [
-        Source(main.uri, suite, main.component, main.options) for suite in suites for main in mains if suite not in have
+        AptSource(main.uri, suite, main.component, main.options)
+        for suite in suites
+        for main in mains
+        if suite not in have
     ]
     return [*sources, *extra]
 
@@ -136,7 +139,7 @@ class PrivateApt:
             archives of source packages are read, too.
     """
 
-    def __init__(self, sources: Sequence[Source], architectures: Sequence[str], *, bare: bool = False) -> None:
+    def __init__(self, sources: Sequence[AptSource], architectures: Sequence[str], *, bare: bool = False) -> None:
         lines = "".join(f"{s.line()}\n" for s in sources)
         lines += "".join(f"{s.line().replace('deb', 'deb-src', 1)}\n" for s in sources if bare)
         self.key = cache.key_of(lines, *architectures, *(["bare"] if bare else []))

@@ -53,7 +53,7 @@ class Kernel:
         return self.path / "System.map"
 
     @property
-    def slower(self) -> float:
+    def limit_factor(self) -> float:
         """How much longer than others it may take: one that looks at each access to memory is slow."""
         config = asked_options((self.path / "config").read_text())
         return SANITIZED if any(config.get(option) == "y" for option in SANITIZERS) else 1.0

@@ -19,12 +19,12 @@ from lull.judge.goals import CONTROL
 from lull.judge.tables import Grid
 from lull.report import plots as report_plots
 from lull.report import systems as report_systems
-from lull.report.data import Source, load
+from lull.report.data import ReportSource, load
 from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
 from lull.run.records import Check, Results
-from lull.timing import report as timing_report
+from lull.timing import evaluation_output
 from lull.timing.evaluation import shown
 
 NAME = "report.html"
@@ -72,7 +72,7 @@ class Page:
     """Everything the template needs. What is empty is left out of the page."""
 
     head: Head
-    sources: list[Source]
+    sources: list[ReportSource]
     facts: list[tuple[str, str]]
     differing: Grid | None
     failed: list[Check]
@@ -100,7 +100,7 @@ def write(folder: Path) -> None:
     cache.write_atomic(folder / NAME, of_folders([folder]))
 
 
-def render(sources: Sequence[Source]) -> str:
+def render(sources: Sequence[ReportSource]) -> str:
     """The page's text: the same for the same sources."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -121,17 +121,17 @@ def render(sources: Sequence[Source]) -> str:
         zero=lambda source: tables.all_zero(source.comparison),
         how_to_read=lambda source: tables.how_to_read(source.comparison),
         timing=timing_plot,
-        sweep=timing_report.sweep_grid,
-        costs=timing_report.costs_grid,
+        sweep=evaluation_output.sweep_grid,
+        costs=evaluation_output.costs_grid,
         checks_grid=tables.checks_grid,
         goals_grid=lambda checks: tables.checks_grid(verdict.worth_showing(checks)),
         residuals=residuals,
-        published=timing_report.published_grid,
+        published=evaluation_output.published_grid,
     )
     return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
 
 
-def page_of(sources: list[Source]) -> Page:
+def page_of(sources: list[ReportSource]) -> Page:
     """What is said of the sources."""
     runs = [source.run for source in sources if source.run]
     checks = told(
@@ -166,7 +166,7 @@ def pictures(runs: Mapping[str, Results]) -> list[tuple[str, list[Plot]]]:
     return [(name, plots) for name, plots in found if plots]
 
 
-def checks_of(source: Source) -> list[Check]:
+def checks_of(source: ReportSource) -> list[Check]:
     """The checks of everything in a folder."""
     found = list(source.results.checks if source.results else [])
     return found + list(source.timing.checks if source.timing else ())
@@ -186,7 +186,7 @@ def told(checks: Sequence[tuple[str, Check]]) -> list[Check]:
     return list(found)
 
 
-def facts(sources: Sequence[Source]) -> tuple[list[tuple[str, str]], Grid | None]:
+def facts(sources: Sequence[ReportSource]) -> tuple[list[tuple[str, str]], Grid | None]:
     """What was compared: what is alike in all sources, and the rest as a table."""
     each = [facts_of(source) for source in sources]
     said: dict[str, list[str]] = {}
@@ -198,7 +198,7 @@ def facts(sources: Sequence[Source]) -> tuple[list[tuple[str, str]], Grid | None
     return common, Grid("What differs", ("folder", *rest), rows, 1 + len(rest)) if rest else None
 
 
-def facts_of(source: Source) -> dict[str, str]:
+def facts_of(source: ReportSource) -> dict[str, str]:
     """A folder in a few words each."""
     found: dict[str, str] = {}
     results = source.results
@@ -265,10 +265,10 @@ def of_control(comparison: compare.Comparison) -> compare.Comparison:
     return replace(comparison, kernels=(name,), rows=control.rows, geomeans=())
 
 
-def side_by_side(sources: Sequence[Source]) -> list[Grid]:
+def side_by_side(sources: Sequence[ReportSource]) -> list[Grid]:
     """Runs beside each other, each with its own ratios; their letters are explained under each table."""
     runs = [
-        joint.Run(label, source.folder, source.run, source.comparison)
+        joint.ComparedRun(label, source.folder, source.run, source.comparison)
         for label, source in zip(joint.LABELS, sources, strict=False)
         if source.run and source.comparison
     ]
@@ -278,7 +278,7 @@ def side_by_side(sources: Sequence[Source]) -> list[Grid]:
     return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS)]
 
 
-def timing_plot(source: Source) -> Plot | None:
+def timing_plot(source: ReportSource) -> Plot | None:
     """The first picture: how modelled time grows with CPUs."""
     if source.timing is None or not source.timing.points:
         return None
@@ -291,10 +291,10 @@ def timing_plot(source: Source) -> Plot | None:
         "there is only that. No machine was measured: how far the model is from what was published for this one stands "
         "beside it."
     )
-    return Plot("An mprotect against the number of CPUs", timing_report.picture_svg(source.timing), how)
+    return Plot("An mprotect against the number of CPUs", evaluation_output.picture_svg(source.timing), how)
 
 
-def residuals(source: Source) -> Grid:
+def residuals(source: ReportSource) -> Grid:
     """How near the model is to each published number."""
     assert source.timing is not None
     rows = tuple(
@@ -310,7 +310,7 @@ def residuals(source: Source) -> Grid:
     return Grid("How near it comes", ("", "published", "modelled", "off"), rows, 1, (note,))
 
 
-def folded(source: Source) -> list[Folded]:
+def folded(source: ReportSource) -> list[Folded]:
     """Commands and configuration of a folder."""
     results = source.results
     found: list[Folded] = []

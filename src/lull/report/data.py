@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull.check import report as check_report
+from lull.check import plugin_output
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge import compare, joint
 from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
 from lull.run.records import Results
-from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation
+from lull.timing import evaluation_output
+from lull.timing.evaluation import TimingEvaluation
 
 RUN, CHECK, TIMING = FILES = ("results.json", "check.json", "timing.json")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Boots:
+class ReportedCheck:
     """A check, as check.json has it.
 
     Args:
@@ -35,16 +35,16 @@ class Boots:
 
     raw: dict[str, Any]
     results: Results | None
-    boots: tuple[check_tables.Boot, ...]
+    boots: tuple[check_tables.BootVerdict, ...]
     scores: tuple[check_tables.Score, ...]
 
     @classmethod
-    def from_json(cls, text: str, results: Results | None) -> Boots:
+    def from_json(cls, text: str, results: Results | None) -> ReportedCheck:
         """Read check.json. Raises ValueError when the file is another version's."""
         raw = json.loads(text)
         try:
             boots = tuple(
-                check_tables.Boot(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
+                check_tables.BootVerdict(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
                 for b in raw["boots"]
                 if b["mutant"] is None
             )
@@ -69,7 +69,7 @@ class Boots:
     def reports(self) -> list[str]:
         """What was reported that no finding describes, as text, boot by boot."""
         return [
-            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *check_report.render(report)])
+            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *plugin_output.render(report)])
             for boot in self.plain()
             for report in boot["reports"]
             if str(report["report"]) not in boot["known"]
@@ -77,7 +77,7 @@ class Boots:
 
 
 @dataclass
-class Source:
+class ReportSource:
     """A folder: a run, a check or a timing.
 
     Args:
@@ -91,8 +91,8 @@ class Source:
     folder: Path
     run: Results | None = None
     comparison: compare.Comparison | None = None
-    check: Boots | None = None
-    timing: Evaluation | None = None
+    check: ReportedCheck | None = None
+    timing: TimingEvaluation | None = None
     unfinished: str = ""
     """How far what did not end came; empty when it did."""
     configs: dict[str, list[str]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Source:
         return self.run or (self.check.results if self.check else None)
 
 
-def load(paths: Sequence[Path]) -> list[Source]:
+def load(paths: Sequence[Path]) -> list[ReportSource]:
     """Read everything that is named, each once. Raises UsageError for what cannot be read, or is none of ours."""
     folders: dict[Path, Path] = {}
     for path in paths:
@@ -122,18 +122,18 @@ def load(paths: Sequence[Path]) -> list[Source]:
     return [_source(folder) for folder in folders.values()]
 
 
-def _source(folder: Path) -> Source:
-    source = Source(str(folder), folder, unfinished=joint.unfinished(folder))
+def _source(folder: Path) -> ReportSource:
+    source = ReportSource(str(folder), folder, unfinished=joint.unfinished(folder))
     results = None
     if (folder / RUN).is_file():
         loaded = joint.load_one(str(folder), folder / RUN)
         results, source.comparison, source.unfinished = loaded.results, loaded.comparison, loaded.unfinished
     if (folder / CHECK).is_file():
-        source.check = _read(folder / CHECK, lambda text: Boots.from_json(text, results))
+        source.check = _read(folder / CHECK, lambda text: ReportedCheck.from_json(text, results))
     elif results:
         source.run = results
     if (folder / TIMING).is_file():
-        source.timing = _read(folder / TIMING, timing_report.from_json)
+        source.timing = _read(folder / TIMING, evaluation_output.from_json)
     configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}
     for image in sorted(configs, key=lambda image: image != STOCK):
         source.configs[image] = configs[image].read_text(errors="replace").splitlines()

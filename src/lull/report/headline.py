@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from lull.judge import tables
 from lull.judge.compare import CONTROL_CHECK
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, Run
-from lull.report.data import Source
+from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
+from lull.report.data import ReportSource
 from lull.report.plots import each
 from lull.run.records import Check
 
@@ -71,7 +71,7 @@ class Head:
     control: list[tuple[str, str]]
 
 
-def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
+def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
     """What is said of the sources first.
 
     Args:
@@ -87,7 +87,7 @@ def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[
         title(came_out, sources),
         [compared(source, named=len(sources) > 1) for source in runs],
         most,
-        broadcasts(Run(most, [record for record in records if record.vcpus == most])),
+        broadcasts(RunSlice(most, [record for record in records if record.vcpus == most])),
         came_out,
         why(checks),
         [
@@ -98,7 +98,7 @@ def head_of(sources: Sequence[Source], goals: Sequence[Check], checks: Sequence[
     )
 
 
-def title(came_out: Tally, sources: Sequence[Source]) -> str:
+def title(came_out: Tally, sources: Sequence[ReportSource]) -> str:
     """The verdict, in a line. Who has read only this must not take what was skipped for held."""
     unfinished = {source.name: source.unfinished for source in sources if source.unfinished}
     if unfinished:
@@ -119,7 +119,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def compared(source: Source, *, named: bool) -> str:
+def compared(source: ReportSource, *, named: bool) -> str:
     """What a run compared, in a sentence."""
     assert source.run is not None
     records = source.run.records
@@ -144,7 +144,7 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def broadcasts(run: Run) -> list[tuple[str, str, str, str]]:
+def broadcasts(run: RunSlice) -> list[tuple[str, str, str, str]]:
     """Broadcasts of an operation, of stock and of Lull, where they tell most."""
     found = {}
     for workload in run.workloads():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
 from lull.judge import gather, tables, vmemmap
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, Run, is_of
+from lull.judge.goals import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
 
@@ -60,13 +60,13 @@ def kernels_of(results: Results) -> list[str]:
 def of_run(results: Results) -> Iterator[Plot]:
     """What is drawn of one run."""
     for number in sorted({record.vcpus for record in results.records}):
-        run = Run(number, [record for record in results.records if record.vcpus == number])
+        run = RunSlice(number, [record for record in results.records if record.vcpus == number])
         for plot in (broadcasts(run, kernels_of(results)), kinds(run, kernels_of(results)), pauses(run)):
             if plot:
                 yield plot
 
 
-def each(run: Run, kernel: str, workload: str, *metrics: str) -> float | None:
+def each(run: RunSlice, kernel: str, workload: str, *metrics: str) -> float | None:
     """Median of an operation, of the first of ``metrics`` that was measured."""
     for metric in metrics:
         record = run.find([kernel], workload, [metric])
@@ -75,7 +75,7 @@ def each(run: Run, kernel: str, workload: str, *metrics: str) -> float | None:
     return None
 
 
-def broadcasts(run: Run, kernels: Sequence[str]) -> Plot | None:
+def broadcasts(run: RunSlice, kernels: Sequence[str]) -> Plot | None:
     """Broadcast TLBIs of an operation: a row for a workload, a mark for a kernel."""
     found = {
         workload: {
@@ -139,7 +139,7 @@ def _from_zero(axes: Axes, values: Sequence[float]) -> None:
     axes.set_xlim(0 if min(values) == 0 else 10.0**first, 10.0 ** max(last, first + 1))
 
 
-def kinds(run: Run, kernels: Sequence[str]) -> Plot | None:
+def kinds(run: RunSlice, kernels: Sequence[str]) -> Plot | None:
     """What TLBIs are of, as shares of all that stock has: a bar for a workload on a kernel."""
     shown = [kernel for kernel in kernels if kernel in picture.FIRST]
     totals = {workload: _total(run, STOCK, workload) for workload in run.workloads()}
@@ -176,7 +176,7 @@ KINDS = {
 """In the order of the bars."""
 
 
-def _kinds(run: Run, kernel: str, workload: str) -> list[float]:
+def _kinds(run: RunSlice, kernel: str, workload: str) -> list[float]:
     """TLBIs of an operation, of each of KINDS."""
 
     def of(metric: str) -> float:
@@ -188,11 +188,11 @@ def _kinds(run: Run, kernel: str, workload: str) -> list[float]:
     return [pages, asid, of("tlbi_broadcast_kernel"), everything, of("tlbi_local")]
 
 
-def _total(run: Run, kernel: str, workload: str) -> float:
+def _total(run: RunSlice, kernel: str, workload: str) -> float:
     return sum(each(run, kernel, workload, metric) or 0.0 for metric in ALL_KINDS)
 
 
-def _bars(axes: Axes, run: Run, kernels: Sequence[str], wholes: Mapping[str, float]) -> None:
+def _bars(axes: Axes, run: RunSlice, kernels: Sequence[str], wholes: Mapping[str, float]) -> None:
     """The workloads from above; ``wholes``: what 100 % is of each."""
     height = 0.8 / len(kernels)
     rows = list(wholes)[::-1]
@@ -294,7 +294,7 @@ def _panel(axes: Axes, workload: str, lines: Lines) -> None:
     axes.grid(color=picture.GREY, alpha=0.2, lw=0.5)
 
 
-def pauses(run: Run) -> Plot | None:
+def pauses(run: RunSlice) -> Plot | None:
     """How long the other CPUs waited at most, a mark for each repeat."""
     rows = [
         (operation, kernel, record.values)

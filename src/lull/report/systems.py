@@ -10,8 +10,8 @@ from lull.judge import aging, reclaim, residency, teardown, vmemmap
 from lull.judge.tables import Grid
 from lull.report.plots import Plot
 from lull.run.records import Check, Results
-from lull.timing import report as timing_report
-from lull.timing.evaluation import Evaluation
+from lull.timing import evaluation_output
+from lull.timing.evaluation import TimingEvaluation
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class Section:
     goals: tuple[Check, ...]
 
 
-def sections(runs: Mapping[str, Results], timings: Sequence[Evaluation], checks: Sequence[Check]) -> list[Section]:
+def sections(
+    runs: Mapping[str, Results], timings: Sequence[TimingEvaluation], checks: Sequence[Check]
+) -> list[Section]:
     """The systems that runs, by name, or checks have something of. Raises ValueError for values that are none."""
     found = []
     for system in SYSTEMS:
@@ -112,10 +114,10 @@ def sections(runs: Mapping[str, Results], timings: Sequence[Evaluation], checks:
     return found
 
 
-def _modelled(system: System, timing: Evaluation) -> list[Grid]:
+def _modelled(system: System, timing: TimingEvaluation) -> list[Grid]:
     """A timing's numbers of what the system was published with."""
     outcomes = tuple(one for one in timing.outcomes if one.figure.workload == system.program)
-    return [timing_report.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
+    return [evaluation_output.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
 
 
 def _named(grid: Grid, run: str) -> Grid:

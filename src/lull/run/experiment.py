@@ -18,7 +18,7 @@ from typing import Any
 from lull import __version__, cache, plan, process, timing, took
 from lull.errors import GuestGarbage, UsageError
 from lull.guest.qemu import Machine, machine_metrics
-from lull.guest.runner import Guest, Outcome, launch_retrying
+from lull.guest.runner import BootOutcome, Guest, launch_retrying
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.run.records import COUNT_UNIT, Check, Record, Results
@@ -116,7 +116,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return ", ".join(f"implementer {implementer} part {part}" for implementer, part in parts)
 
 
-def measured(boot: plan.Boot, outcome: Outcome, counted: bool) -> list[dict[str, Any]]:
+def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool) -> list[dict[str, Any]]:
     """The measurements of a boot: one per job and case, with kernel, workload and every metric.
 
     The windows of a case are one measurement, their sum; several say what a quiet one is, too. What CPUs execute
@@ -274,7 +274,7 @@ def measure(
     if model and machine.accel != "tcg":
         raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
     if model:
-        machine = replace(machine, slower=timing.slower(machine.vcpus))
+        machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
     # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
     making = took.makings(lab, images)
@@ -398,13 +398,13 @@ def one_boot(lab: Lab, guest_: Guest, boot: plan.Boot, folder: Path, tell: Tell,
     """One boot of a guest, see ``kept``."""
     limits = plan.time_limits(boot, guest_.machine.vcpus)
 
-    def launch() -> Outcome:
+    def launch() -> BootOutcome:
         return launch_retrying(guest_, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
 
     return kept(boot, folder, counted, launch)
 
 
-def kept(boot: plan.Boot, folder: Path, counted: bool, launch: Callable[[], Outcome]) -> Kept:
+def kept(boot: plan.Boot, folder: Path, counted: bool, launch: Callable[[], BootOutcome]) -> Kept:
     """One boot's measurements, by ``launch`` now or read from what an interrupted run left. Raises GuestGarbage."""
     done = folder / DONE
     if done.exists():

@@ -19,7 +19,7 @@ from typing import Any
 from lull import __version__, guest, plan, process
 from lull.base import Base
 from lull.errors import GuestHang, LullError, UsageError
-from lull.guest.runner import Follower, Outcome
+from lull.guest.runner import BootOutcome, Follower
 from lull.kernel.toolchain import Toolchain
 from lull.run import experiment
 from lull.run.records import Results
@@ -98,7 +98,7 @@ class Switches:
 
 def run_jobs(
     boot: plan.Boot, programs: Path, switches: Switches, folder: Path, cpus: int, tell: experiment.Tell
-) -> Outcome:
+) -> BootOutcome:
     """Run the jobs of a plan's boot, each under its policies. They are left as the last one had them.
 
     Args:

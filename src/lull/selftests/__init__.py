@@ -27,8 +27,8 @@ from lull.kernel.tree import Tree, waiting
 from lull.lab import Lab
 from lull.progress import progress, say
 from lull.run import experiment
-from lull.selftests import report as report
-from lull.selftests.report import BEGIN, END, MESSAGES, Outcome
+from lull.selftests import suite_outcomes
+from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, SuiteOutcome
 
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
@@ -53,14 +53,14 @@ back to what it was at its start."""
 MACHINE = Machine(memory_mib=4096, nodes=2)
 """Some tests migrate pages between NUMA nodes."""
 APPEND = "log_buf_len=4M"
-SLOWER = 4.0
+LIMIT_FACTOR = 4.0
 """Factor on the time limits of a guest, because KUnit runs while it boots."""
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 """A line of the job script: switch HVO on. If that fails, the guest ends."""
 
 
 @dataclass(frozen=True)
-class Suite:
+class SelftestSuite:
     """Tests that run in a boot of their own.
 
     Args:
@@ -100,12 +100,12 @@ class Setting:
     lines: tuple[str, ...] = ()
 
 
-def load(path: Path = SUITES) -> dict[str, Suite]:
+def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
     try:
         raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
         return {
-            name: Suite(
+            name: SelftestSuite(
                 name=name,
                 options=tuple(str(o) for o in entry.get("options", ())),
                 before=tuple(str(line) for line in entry.get("before", ())),
@@ -212,10 +212,10 @@ def initramfs(lab: Lab, programs: Path) -> Path:
     return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
 
 
-def job(setting: Setting, suite: Suite) -> str:
+def job(setting: Setting, suite: SelftestSuite) -> str:
     """The job script that runs a suite under a setting.
 
-    It prints marks around the output of the tests and around the kernel's log (report.BEGIN, MESSAGES, END).
+    It prints marks around the output of the tests and around the kernel's log (suite_outcomes.BEGIN, MESSAGES, END).
     """
     tests = "/var/tmp/mm"  # on the disk, because some tests need files of a disk's file system
     words = f"cd {tests} && TEST_SECONDS={suite.seconds} ./{SCRIPT} {process.shown(suite.options)}"
@@ -235,7 +235,7 @@ def job(setting: Setting, suite: Suite) -> str:
     return "\n".join(lines if suite.options else setting.lines) + "\n"
 
 
-def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Outcome:
+def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path) -> SuiteOutcome:
     """The outcome of one suite under one setting. The boot is skipped if an interrupted command already did it."""
     log, done = folder / "console.log", folder / experiment.DONE
     if not done.exists():
@@ -245,7 +245,7 @@ def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Out
                 booted,
                 job(setting, suite),
                 folder,
-                job_seconds=lambda number: suite.timeout / SLOWER,
+                job_seconds=lambda number: suite.timeout / LIMIT_FACTOR,
                 tell=lambda text: None,
                 say=say,
             )
@@ -253,10 +253,12 @@ def one_boot(booted: Guest, suite: Suite, setting: Setting, folder: Path) -> Out
             trouble = error.what
         cache.write_atomic(done, json.dumps({"trouble": trouble}) + "\n")
     trouble = json.loads(done.read_text())["trouble"]
-    return (report.of_tests if suite.options else report.of_kunit)(log.read_text(errors="replace"), trouble)
+    return (suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit)(
+        log.read_text(errors="replace"), trouble
+    )
 
 
-def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
+def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
     """The settings that a suite runs under: each kernel, and once more with HVO if the suite asks for it."""
     found = []
     for spec in specs:
@@ -269,7 +271,7 @@ def settings_for(suite: Suite, specs: Sequence[plan.Spec], lab: Lab) -> list[Set
 
 def conduct(
     lab: Lab,
-    suites: Sequence[Suite],
+    suites: Sequence[SelftestSuite],
     specs: Sequence[plan.Spec],
     repeat: int,
     out: Path | None,
@@ -286,14 +288,14 @@ def conduct(
         out: the folder of the results; None: a new one in ./results.
         as_json: print selftests.json instead of the table.
     """
-    baseline = report.load_baseline()
+    baseline = suite_outcomes.load_baseline()
     userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))
     images = dict.fromkeys(spec.image for spec in specs)
     guests = {i: replace(lab.guest(i, MACHINE, count=False), initramfs=userland) for i in images}
     boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in settings_for(s, specs, lab)]
     made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
     jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
-    found: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
     with experiment.holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
         with progress.step(f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}") as step:
             for number, (suite, setting, turn) in enumerate(boots, 1):
@@ -302,17 +304,17 @@ def conduct(
                 # read from dmesg. KUnit prints its results as kernel messages.
                 level = "loglevel=1" if suite.options else "loglevel=7"
                 arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
-                slower = SLOWER * guests[setting.kernel].slower
-                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=slower)
+                limit_factor = LIMIT_FACTOR * guests[setting.kernel].slower
+                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=limit_factor)
                 place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
                 found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
-        judged = report.judge(found, baseline)
-        described = json.dumps({"outcomes": report.described(found), "findings": judged}, indent=1)
+        judged = suite_outcomes.judge(found, baseline)
+        described = json.dumps({"outcomes": suite_outcomes.described(found), "findings": judged}, indent=1)
         cache.write_atomic(folder / "selftests.json", described + "\n")
-        cache.write_atomic(folder / "selftests.md", report.markdown(found, judged))
+        cache.write_atomic(folder / "selftests.md", suite_outcomes.markdown(found, judged))
     if as_json:
         print(described)
     else:
-        report.show(found, judged)
+        suite_outcomes.show(found, judged)
     say(f"consoles, and every test: {folder}")
-    return 1 if any(judged[kind] for kind in report.FAILING) else 0
+    return 1 if any(judged[kind] for kind in suite_outcomes.FAILING) else 0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lull import __version__, cache, check, plan, process, timing
+from lull import __version__, cache, plan, process, timing
 from lull.errors import EXIT_CODES, LullError
 from lull.guest.qemu import Machine, host_mib
 from lull.lab import Lab
@@ -38,7 +38,7 @@ class Unfinished(LullError):
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One run of a sweep.
 
     Args:
@@ -63,7 +63,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SweepChoice:
     """What a sweep runs.
 
     Args:
@@ -85,7 +85,7 @@ class Choice:
     model: timing.Model | None
     words: tuple[str, ...]
 
-    def jobs(self, lab: Lab) -> list[Job]:
+    def jobs(self, lab: Lab) -> list[SweepJob]:
         """The jobs, those with the most vCPUs first: they take longest, so they must not start last.
 
         Raises: UsageError for anything that `lull run` refuses.
@@ -93,7 +93,7 @@ class Choice:
         cells = sorted(itertools.product(self.vcpus, self.cpus, self.sets), key=lambda cell: -cell[0])
         return [self.job(lab, number, *cell) for number, cell in enumerate(cells, 1)]
 
-    def job(self, lab: Lab, number: int, vcpus: int, cpu: str, workloads: tuple[str, ...]) -> Job:
+    def job(self, lab: Lab, number: int, vcpus: int, cpu: str, workloads: tuple[str, ...]) -> SweepJob:
         """The job number ``number``, of one combination."""
         machine = Machine(vcpus, self.memory_mib, cpu, self.accel)
         named = [plan.parse_spec(kernel, lab.base) for kernel in self.kernels]
@@ -104,8 +104,8 @@ class Choice:
         words = ["--vcpus", str(vcpus), "--cpu", cpu]
         for option, values in (("--workload", workloads), ("--kernel", self.kernels)):
             words += [word for value in values for word in (option, value)]
-        name = check.slug("-".join(parts))[:100]
-        return Job(name, machine, workloads, tuple(boots), (*words, *self.words))
+        name = plan.slug("-".join(parts))[:100]
+        return SweepJob(name, machine, workloads, tuple(boots), (*words, *self.words))
 
 
 def default_workers(vcpus: int, memory_mib: int) -> int:
@@ -114,7 +114,7 @@ def default_workers(vcpus: int, memory_mib: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)) // vcpus, memory // 2 // memory_mib))
 
 
-def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
+def prepare(lab: Lab, choice: SweepChoice, jobs: Sequence[SweepJob]) -> str:
     """Build everything that jobs boot, so that no job waits for a compiler. Returns the key of the sweep's plan."""
     images = dict.fromkeys(boot.image for job in jobs for boot in job.boots)
     guests = [lab.guest(image, jobs[0].machine, append=choice.append, timing=choice.model) for image in images]
@@ -124,7 +124,7 @@ def prepare(lab: Lab, choice: Choice, jobs: Sequence[Job]) -> str:
 
 def conduct(
     lab: Lab,
-    choice: Choice,
+    choice: SweepChoice,
     out: Path | None,
     *,
     workers: int | None,
@@ -149,20 +149,20 @@ def conduct(
         workers = default_workers(max(choice.vcpus), max(memory, choice.memory_mib))
     key = prepare(lab, choice, jobs)
     with experiment.holding(out, key) as folder:
-        record = Record(lab, jobs, folder)
-        record.write()
-        left = [job for job in jobs if record.state(job) not in (HELD, FAILED)]
+        job_states = JobStates(lab, jobs, folder)
+        job_states.write()
+        left = [job for job in jobs if job_states.state(job) not in (HELD, FAILED)]
         if left:
-            perform(record, left, key, workers, listen, offline=lab.offline)
-        from lull.sweep import report as sweep_report
+            perform(job_states, left, key, workers, listen, offline=lab.offline)
+        from lull.sweep import comparison as sweep_comparison
 
-        runs = sweep_report.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
-        sweep_report.write(runs, record.entries(), folder)
+        runs = sweep_comparison.join([sweep_job.place_of(folder, job.name) for job in jobs], folder)
+        sweep_comparison.write(runs, job_states.entries(), folder)
         if as_json:
-            print(record.text(), end="")
+            print(job_states.text(), end="")
         else:
-            sweep_report.show(runs, record.entries(), folder)
-        states = [record.state(job) for job in jobs]
+            sweep_comparison.show(runs, job_states.entries(), folder)
+        states = [job_states.state(job) for job in jobs]
         if broken := len(states) - states.count(HELD) - states.count(FAILED):
             raise Unfinished(
                 f"{broken} of {len(jobs)} jobs have no results",
@@ -173,7 +173,13 @@ def conduct(
 
 
 def perform(
-    record: Record, left: Sequence[Job], key: str, workers: int, listen: sweep_engine.Address | None, *, offline: bool
+    job_states: JobStates,
+    left: Sequence[SweepJob],
+    key: str,
+    workers: int,
+    listen: sweep_engine.Address | None,
+    *,
+    offline: bool,
 ) -> None:
     """Run jobs, and record the end of each.
 
@@ -182,24 +188,24 @@ def perform(
         key: the key of the sweep's plan.
         workers: jobs to run at once on this machine.
     """
-    folder = record.folder.absolute()
+    folder = job_states.folder.absolute()
     orders = [sweep_job.Order(job.name, job.words, str(folder), sweep_job.HERE, key) for job in left]
     where = f", others join with 'lull sweep --join {listen}'" if listen else ""
-    title = f"sweep: {len(left)} of {len(record.jobs)} jobs to do, {workers} at once here{where}"
+    title = f"sweep: {len(left)} of {len(job_states.jobs)} jobs to do, {workers} at once here{where}"
     with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as engine:
         under_way: list[str] = []
         ended = 0
         for event in engine.perform(orders):
             if isinstance(event, str):
                 under_way = [*dict.fromkeys([*under_way, event])]  # a job begins again when its machine was lost
-                say(f"  {event}: begun: {record.job(event).what}")
+                say(f"  {event}: begun: {job_states.job(event).what}")
             elif event:
                 ended += 1
                 under_way = [name for name in under_way if name != event.name]
                 if event.files:
                     sweep_job.take(event, folder)
-                record.ended(event)
-                say(f"  {event.name}: {record.says(record.job(event.name))} ({clock(event.seconds)})")
+                job_states.ended(event)
+                say(f"  {event.name}: {job_states.says(job_states.job(event.name))} ({clock(event.seconds)})")
             step.update(f"{ended} of {len(left)} ended" + "".join(last_words(folder, under_way)))
 
 
@@ -210,7 +216,7 @@ def last_words(folder: Path, names: Sequence[str]) -> Iterator[str]:
         yield f"; {name}" + (f": {said}" if said and not said.startswith("$ ") else "")
 
 
-class Record:
+class JobStates:
     """The states of the jobs, read from their folders and from sweep.json, and written to sweep.json.
 
     Args:
@@ -219,7 +225,7 @@ class Record:
         folder: the sweep's folder.
     """
 
-    def __init__(self, lab: Lab, jobs: Sequence[Job], folder: Path) -> None:
+    def __init__(self, lab: Lab, jobs: Sequence[SweepJob], folder: Path) -> None:
         self.lab = lab
         self.jobs = jobs
         self.folder = folder
@@ -231,35 +237,35 @@ class Record:
                 if entry["seconds"] is not None:
                     self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
 
-    def job(self, name: str) -> Job:
+    def job(self, name: str) -> SweepJob:
         """The job of this name."""
         return next(job for job in self.jobs if job.name == name)
 
-    def ended(self, done: sweep_job.Done) -> None:
+    def ended(self, done: sweep_job.JobEnd) -> None:
         """Record the end of a job, and write sweep.json."""
         self.ends[done.name] = {"exit_code": done.status, "seconds": round(done.seconds, 1)}
         self.write()
 
-    def failures(self, job: Job) -> list[str]:
+    def failures(self, job: SweepJob) -> list[str]:
         """The names of the checks that failed in the run of a complete job."""
         if job.name not in self.failed:
             results = Results.load(sweep_job.place_of(self.folder, job.name) / "results.json")
             self.failed[job.name] = [c.name for c in results.checks if c.verdict == "failed"]
         return self.failed[job.name]
 
-    def state(self, job: Job) -> str:
+    def state(self, job: SweepJob) -> str:
         """The state of a job: HELD, FAILED, BROKE_OFF or WAITING."""
         if sweep_job.complete(self.folder, job.name):
             return FAILED if self.failures(job) else HELD
         return BROKE_OFF if job.name in self.ends else WAITING
 
-    def exit_code(self, job: Job) -> int | None:
+    def exit_code(self, job: SweepJob) -> int | None:
         """The exit code of a job's run. For a complete run it follows from the results. None: not run yet."""
         known = {HELD: 0, FAILED: FELL_SHORT, WAITING: None}
         state = self.state(job)
         return known[state] if state in known else int(self.ends[job.name]["exit_code"])
 
-    def says(self, job: Job) -> str:
+    def says(self, job: SweepJob) -> str:
         """A job's state, with the reason when it did not hold."""
         state = self.state(job)
         if state == FAILED:
@@ -307,7 +313,7 @@ class Record:
         cache.write_atomic(self.folder / "sweep.json", self.text())
 
 
-def show_plan(jobs: Sequence[Job], *, as_json: bool) -> None:
+def show_plan(jobs: Sequence[SweepJob], *, as_json: bool) -> None:
     """Print the jobs that ``conduct`` would run."""
     plan.show(
         (f"would run {job.name}, {len(job.boots)} boots: {process.shown(['lull', 'run', *job.words])}" for job in jobs),

@@ -19,7 +19,7 @@ from typing import Any
 from lull import cache, extras
 from lull.errors import LullError, UsageError
 from lull.sweep import job as sweep_job
-from lull.sweep.job import Done, Order, Stopped, stopping
+from lull.sweep.job import JobEnd, Order, Stopped, stopping
 
 EXTRA = "sweep"
 """The NAME in requirements-NAME.txt with the packages of Dask."""
@@ -103,10 +103,11 @@ class Engine:
     client: Any
     _begun: list[tuple[str, str]] = field(default_factory=list)
 
-    def perform(self, orders: Sequence[Order]) -> Iterator[Done | str | None]:
-        """Perform all orders. Yields a job's name when it begins, a Done when it ends, and None every INTERVAL seconds.
+    def perform(self, orders: Sequence[Order]) -> Iterator[JobEnd | str | None]:
+        """Perform all orders.
 
-        A job whose machine was lost three times ends with status LOST.
+        Yields a job's name when it begins, a JobEnd when it ends, and None every INTERVAL seconds. A job whose machine
+        was lost three times ends with status LOST.
         """
 
         def heard(event: tuple[float, str]) -> None:
@@ -127,7 +128,7 @@ class Engine:
             time.sleep(INTERVAL)
 
 
-def ended(future: Any, order: Order) -> Done | None:
+def ended(future: Any, order: Order) -> JobEnd | None:
     """The end of a job; None when its machine left, after which the job is given to another machine.
 
     Any other exception of the task is a defect, and is raised.
@@ -135,16 +136,16 @@ def ended(future: Any, order: Order) -> Done | None:
     from distributed import KilledWorker
 
     try:
-        done: Done = future.result()
+        done: JobEnd = future.result()
     except Stopped:
         future.retry()
         return None
     except KilledWorker:
-        return Done(order.name, LOST, 0.0)
+        return JobEnd(order.name, LOST, 0.0)
     return done
 
 
-def performed(order: Order) -> Done:
+def performed(order: Order) -> JobEnd:
     """Perform an order in a thread of a worker, and announce that it begins. Raises Stopped."""
     from distributed import get_worker
 

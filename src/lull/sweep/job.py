@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Done:
+class JobEnd:
     """How a job ended.
 
     Args:
@@ -84,12 +84,12 @@ def log_of(sweep: Path, name: str) -> Path:
     return sweep / JOBS / f"{name}.log"
 
 
-def perform(order: Order) -> Done:
+def perform(order: Order) -> JobEnd:
     """Run a job to its end. Raises Stopped when this process is to end.
 
     In the sweep's own process the run writes to the sweep's folder. On another machine it writes to the cache: its
-    files are returned in Done, and removed from the cache when the run is complete. An interrupted run stays there and
-    is resumed when the machine gets the job again. The sweep's folder is not used even if both machines share it,
+    files are returned in JobEnd, and removed from the cache when the run is complete. An interrupted run stays there
+    and is resumed when the machine gets the job again. The sweep's folder is not used even if both machines share it,
     because a run can only be resumed with the cache that it started with.
     """
     if order.giver == HERE:
@@ -102,10 +102,10 @@ def perform(order: Order) -> Done:
     log.unlink()
     if complete(sweep, order.name):
         shutil.rmtree(place)
-    return Done(done.name, done.status, done.seconds, files)
+    return JobEnd(done.name, done.status, done.seconds, files)
 
 
-def run(order: Order, sweep: Path) -> Done:
+def run(order: Order, sweep: Path) -> JobEnd:
     """Run a job on this machine, in the folder ``sweep``. Raises Stopped when this process is to end."""
     place, tool = place_of(sweep, order.name), paths.REPOSITORY / "src"
     argv: list[str | Path] = [sys.executable, tool, "run", *order.words, "--out", place]
@@ -119,10 +119,10 @@ def run(order: Order, sweep: Path) -> Done:
             while child.poll() is None:
                 if stopping.wait(INTERVAL):
                     raise Stopped(order.name)
-    return Done(order.name, child.returncode, time.monotonic() - begun)
+    return JobEnd(order.name, child.returncode, time.monotonic() - begun)
 
 
-def take(done: Done, sweep: Path) -> None:
+def take(done: JobEnd, sweep: Path) -> None:
     """Write the files that a machine sent back to the folder of the job, or to NAME.broken if its run is incomplete.
 
     An incomplete run of another machine cannot be resumed here, because it needs that machine's cache.

@@ -112,7 +112,7 @@ class Model:
         return tuple(f"cost={name}:{getattr(self.costs, name):.3f}" for name in named)
 
 
-def slower(vcpus: int) -> int:
+def clock_slowdown(vcpus: int) -> int:
     """The factor by which a guest's clock is slower than the host's.
 
     On two idle host CPUs a guest's work is slowed down by a quarter of this factor. The rest is reserve for a busy

@@ -82,7 +82,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FigureOutcome:
     """A published number and the model's.
 
     Args:
@@ -104,12 +104,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class TimingEvaluation:
     """The results of an evaluation; ``checks`` are the comparisons that were judged, and failed checks of the runs."""
 
     model: Model
     points: tuple[Point, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[FigureOutcome, ...] = ()
     checks: tuple[Check, ...] = ()
 
 
@@ -178,7 +178,7 @@ def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False
     return simulate(costs, counts, cpus, operations) / operations / 1e9
 
 
-def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
+def evaluate(model: Model, runs: Mapping[int, Results]) -> TimingEvaluation:
     """Evaluate runs.
 
     Args:
@@ -192,7 +192,7 @@ def evaluate(model: Model, runs: Mapping[int, Results]) -> Evaluation:
     ran_so = (point for point in points if point.modelled is not None)
     agree = [_agrees(point) for point in ran_so if point.kernel != STICKY or point.cpus >= JUDGED]
     fitted = [_fits(outcome) for outcome in outcomes if outcome.figure.calibrated]
-    return Evaluation(model, points, outcomes, (*ran, *agree, *fitted))
+    return TimingEvaluation(model, points, outcomes, (*ran, *agree, *fitted))
 
 
 def sweep(costs: Costs, runs: Mapping[int, Results]) -> tuple[Point, ...]:
@@ -241,13 +241,13 @@ class Estimates:
         return found.seconds
 
 
-def _outcome(figure: Figure, estimates: Estimates) -> Outcome:
+def _outcome(figure: Figure, estimates: Estimates) -> FigureOutcome:
     modelled = _value(figure, figure.kernel, figure.wait, estimates)
     how = "; ".join(estimates.how) or ("costs alone" if figure.measure == FLUSH else "not measured")
     other = None
     if figure.kernel == STOCK and figure.measure in (SECONDS, SAVING):
         other = _value(figure, LULL, "batch", estimates)
-    return Outcome(figure, modelled, other, how)
+    return FigureOutcome(figure, modelled, other, how)
 
 
 def _value(figure: Figure, kernel: str, wait: str, estimates: Estimates) -> float | None:
@@ -275,7 +275,7 @@ def _agrees(point: Point) -> Check:
     return Check(name, word(abs(off) <= TOLERANCE), f"{detail}, at most {TOLERANCE:.0%} is allowed")
 
 
-def _fits(outcome: Outcome) -> Check:
+def _fits(outcome: FigureOutcome) -> Check:
     name = f"fitted: {outcome.figure.what}"
     if outcome.modelled is None or outcome.residual is None:
         return Check(name, "skipped", f"{outcome.figure.workload} was not measured")

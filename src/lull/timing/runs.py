@@ -16,9 +16,8 @@ from lull.lab import Lab
 from lull.plan import Boot, Workload
 from lull.run import experiment
 from lull.run.records import Results
-from lull.timing import Model
+from lull.timing import Model, evaluation_output
 from lull.timing import evaluation as timing_eval
-from lull.timing import report as timing_report
 from lull.timing.evaluation import KERNELS, LULL, SWEEP, place
 
 
@@ -80,11 +79,11 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
                 lab, replace(Machine(), vcpus=number), boots, folder / f"vcpus-{number}", model=model
             )
         found = timing_eval.evaluate(model, runs)
-        timing_report.write(found, folder)
+        evaluation_output.write(found, folder)
     if as_json:
-        print(timing_report.as_json(found), end="")
+        print(evaluation_output.as_json(found), end="")
     else:
-        timing_report.show(found, folder)
+        evaluation_output.show(found, folder)
     return 1 if any(check.verdict == "failed" for check in found.checks) else 0
 
 

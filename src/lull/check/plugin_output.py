@@ -188,7 +188,7 @@ VITAL = {
 
 
 @dataclass
-class Output:
+class PluginOutput:
     """What the plugin wrote in a boot.
 
     Args:
@@ -204,12 +204,12 @@ class Output:
     windows: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
-def read(paths: Iterable[Path]) -> Output:
+def read(paths: Iterable[Path]) -> PluginOutput:
     """Read the files that the plugin wrote in a boot: one file, and one more for each attempt that stalled.
 
     Raises GuestGarbage for a line that is not the plugin's. An incomplete last line is ignored: QEMU was killed.
     """
-    output = Output()
+    output = PluginOutput()
     for path in paths:
         *lines, _ = path.read_bytes().split(b"\n")
         reports: dict[int, dict[str, Any]] = {}
@@ -221,7 +221,7 @@ def read(paths: Iterable[Path]) -> Output:
     return output
 
 
-def take(message: dict[str, Any], output: Output, reports: dict[int, dict[str, Any]]) -> None:
+def take(message: dict[str, Any], output: PluginOutput, reports: dict[int, dict[str, Any]]) -> None:
     """Add one line of the plugin to the output, and to the reports by number."""
     if not isinstance(message, dict):
         raise TypeError("no object")
@@ -252,7 +252,7 @@ def of_console(text: str, known: int) -> list[dict[str, Any]]:
     ]
 
 
-def blind(output: Output) -> list[str]:
+def blind(output: PluginOutput) -> list[str]:
     """Names, for people, of what the plugin never saw: what it names itself, and each VITAL count that is 0."""
     if output.end is None:
         return ["the end: the plugin wrote no verdict"]

@@ -26,7 +26,7 @@ BEGIN, MESSAGES, END = "--- tests", "--- messages", "--- end"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """How a suite ended.
 
     Args:
@@ -40,7 +40,7 @@ class Outcome:
     trouble: str = ""
 
 
-Found = Mapping[tuple[str, str], Sequence[Outcome]]
+Found = Mapping[tuple[str, str], Sequence[SuiteOutcome]]
 """(setting, suite) -> the outcome of each boot."""
 
 
@@ -125,7 +125,7 @@ def read(output: str) -> dict[str, str]:
     return found
 
 
-def of_tests(text: str, trouble: str = "") -> Outcome:
+def of_tests(text: str, trouble: str = "") -> SuiteOutcome:
     """The outcome of run_vmtests.sh, from the console.
 
     Reports of stalls are left out, because a busy host alone can cause them.
@@ -143,10 +143,10 @@ def of_tests(text: str, trouble: str = "") -> Outcome:
     if not trouble and not (verdicts and PLAN.search(output) and f"{END}\n" in messages):
         trouble = f"run_vmtests.sh did not come to its end: {output.strip()[-200:]}"
     told = [report.text for report in reports if trouble or not console.STALL.search(report.title)]
-    return Outcome(verdicts, told, trouble)
+    return SuiteOutcome(verdicts, told, trouble)
 
 
-def of_kunit(text: str, trouble: str = "") -> Outcome:
+def of_kunit(text: str, trouble: str = "") -> SuiteOutcome:
     """The outcome of the KUnit suites, from the console.
 
     The kernel's reports are not read: cases provoke some, and a case fails when it meets one that it does not expect.
@@ -161,15 +161,15 @@ def of_kunit(text: str, trouble: str = "") -> Outcome:
         trouble = trouble or f"KUnit's suites did not all end: {error}"
     if not cases:
         trouble = trouble or "KUnit ran no suite"
-    return Outcome({f"{case.suite} / {case.name}": case.verdict for case in cases}, (), trouble)
+    return SuiteOutcome({f"{case.suite} / {case.name}": case.verdict for case in cases}, (), trouble)
 
 
-def ends(outcomes: Iterable[Outcome], name: str) -> str:
+def ends(outcomes: Iterable[SuiteOutcome], name: str) -> str:
     """The results of a test over all boots: ``ok``, or ``failed or ok``; ``missing`` where it did not run."""
     return " or ".join(sorted({outcome.verdicts.get(name, "missing") for outcome in outcomes}))
 
 
-def names(outcomes: Iterable[Outcome]) -> list[str]:
+def names(outcomes: Iterable[SuiteOutcome]) -> list[str]:
     """The names of all tests and cases, in their order."""
     return list(dict.fromkeys(name for outcome in outcomes for name in outcome.verdicts))
 
@@ -222,7 +222,7 @@ def grid(found: Found) -> Grid:
     return Grid("Linux's own tests", header, tuple(rows), 1)
 
 
-def counted(outcomes: Iterable[Outcome]) -> str:
+def counted(outcomes: Iterable[SuiteOutcome]) -> str:
     """``12, 0, 3``: how many tests and cases passed, failed or did not end, and were skipped."""
     counts = Counter(verdict for outcome in outcomes for verdict in outcome.verdicts.values())
     return f"{counts['ok']}, {counts['failed'] + counts['unfinished']}, {counts['skipped']}"

@@ -12,25 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import REPOSITORY
 
-from lull.check import report as check_report
+from lull.check import plugin_output
 from lull.errors import GuestGarbage
 from lull.kernel import symbols
 
 DATA = REPOSITORY / "tests/data/check"
 
 
-def sample() -> check_report.Output:
+def sample() -> plugin_output.PluginOutput:
     """The sample's reports, with names."""
-    output = check_report.read([DATA / "reports.jsonl"])
+    output = plugin_output.read([DATA / "reports.jsonl"])
     found = symbols.load(DATA / "System.map", "nm")
     for report in output.reports:
-        check_report.annotate(report, found)
+        plugin_output.annotate(report, found)
     return output
 
 
 def test_the_text_of_reports() -> None:
     """As tests/data/check/reports.log has it."""
-    text = "\n".join(line for report in sample().reports for line in check_report.render(report)) + "\n"
+    text = "\n".join(line for report in sample().reports for line in plugin_output.render(report)) + "\n"
     assert text == (DATA / "reports.log").read_text()
 
 
@@ -39,8 +39,8 @@ def test_counts_of_repeated_reports_come_last() -> None:
     output = sample()
     assert [r["count"] for r in output.reports] == [17, 1]
     assert output.reports[0]["changed"]["functions"][:2] == ["ptep_clear_flush", "do_wp_page"]
-    assert check_report.blind(output) == []
-    assert "81523 stores to page tables" in check_report.seen_line(output.end)
+    assert plugin_output.blind(output) == []
+    assert "81523 stores to page tables" in plugin_output.seen_line(output.end)
 
 
 def test_a_killed_qemu(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_a_killed_qemu(tmp_path: Path) -> None:
     path = tmp_path / "reports.jsonl"
     lines = (DATA / "reports.jsonl").read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
-    output = check_report.read([path])
+    output = plugin_output.read([path])
     assert len(output.reports) == 1 and output.end is None
-    assert "no verdict" in check_report.blind(output)[0]
+    assert "no verdict" in plugin_output.blind(output)[0]
 
 
 @pytest.mark.parametrize("line", ["what", "[]", "7", '{"report":1}', '{"report":"x","rule":"a","kind":"b"}', "\udcff"])
@@ -59,7 +59,7 @@ def test_garbage_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "reports.jsonl"
     path.write_bytes(line.encode(errors="surrogateescape") + b"\n")
     with pytest.raises(GuestGarbage, match="the plugin wrote"):
-        check_report.read([path])
+        plugin_output.read([path])
 
 
 JSON = st.recursive(st.none() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c))
@@ -71,7 +71,7 @@ def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, o
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text(json.dumps(message) + "\n")
     with contextlib.suppress(GuestGarbage):
-        check_report.read([path])
+        plugin_output.read([path])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, o
             {"verdict": "silent", "seen": {"frees": 0, "tlbis": 1, "table_stores": 1, "obligations": 1}},
             ["frees of pages"],
         ),
-        ({"verdict": "blind", "blind": ["frees"], "seen": {}}, [*check_report.VITAL.values()]),
+        ({"verdict": "blind", "blind": ["frees"], "seen": {}}, [*plugin_output.VITAL.values()]),
         (
             {
                 "verdict": "blind",
@@ -95,14 +95,14 @@ def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, o
 )
 def test_blind(end: dict[str, object], missing: list[str]) -> None:
     """What the plugin says it missed, and what its counts say."""
-    assert check_report.blind(check_report.Output(end=end)) == missing
+    assert plugin_output.blind(plugin_output.PluginOutput(end=end)) == missing
 
 
 def test_every_rule_says_what_and_where() -> None:
     """A statement without a full stop, and a section of the manual."""
-    kinds = {name.partition("/")[0] for name in check_report.RULES}
+    kinds = {name.partition("/")[0] for name in plugin_output.RULES}
     assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload", "walk"}
-    for says, section in check_report.RULES.values():
+    for says, section in plugin_output.RULES.values():
         assert not says.endswith(".") and section[0] in "CD"
 
 
@@ -114,11 +114,11 @@ def test_what_the_kernel_reports_itself() -> None:
         "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
     ]
     lines = [*waits, "BUG: Bad page state in process sh  pfn:48f2a", "Call trace:"]
-    (found,) = check_report.of_console("".join(f"[    1.000000] {line}\n" for line in lines), 2)
-    assert check_report.render(found) == [f"report 3: console/BUG: {lines[-2]}", "  Call trace:"]
+    (found,) = plugin_output.of_console("".join(f"[    1.000000] {line}\n" for line in lines), 2)
+    assert plugin_output.render(found) == [f"report 3: console/BUG: {lines[-2]}", "  Call trace:"]
 
 
 def test_a_rule_that_is_new_here() -> None:
     """A plugin may know more than the tool."""
     report = {**sample().reports[0], "rule": "owed", "kind": "sideways"}
-    assert check_report.render(report)[0].startswith("report 1, seen 17 times: owed/sideways: ")
+    assert plugin_output.render(report)[0].startswith("report 1, seen 17 times: owed/sideways: ")

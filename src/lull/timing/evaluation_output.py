@@ -14,7 +14,7 @@ from lull.judge.goals import STOCK
 from lull.judge.tables import Grid, number, ratio
 from lull.run.records import Check
 from lull.timing import Costs, Figure, Model
-from lull.timing.evaluation import KERNELS, LULL, SWEEP, Evaluation, Measured, Outcome, Point, shown
+from lull.timing.evaluation import KERNELS, LULL, SWEEP, FigureOutcome, Measured, Point, TimingEvaluation, shown
 from lull.timing.scale import Counts
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NEAR = 1.6
 """Lines of the picture that end at times within this factor of each other would have overlapping names."""
 
 
-def grids(found: Evaluation) -> list[Grid]:
+def grids(found: TimingEvaluation) -> list[Grid]:
     """The tables of an evaluation; an empty table is left out."""
     made = [costs_grid(found)]
     if found.points:
@@ -37,7 +37,7 @@ def grids(found: Evaluation) -> list[Grid]:
     return made
 
 
-def costs_grid(found: Evaluation) -> Grid:
+def costs_grid(found: TimingEvaluation) -> Grid:
     """The table of the model's costs and their sources."""
     rows = []
     for cost in fields(Costs):
@@ -47,7 +47,7 @@ def costs_grid(found: Evaluation) -> Grid:
     return Grid(title, ("cost", "from", "ns"), tuple(rows), 2)
 
 
-def sweep_grid(found: Evaluation) -> Grid:
+def sweep_grid(found: TimingEvaluation) -> Grid:
     """The table of seconds of an operation by number of CPUs: modelled, simulated, and the difference as a share."""
     points = {(point.kernel, point.cpus): point for point in found.points}
     kernels = [kernel for kernel in KERNELS if any(point.kernel == kernel for point in found.points)]
@@ -81,7 +81,7 @@ def _best(point: Point) -> float:
     return point.simulated if point.modelled is None else point.modelled
 
 
-def published_grid(found: Evaluation) -> Grid:
+def published_grid(found: TimingEvaluation) -> Grid:
     """The table of published numbers, the model's numbers, and the difference as a share."""
     rows, notes = [], []
     for outcome in found.outcomes:
@@ -112,7 +112,7 @@ def how_to_read() -> str:
     )
 
 
-def markdown(found: Evaluation, address: str = "") -> str:
+def markdown(found: TimingEvaluation, address: str = "") -> str:
     """The tables as Markdown, with the picture at ``address`` when one is given."""
     parts = [tables.grid_markdown(grid) for grid in grids(found)]
     if address:
@@ -120,7 +120,7 @@ def markdown(found: Evaluation, address: str = "") -> str:
     return "\n\n".join([*parts, f"*{how_to_read()}*"]) + "\n"
 
 
-def as_json(found: Evaluation) -> str:
+def as_json(found: TimingEvaluation) -> str:
     """The text of timing.json: all results, in seconds, shares and counts."""
     points = [
         {
@@ -141,7 +141,7 @@ def as_json(found: Evaluation) -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
-def from_json(text: str) -> Evaluation:
+def from_json(text: str) -> TimingEvaluation:
     """Read timing.json back, for its tables and its picture. Raises ValueError when ``text`` is not one.
 
     The file does not have the number of operations of a run, so that nothing more can be simulated from it.
@@ -165,13 +165,13 @@ def from_json(text: str) -> Evaluation:
         points = [
             Point(p["kernel"], p["cpus"], ran[p["kernel"], p["counted_at"]], p["simulated"]) for p in raw["points"]
         ]
-        outcomes = [Outcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
-        return Evaluation(model, tuple(points), tuple(outcomes), tuple(Check(**c) for c in raw["checks"]))
+        outcomes = [FigureOutcome(Figure(**f["figure"]), f["modelled"], f["lull"], f["how"]) for f in raw["figures"]]
+        return TimingEvaluation(model, tuple(points), tuple(outcomes), tuple(Check(**c) for c in raw["checks"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a timing.json of this version: {error!r}") from error
 
 
-def picture_svg(found: Evaluation) -> str:
+def picture_svg(found: TimingEvaluation) -> str:
     """The picture: seconds of an operation against CPUs. Modelled: solid lines with dots. Simulated: dashed lines.
 
     Raises: ValueError when there is nothing to draw.
@@ -204,7 +204,7 @@ def picture_svg(found: Evaluation) -> str:
         return text()
 
 
-def _name_ends(axes: Axes, found: Evaluation) -> None:
+def _name_ends(axes: Axes, found: TimingEvaluation) -> None:
     """Write the kernels' names at the ends of their lines, above or below the line where two are near each other."""
     last = {point.kernel: point for point in found.points}
     ends = sorted(last.values(), key=lambda point: point.simulated)
@@ -220,7 +220,7 @@ def _name_ends(axes: Axes, found: Evaluation) -> None:
         )
 
 
-def write(found: Evaluation, folder: Path) -> None:
+def write(found: TimingEvaluation, folder: Path) -> None:
     """Write timing.json, timing.md and, if SWEEP was measured, the picture to ``folder``."""
     if found.points:
         cache.write_atomic(folder / PICTURE, picture_svg(found))
@@ -228,7 +228,7 @@ def write(found: Evaluation, folder: Path) -> None:
     cache.write_atomic(folder / "timing.json", as_json(found))
 
 
-def show(found: Evaluation, folder: Path) -> None:
+def show(found: TimingEvaluation, folder: Path) -> None:
     """Print the tables, and the paths of the results."""
     console = tables.make_console()
     for grid in grids(found):

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache
-from lull.check import slug
 from lull.judge import compare, joint, tables
-from lull.judge.joint import Run
+from lull.judge.joint import ComparedRun
+from lull.plan import slug
 from lull.run.records import Record, Results
 from lull.sweep import job as sweep_job
 
 
-def join(places: Iterable[Path], folder: Path) -> list[Run]:
+def join(places: Iterable[Path], folder: Path) -> list[ComparedRun]:
     """The results of complete jobs, joined to one run for each CPU. Each such run is written to ``folder``.
 
     Args:
@@ -44,7 +44,7 @@ def join(places: Iterable[Path], folder: Path) -> list[Run]:
         )
         path = folder / (joint.FILE if len(found) == 1 else f"results-{slug(cpu)}.json")
         cache.write_atomic(path, one.to_json())
-        runs.append(Run(label, path, one, compare.compare(one)))
+        runs.append(ComparedRun(label, path, one, compare.compare(one)))
     return runs
 
 
@@ -84,7 +84,7 @@ def index(entries: Sequence[Mapping[str, Any]]) -> tables.Grid:
     return tables.Grid("jobs", ("job", "cpu", "verdict", "vcpus", "boots", "exit code", "seconds"), rows, 3)
 
 
-def write(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def write(runs: Sequence[ComparedRun], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Write comparison.md: the tables of each CPU, and the table of jobs."""
     parts = [
         f"## {run.results.settings['machine']['cpu']}\n\n{tables.markdown(run.results, run.comparison)}" for run in runs
@@ -92,7 +92,7 @@ def write(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Pat
     cache.write_atomic(folder / "comparison.md", "\n".join([*parts, tables.grid_markdown(index(entries)), ""]))
 
 
-def show(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def show(runs: Sequence[ComparedRun], entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Print the tables, the verdict of each job, and the paths of the results."""
     console = tables.make_console()
     if len(runs) > 1:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boot a trial of `lull check`, and keep what the guest and the plugin reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lull import cache, plan
+from lull.check import plugin_output
+from lull.check.data import NARROW
+from lull.check.kernels import CheckedKernel
+from lull.check.trials import CheckOptions, Trial
+from lull.errors import GuestGarbage, GuestHang, GuestPanic
+from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
+from lull.lab import Lab
+from lull.plan import LAB
+from lull.progress import say
+from lull.run import experiment
+
+TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
+"""Errors of a guest that are results of a check, and the verdict of such a boot."""
+
+
+def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
+    """Boot once, read what the plugin wrote, and return the contents of boot.json.
+
+    If an interrupted check already finished this boot, its boot.json is read instead. A guest that crashes, hangs or
+    breaks its protocol raises nothing: that is the result, in ``trouble``.
+
+    Args:
+        folder: takes the logs and boot.json.
+        tell: called with the guest's progress.
+    """
+    done = folder / experiment.DONE
+    if done.exists():
+        kept: dict[str, Any] = json.loads(done.read_text())
+        return kept
+    checker = guest.plugin is not None
+    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
+    limits = plan.time_limits(boot, guest.machine.vcpus)
+    outcome: BootOutcome | None = None
+    try:
+        outcome = launch_retrying(guest, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}
+    except tuple(TROUBLE) as error:
+        kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
+        kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
+    output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
+    for report in output.reports:
+        plugin_output.annotate(report, kernel.symbols)
+    trouble = kept["trouble"]
+    # The last words of a kernel that panics are already in its trouble: do not report them a second time.
+    if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
+        said = (folder / "console.log").read_text(errors="replace")
+        output.reports += plugin_output.of_console(said, len(output.reports))
+    if outcome:
+        outcome.counts = output.windows
+        try:
+            kept["measurements"] = experiment.measured(boot, outcome, checker)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
+    kept |= {"reports": output.reports, "errors": output.errors, "end": output.end}
+    cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
+    return kept
+
+
+def guests_of(
+    lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, CheckedKernel], options: CheckOptions
+) -> list[Guest]:
+    """Image, machine, parameters and plugin of each trial; all are built before the first boot. Raises UsageError."""
+    hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
+    found = []
+    for trial in trials:
+        kernel, machine = kernels[trial.boot.image], trial.machine(options)
+        narrow = trial.hardware.asid_bits == NARROW and kernel.name != LAB
+        words = (
+            f"ram={machine.memory_mib << 20}",
+            f"speculation={'on' if options.speculation else 'off'}",
+            *([] if trial.hardware.ntlbpa is None else [f"ntlbpa={int(trial.hardware.ntlbpa)}"]),
+            *hooks[kernel.name],
+        )
+        plugin = Plugin(lab.plugin, "check", words) if options.checker else None
+        image = kernel.narrow() if narrow else kernel.image
+        guest = lab.guest_of(image, machine, trial.append(options), plugin)
+        found.append(replace(guest, slower=kernel.limit_factor))
+    return found

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Do a whole check: boot the trials in turn, judge them, and write and print the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull import cache, plan
+from lull.check.boots import guests_of, one_boot
+from lull.check.data import KnownFinding
+from lull.check.kernels import CheckedKernel, of_base
+from lull.check.results import as_results, missed, to_json
+from lull.check.show import show
+from lull.check.trials import CheckOptions, Trial
+from lull.check.verdicts import FELL_SHORT, BootResult, exit_code, judged
+from lull.lab import Lab
+from lull.progress import progress
+from lull.run import experiment
+
+
+def conduct(
+    lab: Lab,
+    trials: Sequence[Trial],
+    user: CheckedKernel | None,
+    options: CheckOptions,
+    findings: Sequence[KnownFinding],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Boot the trials in turn, write check.json and results.json after each, and print the results.
+
+    Returns the exit status: 0 when every boot of a kernel was silent and every mutant was caught by the rule meant for
+    it in each of its boots; see ``exit_code``. A missed goal of gather makes it 1.
+
+    Args:
+        user: the user's own kernel, when the trials are of it.
+        findings: known defects, whose reports do not fail a boot.
+        out: the folder of the results; None: a new one in ./results.
+        as_json: print check.json instead of the tables.
+    """
+    names = dict.fromkeys(trial.boot.image for trial in trials)
+    kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
+    guests = guests_of(lab, trials, kernels, options)
+    made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
+    contents = [cache.key_of_files([user.image, user.place])] if user else []
+    key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
+    results: list[BootResult] = []
+    with experiment.holding(out, key) as folder:
+        left = experiment.left_over([trial.boot for trial in trials], folder)
+        started = time.monotonic()
+        with progress.step(f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}") as step:
+            for number, (trial, guest) in enumerate(zip(trials, guests, strict=True), 1):
+
+                def tell(text: str, number: int = number, boot: plan.Boot = trial.boot) -> None:
+                    step.update(f"{number}/{len(trials)} {boot.name}: {experiment.job_name(boot, text)}")
+
+                tell("booting")
+                place = folder / "boots" / trial.boot.name
+                raw = one_boot(lab, guest, kernels[trial.boot.image], trial.boot, place, tell)
+                results.append(judged(trial, trial.what(options), raw, findings))
+                cache.write_atomic(folder / "check.json", to_json(lab, results, options))
+                cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
+            step.update(experiment.account(len(trials), left, time.monotonic() - started))
+    goals = missed(as_results(lab, results, options))
+    if as_json:
+        print(to_json(lab, results, options), end="")
+    else:
+        show(results, folder, goals, options.walk)
+    return exit_code(results) or (FELL_SHORT if goals else 0)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `lull check` prints: each boot, the tables, missed goals, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lull.check import tables as check_tables
+from lull.check.results import records_of, walks
+from lull.check.tables import BootVerdict
+from lull.check.verdicts import BootResult, mutant_scores, overall, plain
+from lull.judge.tables import Grid, make_console, show_grid
+from lull.run.records import Check
+
+
+def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
+    """The tables: verdicts of machines x kernels, valid entries that TLBIs removed, the modelled time of their page
+    walks (when ``walk``, the nanoseconds of one, is not 0), and the mutants."""
+    boots = [
+        BootVerdict(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
+        for r in plain(results)
+    ]
+    records = records_of(results, 0)
+    return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
+
+
+def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
+    """Print each boot, the tables, missed goals, the files with the results, and last the verdict."""
+    console = make_console()
+
+    def line(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    for result in results:
+        for text in result.lines():
+            line(text)
+        if result.raw["trouble"]:
+            line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
+        line("")
+    for grid in grids(results, walk):
+        show_grid(console, grid)
+        line("")
+    for goal in goals:
+        line(f"{goal.name}: {goal.verdict}: {goal.detail}")
+    line(f"results: {folder}/check.json, results.json; logs: {folder}/boots")
+    line(f"verdict: {overall(results)}")

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Judge the boots of `lull check`: the verdict of each boot, the score of each mutant, and the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lull.check import plugin_output
+from lull.check import tables as check_tables
+from lull.check.data import KnownFinding, Mutant, died_of, matches
+from lull.check.tables import Score
+from lull.check.trials import CheckOptions, Trial
+from lull.run import experiment
+
+SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
+FELL_SHORT = 1
+
+
+@dataclass
+class BootResult:
+    """The result of one boot.
+
+    Args:
+        trial: the trial that was booted.
+        what: the line that names it (Trial.what).
+        raw: the contents of boot.json: ``status`` of the jobs, ``trouble`` of the guest, ``measurements``
+            (experiment.measured), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end``
+            and ``reports``, to which the reports on the console are added.
+        known: place in ``reports`` -> the known finding that describes the report.
+    """
+
+    trial: Trial
+    what: str
+    raw: dict[str, Any]
+    known: dict[int, KnownFinding] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """All reports, those of known findings included."""
+        found: list[dict[str, Any]] = self.raw["reports"]
+        return found
+
+    @property
+    def new(self) -> list[dict[str, Any]]:
+        """The reports that no known finding describes."""
+        return [r for n, r in enumerate(self.reports) if n not in self.known]
+
+    @property
+    def output(self) -> plugin_output.PluginOutput:
+        """The plugin's output, as plugin_output reads it."""
+        return plugin_output.PluginOutput(self.reports, self.raw["end"], self.raw["errors"])
+
+    def failed_jobs(self) -> list[str]:
+        """A phrase for each workload that neither succeeded nor was skipped."""
+        status = {int(number): code for number, code in self.raw["status"].items()}
+        return [
+            f"{job.workload.name} ended with status {status.get(job.number, 'none')}"
+            for job in self.trial.boot.jobs
+            if status.get(job.number) not in (0, experiment.SKIPPED)
+        ]
+
+    def verdict(self) -> tuple[str, str]:
+        """The boot's verdict and its details.
+
+        The verdict is the first that applies: ``reports`` (new ones), the guest's trouble, ``failed`` (the plugin had
+        errors), ``blind`` (the plugin saw nothing of something vital), ``failed`` (a workload failed), ``silent``.
+        """
+        trouble: dict[str, Any] | None = self.raw["trouble"]
+        if self.new:
+            seen = sum(r["count"] for r in self.new)
+            detail = f"{len(self.new)}, seen {seen} time{'s' * (seen > 1)}"
+            return REPORTS, f"{detail}; the guest {trouble['kind']}: {trouble['what']}" if trouble else detail
+        if trouble:
+            return trouble["kind"], trouble["what"]
+        if self.raw["errors"]:
+            return FAILED, "; ".join(self.raw["errors"])
+        if self.raw["checker"] and (missing := plugin_output.blind(self.output)):
+            return BLIND, f"it did not see {', '.join(missing)}"
+        if failed := self.failed_jobs():
+            return FAILED, "; ".join(failed)
+        return SILENT, plugin_output.seen_line(self.raw["end"]) if self.raw[
+            "checker"
+        ] else "the kernel reported nothing"
+
+    def lines(self) -> list[str]:
+        """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
+        found = [self.what]
+        for place, report in enumerate(self.reports):
+            if place in self.known:
+                finding = self.known[place]
+                found.append(f"known finding {finding.name}: {finding.about} ({finding.doc})")
+                found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
+            else:
+                found += plugin_output.render(report)
+        found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
+        return found
+
+    def caught(self, rules: Sequence[str]) -> bool:
+        """Return true if a report is of one of ``rules``, or the kernel died with the text of a ``console/`` rule."""
+        return any(matches(report, rules) for report in self.reports) or bool(died_of(self.raw["trouble"], rules))
+
+    def to_json(self, options: CheckOptions) -> dict[str, Any]:
+        """The boot's entry in check.json."""
+        verdict, detail = self.verdict()
+        trial = self.trial
+        return {
+            "boot": trial.boot.name,
+            "kernel": trial.boot.image,
+            "machine": trial.hardware.name,
+            "cpu": trial.hardware.cpu,
+            "vcpus": trial.machine(options).vcpus,
+            "append": trial.append(options),
+            "mutant": trial.mutant.name if trial.mutant else None,
+            "workloads": [f"{j.workload.name} {j.spec.name}" for j in trial.boot.jobs],
+            "verdict": verdict,
+            "detail": detail,
+            "seen": (self.raw["end"] or {}).get("seen", {}),
+            "known": {self.reports[n]["report"]: finding.name for n, finding in self.known.items()},
+            **self.raw,
+        }
+
+
+def rule(report: Mapping[str, Any]) -> str:
+    """The rule and kind of a report: ``owed/local``."""
+    return f"{report['rule']}/{report['kind']}"
+
+
+def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[KnownFinding]) -> BootResult:
+    """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
+    known = {
+        place: finding
+        for place, report in enumerate(raw["reports"])
+        for finding in findings
+        if not trial.mutant and finding.describes(report)
+    }
+    return BootResult(trial, what, raw, known)
+
+
+def plain(results: Sequence[BootResult]) -> list[BootResult]:
+    """The results of boots without a mutant."""
+    return [r for r in results if not r.trial.mutant]
+
+
+def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
+    """The score of each mutant, in the order of the trials."""
+    groups: dict[Mutant, list[BootResult]] = {}
+    for result in results:
+        if result.trial.mutant:
+            groups.setdefault(result.trial.mutant, []).append(result)
+    scores = []
+    for mutant, group in groups.items():
+        rules = [{*map(rule, r.reports), *died_of(r.raw["trouble"], mutant.rules)} for r in group]
+        scores.append(
+            Score(
+                mutant.name,
+                mutant.rules[0],
+                {name: sum(name in found for found in rules) for name in sorted(set().union(*rules))},
+                sum(r.caught(mutant.rules) for r in group),
+                sum(r.caught(mutant.rules[:1]) for r in group),
+                len(group),
+                tuple(dict.fromkeys(r.raw["trouble"]["kind"] for r in group if r.raw["trouble"])),
+            )
+        )
+    return scores
+
+
+def exit_code(results: Sequence[BootResult]) -> int:
+    """The exit status of the results, without the goals.
+
+    1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, or a mutant was not caught each time by the rule
+    meant for it; else the exit code of the first guest that crashed, hung or broke off; else 0.
+    """
+    found = [r for r in plain(results) if r.verdict()[0] != SILENT]
+    if any(not s.held for s in mutant_scores(results)) or any(
+        r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found
+    ):
+        return FELL_SHORT
+    return int(found[0].raw["trouble"]["code"]) if found else 0
+
+
+def overall(results: Sequence[BootResult]) -> str:
+    """The last line of the output: boots by verdict, and mutants that were caught."""
+    parts = []
+    if boots := plain(results):
+        bad = [r for r in boots if r.verdict()[0] != SILENT]
+        kinds = dict.fromkeys(r.verdict()[0] for r in bad)
+        counts = [f"{kind} in {sum(r.verdict()[0] == kind for r in bad)} of {len(boots)} boots" for kind in kinds]
+        parts.append(
+            ", ".join(counts) or f"{SILENT} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
+        )
+    if scores := mutant_scores(results):
+        held = sum(s.held for s in scores)
+        parts.append(f"{held} of {len(scores)} mutants caught each time by the rule that is meant")
+    return "; ".join(parts)
