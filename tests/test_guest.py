@@ -93,7 +93,7 @@ def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str 
     guest = lab.guest(kernel, Machine(cpu=cpu, memory_mib=6144), append=append, count=False)
     guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
     # The suites run before user space is reached: 46 s where the host's CPUs are idle, 37 of them in test_reference.
-    guest.slower *= 4
+    guest.limit_factor *= 4
     launch_retrying(guest, "true\n", folder / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     return ktap.parse((folder / "boot/console.log").read_text(errors="replace"))
 

@@ -197,7 +197,7 @@ class Lab:
         options = (*self.skips(kernel), *(timing.options() if timing else ())) if counted else ()
         plugin = Plugin(self.plugin, options=options) if counted else None
         built = self.kernel(kernel)
-        return replace(self.guest_of(built.image, machine, append, plugin), slower=built.limit_factor)
+        return replace(self.guest_of(built.image, machine, append, plugin), limit_factor=built.limit_factor)
 
     def skips(self, kernel: str) -> tuple[str, ...]:
         """The plugin's options by which instructions in the functions SPIN are counted apart."""

@@ -86,5 +86,5 @@ def guests_of(
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None
         image = kernel.narrow() if narrow else kernel.image
         guest = lab.guest_of(image, machine, trial.append(options), plugin)
-        found.append(replace(guest, slower=kernel.limit_factor))
+        found.append(replace(guest, limit_factor=kernel.limit_factor))
     return found

@@ -182,7 +182,7 @@ def boot(
 ) -> BootResult:
     """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
     (guest,) = guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
-    guest = replace(guest, slower=LIMIT_FACTOR * guest.slower)
+    guest = replace(guest, limit_factor=LIMIT_FACTOR * guest.limit_factor)
     raw = one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
     result = judged(drawn.trial, drawn.what, raw, findings)
     if result.verdict()[0] == SILENT:

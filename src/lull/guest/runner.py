@@ -85,7 +85,7 @@ class Guest:
         plugin: the plugin, or None to boot without.
         append: further kernel parameters.
         arguments: kernel parameters that ``append`` is added to.
-        slower: factor on the time limits, for kernels that are slower than others.
+        limit_factor: factor on the time limits, for kernels that are slower than others.
         disk: the image of the guest's disk.
     """
 
@@ -97,7 +97,7 @@ class Guest:
     plugin: Plugin | None = None
     append: str = ""
     arguments: str = APPEND
-    slower: float = 1.0
+    limit_factor: float = 1.0
     disk: Path | None = None
 
     def parameters(self) -> str:
@@ -239,7 +239,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, limit_factor = guest_.plugin, guest_.slower * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
+    plugin, limit_factor = guest_.plugin, guest_.limit_factor * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"

@@ -287,7 +287,7 @@ def measure(
             thing.make(lab)
     guests = {image: lab.guest(image, machine, append=append, timing=model) for image in images}
     if model:  # who sleeps does so by a slow clock
-        guests = {image: replace(guest_, slower=TIMED * guest_.slower) for image, guest_ in guests.items()}
+        guests = {image: replace(guest_, limit_factor=TIMED * guest_.limit_factor) for image, guest_ in guests.items()}
     description = {
         **lab.describe(),
         "machine": asdict(machine),

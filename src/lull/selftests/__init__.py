@@ -304,8 +304,10 @@ def conduct(
                 # read from dmesg. KUnit prints its results as kernel messages.
                 level = "loglevel=1" if suite.options else "loglevel=7"
                 arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
-                limit_factor = LIMIT_FACTOR * guests[setting.kernel].slower
-                booted = replace(guests[setting.kernel], arguments=arguments, append=suite.append, slower=limit_factor)
+                limit_factor = LIMIT_FACTOR * guests[setting.kernel].limit_factor
+                booted = replace(
+                    guests[setting.kernel], arguments=arguments, append=suite.append, limit_factor=limit_factor
+                )
                 place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
                 found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
         judged = suite_outcomes.judge(found, baseline)
