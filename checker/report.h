@@ -42,7 +42,8 @@ struct finding {
 	unsigned int changed_cpu;
 	uint64_t changed_pc;
 	unsigned int changed_stack;
-	const struct owe *owe;		/* the obligation, whose TLBIs are written; or NULL */
+	/* The obligation, whose TLBIs are written; or NULL. */
+	const struct obligation *obligation;
 };
 
 struct reports {

@@ -12,7 +12,7 @@
 #include "unload.h"
 
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
-#define MOST_OWES 500000
+#define MOST_OBLIGATIONS 500000
 
 #define TTBR_CNP	1ull
 #define TTBR_ASID(ttbr)	((ttbr) >> 48)
@@ -33,7 +33,7 @@ bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
 	s->speculation = speculation;
 	s->now = 1;
 	s->reports.out = out;
-	owes_init(&s->owes, MOST_OWES);
+	owes_init(&s->obligations, MOST_OBLIGATIONS);
 	s->cpus = aligned_alloc(128, ncpus * sizeof(*s->cpus));
 	if (!s->cpus || ncpus > MAX_CPUS)
 		return false;
@@ -54,16 +54,16 @@ void shadow_free_all(struct shadow *s)
 		struct cpu *c = &s->cpus[cpu];
 
 		for (unsigned int i = 0; i < c->n_pending; i++) {
-			struct owe *w = c->pending[i].owe;
+			struct obligation *obl = c->pending[i].obligation;
 
-			if (w && !--w->refs && w->met)
-				free(w);
+			if (obl && !--obl->refs && obl->met)
+				free(obl);
 		}
 		free(c->pending);
 	}
 	walks_free(s);
 	globals_free(&s->globals);
-	owes_free(&s->owes, &s->spaces);
+	owes_free(&s->obligations, &s->spaces);
 	spaces_free(&s->spaces);
 	reports_free(&s->reports);
 	free(s->cpus);
@@ -97,36 +97,36 @@ static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, 
 	return upper ? &c->upper : &c->lower;
 }
 
-void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-		       const char *rule, const char *kind, const struct owe *w)
+void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+			      const char *rule, const char *kind, const struct obligation *obl)
 {
-	const struct regime *r = regime_in(s, cpu, w->context->kernel);
+	const struct regime *r = regime_in(s, cpu, obl->context->kernel);
 	struct finding f = { .rule = rule, .kind = kind, .cpu = cpu, .pc = pc, .stack = stack };
 
-	f.asid = w->context->asid;
-	f.kernel = w->context->kernel;
-	f.va = w->what.va;
-	f.level = w->what.level;
-	f.table = w->what.table;
-	f.old = w->old;
-	f.new = w->new;
-	f.old_page = w->page;
-	if (desc_kind(r, w->what.level, w->new) != DESC_INVALID)
-		f.new_page = desc_output(r, w->what.level, w->new);
-	f.task = w->task;
-	f.holders = w->held;
+	f.asid = obl->context->asid;
+	f.kernel = obl->context->kernel;
+	f.va = obl->what.va;
+	f.level = obl->what.level;
+	f.table = obl->what.table;
+	f.old = obl->old;
+	f.new = obl->new;
+	f.old_page = obl->page;
+	if (desc_kind(r, obl->what.level, obl->new) != DESC_INVALID)
+		f.new_page = desc_output(r, obl->what.level, obl->new);
+	f.task = obl->task;
+	f.holders = obl->held;
 	f.changed = true;
-	f.changed_cpu = w->cpu;
-	f.changed_pc = w->pc;
-	f.changed_stack = w->stack;
-	f.owe = w;
+	f.changed_cpu = obl->cpu;
+	f.changed_pc = obl->pc;
+	f.changed_stack = obl->stack;
+	f.obligation = obl;
 	report(&s->reports, &f);
 }
 
-static void report_owe(struct shadow *s, unsigned int cpu, uint64_t pc,
-		       const char *rule, const char *kind, const struct owe *w)
+static void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
+			      const char *rule, const char *kind, const struct obligation *obl)
 {
-	shadow_report_owe(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, w);
+	shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, obl);
 }
 
 /* The CPUs @who run while kernel entries are invalid that they may use. */
@@ -140,13 +140,13 @@ static void report_pause(struct shadow *s, unsigned int cpu, const char *kind, c
 	report(&s->reports, &f);
 }
 
-const char *owed_kind(const struct owe *w)
+const char *owed_kind(const struct obligation *obl)
 {
 	enum miss nearest = MISS_NONE;
 
-	for (unsigned int i = 0; i < w->n_tlbis; i++)
-		if (w->tlbis[i].miss > nearest)
-			nearest = w->tlbis[i].miss;
+	for (unsigned int i = 0; i < obl->n_tlbis; i++)
+		if (obl->tlbis[i].miss > nearest)
+			nearest = obl->tlbis[i].miss;
 	switch (nearest) {
 	case MISS_DSB:
 		return "no-dsb";
@@ -165,9 +165,9 @@ const char *owed_kind(const struct owe *w)
 	case MISS_NONE:
 		break;
 	}
-	if (w->what.table)
+	if (obl->what.table)
 		return "table";
-	return w->change == CHANGE_LESS ? "permission" : "no-tlbi";
+	return obl->change == CHANGE_LESS ? "permission" : "no-tlbi";
 }
 
 /* --- Obligations become due, and are checked --- */
@@ -177,17 +177,17 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 {
 	if (!c->n_due)
 		return;
-	list_for(node, &c->owes) {
-		struct owe *w = container_of(node, struct owe, in_context);
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (!w->due || !(w->held & CPU(cpu)))
+		if (!obl->due || !(obl->held & CPU(cpu)))
 			continue;
-		if (w->context->kernel && w->change != CHANGE_LESS)
+		if (obl->context->kernel && obl->change != CHANGE_LESS)
 			continue;	/* vfree() may flush whenever it likes */
-		if (w->freed && !w->what.table)
+		if (obl->freed && !obl->what.table)
 			continue;	/* check_freed() */
-		report_owe(s, cpu, pc, "owed", owed_kind(w), w);
-		owe_drop(&s->owes, w);
+		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+		owe_drop(&s->obligations, obl);
 	}
 }
 
@@ -196,13 +196,13 @@ static void check_freed(struct shadow *s, unsigned int cpu, struct context *c, u
 {
 	if (!c->n_freed)
 		return;
-	list_for(node, &c->owes) {
-		struct owe *w = container_of(node, struct owe, in_context);
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (!w->freed || !(w->held & CPU(cpu)))
+		if (!obl->freed || !(obl->held & CPU(cpu)))
 			continue;
-		report_owe(s, cpu, pc, "free", w->what.table ? "table" : "page", w);
-		owe_drop(&s->owes, w);
+		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
+		owe_drop(&s->obligations, obl);
 	}
 }
 
@@ -213,14 +213,14 @@ static cpumask using(const struct context *c)
 }
 
 /* An obligation becomes due: report it if a CPU can use the old entry now. */
-static void falls_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+static void falls_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
 {
-	if (w->held & using(w->context)) {
-		report_owe(s, cpu, pc, "owed", owed_kind(w), w);
-		owe_drop(&s->owes, w);
+	if (obl->held & using(obl->context)) {
+		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+		owe_drop(&s->obligations, obl);
 	} else {
-		owe_due(&s->owes, w);
-		walks_due(s, cpu, w, pc);
+		owe_due(&s->obligations, obl);
+		walks_due(s, cpu, obl, pc);
 	}
 }
 
@@ -229,8 +229,8 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 {
 	struct list *l;
 
-	while ((l = owes_of_task(&s->owes, task)))
-		falls_due(s, cpu, container_of(l->next, struct owe, in_task), pc);
+	while ((l = owes_of_task(&s->obligations, task)))
+		falls_due(s, cpu, container_of(l->next, struct obligation, in_task), pc);
 	rely_returns(s, task);
 }
 
@@ -243,8 +243,9 @@ void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	uint64_t task = s->cpus[cpu].task;
 
-	for (struct owe *w = owe_of_kernel(&s->owes, task); w; w = owe_of_kernel(&s->owes, task))
-		falls_due(s, cpu, w, pc);
+	for (struct obligation *obl = owe_of_kernel(&s->obligations, task); obl;
+	     obl = owe_of_kernel(&s->obligations, task))
+		falls_due(s, cpu, obl, pc);
 }
 
 static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
@@ -463,7 +464,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 {
 	struct shadow *s = ch->s;
 	bool table = desc_kind(r, level, old) == DESC_TABLE;
-	struct owe model = {
+	struct obligation model = {
 		.context = c,
 		.what = {
 			.va = va,
@@ -492,11 +493,12 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 	if (s->physical)
 		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
 	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
-	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = owe_at_next(w))
-		if (w->due && w->what.table == table && !(model.held & ~w->held) &&
-		    (!model.walkers || (w->slot == slot && !(model.walkers & ~w->walkers))))
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
+	     obl = owe_at_next(obl))
+		if (obl->due && obl->what.table == table && !(model.held & ~obl->held) &&
+		    (!model.walkers || (obl->slot == slot && !(model.walkers & ~obl->walkers))))
 			return;
-	if (!owe_make(&s->owes, &model))
+	if (!owe_make(&s->obligations, &model))
 		return;
 	s->seen.obligations++;
 	if (!s->cpus[ch->cpu].section)
@@ -520,7 +522,7 @@ static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uin
 
 static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
 		       const struct table *t, uint64_t old, uint64_t new, cpumask held,
-		       const struct owe *w)
+		       const struct obligation *obl)
 {
 	struct shadow *s = ch->s;
 	const struct regime *r = &t->r;
@@ -536,16 +538,16 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	f.old_page = desc_output(r, t->level, old);
 	f.new_page = desc_output(r, t->level, new);
 	f.holders = held;
-	if (w) {
-		f.va = w->what.va;
-		f.level = w->what.level;
-		f.table = w->what.table;
-		f.old_page = w->page;
+	if (obl) {
+		f.va = obl->what.va;
+		f.level = obl->what.level;
+		f.table = obl->what.table;
+		f.old_page = obl->page;
 		f.changed = true;
-		f.changed_cpu = w->cpu;
-		f.changed_pc = w->pc;
-		f.changed_stack = w->stack;
-		f.owe = w;
+		f.changed_cpu = obl->cpu;
+		f.changed_pc = obl->pc;
+		f.changed_stack = obl->stack;
+		f.obligation = obl;
 	}
 	report(&s->reports, &f);
 }
@@ -586,24 +588,24 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
  * when one task does both.
  */
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
-			unsigned int index, const struct owe *w)
+			unsigned int index, const struct obligation *obl)
 {
-	if (!ch->was_valid && w->held & c->loaded &&
-	    (c->kernel || (w->task == ch->s->cpus[ch->cpu].task && !w->due)))
-		report_bbm(ch, c, w->what.va, "anew", t, w->old, t->desc[index],
-			   w->held & c->loaded, w);
+	if (!ch->was_valid && obl->held & c->loaded &&
+	    (c->kernel || (obl->task == ch->s->cpus[ch->cpu].task && !obl->due)))
+		report_bbm(ch, c, obl->what.va, "anew", t, obl->old, t->desc[index],
+			   obl->held & c->loaded, obl);
 }
 
 /* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
 static void collected_anew(struct change *ch, struct context *c, const struct table *t,
-			   unsigned int index, struct owe *w)
+			   unsigned int index, struct obligation *obl)
 {
-	cpumask left = rely_unissued(w);
+	cpumask left = rely_unissued(obl);
 
 	if (ch->was_valid || !left)
 		return;
-	w->collected = false;
-	report_bbm(ch, c, w->what.va, "collected", t, w->old, t->desc[index], left, w);
+	obl->collected = false;
+	report_bbm(ch, c, obl->what.va, "collected", t, obl->old, t->desc[index], left, obl);
 }
 
 /*
@@ -619,37 +621,37 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 {
 	uint64_t desc = t->desc[index], end = va + (1ull << level_shift(&t->r, t->level));
 	struct shadow *s = ch->s;
-	struct owe *next;
+	struct obligation *next;
 
-	for (struct owe *w = owe_at(&s->owes, c, va, t->level); w; w = next) {
-		enum desc_change kind = desc_change(&t->r, t->level, w->old, desc);
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, t->level); obl; obl = next) {
+		enum desc_change kind = desc_change(&t->r, t->level, obl->old, desc);
 
-		next = owe_at_next(w);
-		if (!w->held)
+		next = owe_at_next(obl);
+		if (!obl->held)
 			continue;
 		if (kind <= CHANGE_MORE) {
-			if (w->since < t->since[index])
-				t->since[index] = w->since;
-			walks_withdraw(s, w, t->pa + 8ull * index);
+			if (obl->since < t->since[index])
+				t->since[index] = obl->since;
+			walks_withdraw(s, obl, t->pa + 8ull * index);
 			continue;
 		}
 		if (kind == CHANGE_BBM)
-			contradicts(ch, c, t, index, w);
-		else if (c->kernel && w->change != CHANGE_LESS)
+			contradicts(ch, c, t, index, obl);
+		else if (c->kernel && obl->change != CHANGE_LESS)
 			/* The same page again, and less is allowed: no vfree(). */
-			owe_less(&s->owes, w, s->cpus[ch->cpu].task, desc);
-		collected_anew(ch, c, t, index, w);
+			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
+		collected_anew(ch, c, t, index, obl);
 	}
 	rely_moved(s, ch->cpu, c, va, t, index);
 	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
 		return;
-	list_for(node, &c->owes) {
-		struct owe *w = container_of(node, struct owe, in_context);
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (w->what.level <= t->level || w->what.va < va || w->what.va >= end)
+		if (obl->what.level <= t->level || obl->what.va < va || obl->what.va >= end)
 			continue;
-		contradicts(ch, c, t, index, w);
-		collected_anew(ch, c, t, index, w);
+		contradicts(ch, c, t, index, obl);
+		collected_anew(ch, c, t, index, obl);
 	}
 }
 
@@ -721,7 +723,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 			table_unlink(&s->spaces, t, index);
 		}
 	}
-	if (!ch.was_valid && is == DESC_INVALID && s->owes.n)
+	if (!ch.was_valid && is == DESC_INVALID && s->obligations.n)
 		table_places(&s->spaces, t, index, touched_place, &ch);
 	t->desc[index] = ch.new;
 	contig_stored(s, cpu, t, index, ch.old, pc);
@@ -734,7 +736,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 		t->since[index] = ch.when;
 	if (is == DESC_TABLE && (was != DESC_TABLE || ch.kind > CHANGE_LESS))
 		table_link(&s->spaces, t, index, ch.when);
-	if (!s->owes.n)
+	if (!s->obligations.n)
 		return;
 	table_places(&s->spaces, t, index, new_place, &ch);
 	if (is == DESC_TABLE)
@@ -793,12 +795,12 @@ static bool just_missed(const struct reach *r, const struct cached *what)
  * either the CPU that stored has executed a DSB that orders stores for all CPUs, or
  * the CPU that issues the TLBI has executed one that is sufficient for the TLBI.
  */
-static bool published(const struct shadow *s, const struct issued *i, const struct owe *w)
+static bool published(const struct shadow *s, const struct issued *i, const struct obligation *obl)
 {
 	const struct cpu *c = &s->cpus[i->cpu];
 
-	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= w->when ||
-	       s->cpus[w->cpu].dsb_is >= w->when;
+	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= obl->when ||
+	       s->cpus[obl->cpu].dsb_is >= obl->when;
 }
 
 /*
@@ -806,91 +808,91 @@ static bool published(const struct shadow *s, const struct issued *i, const stru
  * kernel issues it before it loads that ASID, for TLBIs that were elided while the ASID
  * was not loaded. It is not the flush of an entry that the current task has cleared.
  */
-static bool forgets(const struct issued *i, const struct owe *w)
+static bool forgets(const struct issued *i, const struct obligation *obl)
 {
-	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != w->context;
+	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != obl->context;
 }
 
-static void tlbi_for_walkers(struct issued *i, struct owe *w)
+static void tlbi_for_walkers(struct issued *i, struct obligation *obl)
 {
-	struct cached what = w->what;
+	struct cached what = obl->what;
 	struct pending p = {
-		.owe = w, .walkers = true, .cpus = w->walkers & i->cpus, .when = i->when,
+		.obligation = obl, .walkers = true, .cpus = obl->walkers & i->cpus, .when = i->when,
 		.scope = i->t->scope, .nxs = i->t->nxs,
 	};
 
 	what.asid = i->r->asid;
-	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, w))
+	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, obl))
 		return;
-	w->refs++;
+	obl->refs++;
 	pend(&i->s->cpus[i->cpu], &p);
 }
 
-static void tlbi_for_owe(struct issued *i, struct owe *w)
+static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
 {
 	struct shadow *s = i->s;
 	struct cpu *c = &s->cpus[i->cpu];
-	cpumask bits = (w->held | w->walkers) & i->cpus;
+	cpumask bits = (obl->held | obl->walkers) & i->cpus;
 	struct pending p = {
-		.owe = w, .cpus = bits, .when = i->when,
+		.obligation = obl, .cpus = bits, .when = i->when,
 		.scope = i->t->scope, .nxs = i->t->nxs,
 	};
 
 	if (i->walkers) {
-		tlbi_for_walkers(i, w);
+		tlbi_for_walkers(i, obl);
 		return;
 	}
 	/* An entry that is not global may be cached under any ASID (KPTI): one ASID is not enough. */
-	if (w->context->kernel && !w->what.global && !i->r->any_asid)
+	if (obl->context->kernel && !obl->what.global && !i->r->any_asid)
 		return;
-	switch (reach_covers(i->r, &w->what)) {
+	switch (reach_covers(i->r, &obl->what)) {
 	case COVER_YES:
 		break;
 	case COVER_VA:
-		if (w->task == c->task && just_missed(i->r, &w->what))
-			owe_saw(w, &i->seen, MISS_VA);
+		if (obl->task == c->task && just_missed(i->r, &obl->what))
+			owe_saw(obl, &i->seen, MISS_VA);
 		return;
 	case COVER_ASID:
 		return;
 	case COVER_LAST:
-		owe_saw(w, &i->seen, MISS_LAST);
+		owe_saw(obl, &i->seen, MISS_LAST);
 		return;
 	case COVER_LEVEL:
-		owe_saw(w, &i->seen, MISS_LEVEL);
+		owe_saw(obl, &i->seen, MISS_LEVEL);
 		return;
 	case COVER_NOTHING:
-		owe_saw(w, &i->seen, MISS_NOTHING);
+		owe_saw(obl, &i->seen, MISS_NOTHING);
 		return;
 	}
 	if (!bits) {
-		owe_saw(w, &i->seen, MISS_LOCAL);
+		owe_saw(obl, &i->seen, MISS_LOCAL);
 		return;
 	}
-	if (!published(s, i, w)) {
-		owe_saw(w, &i->seen, MISS_ORDER);
-		if (w->held && w->task == c->task && w->cpu == i->cpu && !forgets(i, w))
-			report_owe(s, i->cpu, i->seen.pc, "order", "no-dsb", w);
+	if (!published(s, i, obl)) {
+		owe_saw(obl, &i->seen, MISS_ORDER);
+		if (obl->held && obl->task == c->task && obl->cpu == i->cpu && !forgets(i, obl))
+			report_obligation(s, i->cpu, i->seen.pc, "order", "no-dsb", obl);
 		return;
 	}
-	owe_saw(w, &i->seen, w->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
-	w->issued |= bits;
-	w->refs++;
+	owe_saw(obl, &i->seen, obl->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
+	obl->issued |= bits;
+	obl->refs++;
 	pend(c, &p);
 }
 
 /* The TLBI names the address of an obligation of this task, but another ASID: note it there. */
 static void tlbi_for_others(struct issued *i)
 {
-	const struct list *l = owes_of_task(&i->s->owes, i->s->cpus[i->cpu].task);
+	const struct list *l = owes_of_task(&i->s->obligations, i->s->cpus[i->cpu].task);
 	unsigned int looked = 0;
 
 	if (!l || i->r->any_asid)
 		return;
 	list_for(node, (struct list *)l) {
-		struct owe *w = container_of(node, struct owe, in_task);
+		struct obligation *obl = container_of(node, struct obligation, in_task);
 
-		if (reach_covers(i->r, &w->what) == COVER_ASID)
-			owe_saw(w, &i->seen, MISS_ASID);
+		if (reach_covers(i->r, &obl->what) == COVER_ASID)
+			owe_saw(obl, &i->seen, MISS_ASID);
 		if (++looked == 64)
 			break;
 	}
@@ -901,24 +903,25 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 	uint64_t step = 1ull << r->granule;
 	uint64_t pages = i->r->every_va ? UINT64_MAX : (i->r->end - i->r->start) / step;
 
-	if (!c->n_owes)
+	if (!c->n_obligations)
 		return;
-	if (c->n_owes / 5 <= pages || c->n_owes < 32) {
-		list_for(node, &c->owes)
-			tlbi_for_owe(i, container_of(node, struct owe, in_context));
+	if (c->n_obligations / 5 <= pages || c->n_obligations < 32) {
+		list_for(node, &c->obligations)
+			tlbi_for_obligation(i, container_of(node, struct obligation, in_context));
 		return;
 	}
 	for (uint64_t va = i->r->start; va != i->r->end; va += step) {
 		for (int level = r->start; level <= 3; level++) {
 			uint64_t base = va & ~0ull << level_shift(r, level);
-			struct owe *next;
+			struct obligation *next;
 
 			/* Look at an entry that spans several pages of the range only once. */
 			if (base != va && va != i->r->start)
 				continue;
-			for (struct owe *w = owe_at(&i->s->owes, c, base, level); w; w = next) {
-				next = owe_at_next(w);
-				tlbi_for_owe(i, w);
+			for (struct obligation *obl = owe_at(&i->s->obligations, c, base, level); obl;
+			     obl = next) {
+				next = owe_at_next(obl);
+				tlbi_for_obligation(i, obl);
 			}
 		}
 	}
@@ -1052,16 +1055,16 @@ void shadow_sync(struct shadow *s, unsigned int cpu)
 
 static void complete(struct shadow *s, const struct pending *p)
 {
-	struct owe *w = p->owe;
+	struct obligation *obl = p->obligation;
 	unsigned int cpu;
 
-	if (w) {
-		w->refs--;
+	if (obl) {
+		obl->refs--;
 		if (!p->walkers)
-			w->held &= ~p->cpus;
-		w->walkers &= ~p->cpus;
-		if (w->met ? !w->refs : !(w->held | w->walkers))
-			owe_drop(&s->owes, w);
+			obl->held &= ~p->cpus;
+		obl->walkers &= ~p->cpus;
+		if (obl->met ? !obl->refs : !(obl->held | obl->walkers))
+			owe_drop(&s->obligations, obl);
 		return;
 	}
 	walks_flushed(s, &p->reach, p->cpus, p->when);
@@ -1132,8 +1135,9 @@ static bool flush_under_way(const struct shadow *s, const struct context *c, uin
 	for (int level = r->start; level <= 3; level++) {
 		uint64_t base = va & ~0ull << level_shift(r, level);
 
-		for (const struct owe *w = owe_at(&s->owes, c, base, level); w; w = owe_at_next(w))
-			if (w->held)
+		for (const struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
+		     obl = owe_at_next(obl))
+			if (obl->held)
 				return true;
 	}
 	return false;
@@ -1201,43 +1205,44 @@ void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 
 /* --- Pages are freed --- */
 
-static bool somebody_runs(const struct shadow *s, const struct owe *w, unsigned int *who)
+static bool somebody_runs(const struct shadow *s, const struct obligation *obl, unsigned int *who)
 {
-	for_cpus(*who, w->held & w->context->current)
+	for_cpus(*who, obl->held & obl->context->current)
 		if (s->cpus[*who].user)
 			return true;
 	return false;
 }
 
 /* The page that the old entry of an obligation leads to is freed. */
-static void page_freed(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
 {
 	unsigned int who;
 
 	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
-	if (!w->held || (w->context->kernel && !w->what.table))
+	if (!obl->held || (obl->context->kernel && !obl->what.table))
 		return;
-	if (w->what.table) {
+	if (obl->what.table) {
 		/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
-		if (w->context->kernel || w->held & w->context->current) {
-			report_owe(s, cpu, pc, "free", "table", w);
-			owe_drop(&s->owes, w);
+		if (obl->context->kernel || obl->held & obl->context->current) {
+			report_obligation(s, cpu, pc, "free", "table", obl);
+			owe_drop(&s->obligations, obl);
 			return;
 		}
-	} else if (somebody_runs(s, w, &who)) {
-		report_owe(s, cpu, pc, "free", "page", w);
-		owe_drop(&s->owes, w);
+	} else if (somebody_runs(s, obl, &who)) {
+		report_obligation(s, cpu, pc, "free", "page", obl);
+		owe_drop(&s->obligations, obl);
 		return;
 	}
-	owe_freed(w);
-	owe_due(&s->owes, w);
+	owe_freed(obl);
+	owe_due(&s->obligations, obl);
 }
 
 static void context_dies(struct shadow *s, struct context *c)
 {
 	walks_context_dies(s, c);
-	while (!list_empty(&c->owes))
-		owe_drop(&s->owes, container_of(c->owes.next, struct owe, in_context));
+	while (!list_empty(&c->obligations))
+		owe_drop(&s->obligations,
+			 container_of(c->obligations.next, struct obligation, in_context));
 	used_drop_context(&s->used, c);
 }
 
@@ -1274,7 +1279,7 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 {
 	s->seen.frees++;
 	for (uint64_t page = pfn << 12; page < (pfn + (1ull << order)) << 12; page += 0x1000) {
-		struct owe *next;
+		struct obligation *next;
 
 		for (unsigned int at = 0; page_is_followed(&s->spaces, page) && at < 0x1000; at += 16) {
 			unsigned int index;
@@ -1284,21 +1289,22 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 				table_freed(s, cpu, t, pc);
 		}
 		s->seen.table_frees += page_was_table(&s->spaces, page);
-		if (!s->owes.n)
+		if (!s->obligations.n)
 			continue;
 		walks_page_freed(s, page);
-		for (struct owe *w = owe_of_page(&s->owes, page); w; w = next) {
-			next = owe_of_page_next(w);
-			page_freed(s, cpu, w, pc);
+		for (struct obligation *obl = owe_of_page(&s->obligations, page); obl; obl = next) {
+			next = owe_of_page_next(obl);
+			page_freed(s, cpu, obl, pc);
 		}
 		/* The page may be part of a block, whose obligation is found by the block's first page. */
 		for (unsigned int shift = 21; shift <= 30; shift += 9) {
 			uint64_t first = page >> shift << shift;
 
-			for (struct owe *w = owe_of_page(&s->owes, first); w && first != page; w = next) {
-				next = owe_of_page_next(w);
-				if (!w->what.table && w->what.size > page - first)
-					page_freed(s, cpu, w, pc);
+			for (struct obligation *obl = owe_of_page(&s->obligations, first);
+			     obl && first != page; obl = next) {
+				next = owe_of_page_next(obl);
+				if (!obl->what.table && obl->what.size > page - first)
+					page_freed(s, cpu, obl, pc);
 			}
 		}
 	}
@@ -1370,13 +1376,13 @@ void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id)
 void shadow_verdict(struct shadow *s)
 {
 	window_end(&s->lost.window, s->reports.out);
-	s->seen.left = s->owes.n;
+	s->seen.left = s->obligations.n;
 	s->seen.tlb_lost = s->lost.entries;
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
-	if (s->owes.overflow)
+	if (s->obligations.overflow)
 		json_error(s->reports.out,
 			   "more obligations at once than the checker keeps: some were not checked");
-	s->seen.memory = s->spaces.bytes + s->owes.most * sizeof(struct owe) +
+	s->seen.memory = s->spaces.bytes + s->obligations.most * sizeof(struct obligation) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);
 	report_verdict(&s->reports, &s->seen);

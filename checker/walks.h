@@ -47,7 +47,7 @@ void walks_free(struct shadow *s);
  * The entry of an obligation is valid again, by the descriptor at @slot. The obligation
  * ends; but where the old descriptor was at another place its walkers remain.
  */
-void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot);
+void walks_withdraw(struct shadow *s, struct obligation *obl, uint64_t slot);
 
 /* A page of memory is freed; a table that is still linked is freed; an address space is. */
 void walks_page_freed(struct shadow *s, uint64_t page);
@@ -64,6 +64,6 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc);
 void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 
 /* An obligation is due: report CPUs that have its tables loaded under another ASID. */
-void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc);
+void walks_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc);
 
 #endif
