@@ -53,7 +53,7 @@ void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc);
 /* Return true if a root table with this physical address is followed: some CPU has loaded it. */
 bool shadow_is_root(const struct shadow *s, uint64_t root);
 
-/* --- For shadow.c --- */
+/* --- For shadow_context.c and shadow_store.c --- */
 
 /* One invalid descriptor has replaced another, at one address of one context. */
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,

@@ -25,6 +25,7 @@ struct stack {
 };
 
 struct finding {
+	/* Compared as pointers: two findings that may be the same have both from the same file. */
 	const char *rule, *kind;
 	unsigned int cpu;		/* where it was noticed */
 	uint64_t pc;

@@ -8,6 +8,11 @@
  * QEMU or Linux. Guest memory is read as it is at the time of the call. So the
  * caller announces a store after it was done, and every other event before.
  *
+ * shadow.c has the state and the reports. The events are in shadow_context.c (shadow_msr
+ * and shadow_sleeps), shadow_store.c, shadow_tlbi.c (DSBs and shadow_sync, too),
+ * shadow_access.c and shadow_free.c; those of shadow_written() and shadow_wrote() are in
+ * written.c.
+ *
  * The caller serialises all calls except shadow_dsb_quick() and shadow_sync(),
  * which each CPU's thread may call for its own CPU at any time.
  */
@@ -31,7 +36,7 @@
 struct pending {
 	/* The obligation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
 	struct obligation *obligation;
-	bool walkers;		/* removes CPUs from the obligation's @walkers only, not from its @held */
+	bool walkers;		/* removes CPUs from the obligation's @walkers, not from its @held */
 	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
 	uint16_t asid;
