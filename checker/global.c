@@ -67,11 +67,11 @@ void globals_left(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 		return;
 	table_all(&s->spaces, c->root, add_leaf, &l);
 	/* And the leaves that were removed from the tables and not flushed. */
-	list_for(node, &c->owes) {
-		const struct owe *w = container_of(node, struct owe, in_context);
+	list_for(node, &c->obligations) {
+		const struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (w->what.global && w->held & CPU(cpu))
-			add(&l, w->what.va, &c->root->r, w->what.level, w->old);
+		if (obl->what.global && obl->held & CPU(cpu))
+			add(&l, obl->what.va, &c->root->r, obl->what.level, obl->old);
 	}
 }
 

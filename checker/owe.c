@@ -10,7 +10,7 @@
 
 struct task {
 	struct hash_node node;
-	struct list owes;
+	struct list obligations;
 };
 
 const char *miss_name(enum miss m)
@@ -25,7 +25,7 @@ const char *miss_name(enum miss m)
 	return names[m];
 }
 
-void owes_init(struct owes *o, uint64_t limit)
+void owes_init(struct obligations *o, uint64_t limit)
 {
 	memset(o, 0, sizeof(*o));
 	o->limit = limit;
@@ -36,185 +36,186 @@ static uint64_t va_key(const struct context *c, uint64_t va)
 	return hash_mix((uintptr_t)c, va >> 12);
 }
 
-struct list *owes_of_task(struct owes *o, uint64_t task)
+struct list *owes_of_task(struct obligations *o, uint64_t task)
 {
 	struct hash_node *n = hash_first(&o->tasks, task);
 
-	return n ? &container_of(n, struct task, node)->owes : NULL;
+	return n ? &container_of(n, struct task, node)->obligations : NULL;
 }
 
-static void join_task(struct owes *o, struct owe *w)
+static void join_task(struct obligations *o, struct obligation *obl)
 {
-	struct list *l = owes_of_task(o, w->task);
+	struct list *l = owes_of_task(o, obl->task);
 
 	if (!l) {
 		struct task *t = malloc(sizeof(*t));
 
 		if (!t)
 			abort();
-		list_init(&t->owes);
-		hash_add(&o->tasks, &t->node, w->task);
-		l = &t->owes;
+		list_init(&t->obligations);
+		hash_add(&o->tasks, &t->node, obl->task);
+		l = &t->obligations;
 	}
-	list_add(l, &w->in_task);
+	list_add(l, &obl->in_task);
 }
 
-static void owe_open(struct owes *o, struct owe *w)
+static void owe_open(struct obligations *o, struct obligation *obl)
 {
-	join_task(o, w);
+	join_task(o, obl);
 	o->open++;
-	o->open_kernel += w->context->kernel;
+	o->open_kernel += obl->context->kernel;
 }
 
-struct owe *owe_make(struct owes *o, const struct owe *model)
+struct obligation *owe_make(struct obligations *o, const struct obligation *model)
 {
-	struct owe *w;
+	struct obligation *obl;
 
 	if (o->n >= o->limit) {
 		o->overflow = true;
 		return NULL;
 	}
-	w = malloc(sizeof(*w));
-	if (!w)
+	obl = malloc(sizeof(*obl));
+	if (!obl)
 		abort();
-	*w = *model;
-	w->due = w->freed = w->met = w->told = w->collected = w->moved = false;
-	w->relied.is = false;
-	w->issued = 0;
-	list_init(&w->also);
-	w->refs = 0;
-	w->n_tlbis = 0;
-	hash_add(&o->by_va, &w->by_va, va_key(w->context, w->what.va));
-	hash_add(&o->by_page, &w->by_page, w->page >> 12);
-	if (w->walkers)
-		hash_add(&o->by_slot, &w->by_slot, w->slot >> 12);
-	list_add(&w->context->owes, &w->in_context);
-	w->context->n_owes++;
-	list_init(&w->in_task);
-	owe_open(o, w);
+	*obl = *model;
+	obl->due = obl->freed = obl->met = obl->told = obl->collected = obl->moved = false;
+	obl->relied.is = false;
+	obl->issued = 0;
+	list_init(&obl->also);
+	obl->refs = 0;
+	obl->n_tlbis = 0;
+	hash_add(&o->by_va, &obl->by_va, va_key(obl->context, obl->what.va));
+	hash_add(&o->by_page, &obl->by_page, obl->page >> 12);
+	if (obl->walkers)
+		hash_add(&o->by_slot, &obl->by_slot, obl->slot >> 12);
+	list_add(&obl->context->obligations, &obl->in_context);
+	obl->context->n_obligations++;
+	list_init(&obl->in_task);
+	owe_open(o, obl);
 	o->made++;
 	if (++o->n > o->most)
 		o->most = o->n;
 	/* Nobody waits for the flush of a cleared leaf of the kernel: vfree() may flush at any later time. */
-	if (w->context->kernel && w->change != CHANGE_LESS)
-		owe_due(o, w);
-	return w;
+	if (obl->context->kernel && obl->change != CHANGE_LESS)
+		owe_due(o, obl);
+	return obl;
 }
 
-void owe_less(struct owes *o, struct owe *w, uint64_t task, uint64_t desc)
+void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint64_t desc)
 {
-	owe_due(o, w);
-	w->context->n_due--;
-	w->due = false;
-	w->change = CHANGE_LESS;
-	w->task = task;
-	w->new = desc;
-	owe_open(o, w);
+	owe_due(o, obl);
+	obl->context->n_due--;
+	obl->due = false;
+	obl->change = CHANGE_LESS;
+	obl->task = task;
+	obl->new = desc;
+	owe_open(o, obl);
 }
 
-static bool counts_less(const struct owe *w)
+static bool counts_less(const struct obligation *obl)
 {
-	return w->context->kernel && w->change == CHANGE_LESS;
+	return obl->context->kernel && obl->change == CHANGE_LESS;
 }
 
-void owe_due(struct owes *o, struct owe *w)
+void owe_due(struct obligations *o, struct obligation *obl)
 {
-	struct list *rest = w->in_task.next;
+	struct list *rest = obl->in_task.next;
 
-	if (w->due)
+	if (obl->due)
 		return;
-	w->due = true;
-	w->context->n_due++;
-	w->context->n_less += counts_less(w);
+	obl->due = true;
+	obl->context->n_due++;
+	obl->context->n_less += counts_less(obl);
 	o->open--;
-	o->open_kernel -= w->context->kernel;
-	list_del(&w->in_task);
+	o->open_kernel -= obl->context->kernel;
+	list_del(&obl->in_task);
 	/* If it was the last one of its task, only the head of the list is left. */
 	if (list_empty(rest)) {
-		struct hash_node *n = hash_first(&o->tasks, w->task);
+		struct hash_node *n = hash_first(&o->tasks, obl->task);
 
-		if (n && &container_of(n, struct task, node)->owes == rest) {
+		if (n && &container_of(n, struct task, node)->obligations == rest) {
 			hash_del(&o->tasks, n);
 			free(container_of(n, struct task, node));
 		}
 	}
 }
 
-void owe_freed(struct owe *w)
+void owe_freed(struct obligation *obl)
 {
-	if (w->freed)
+	if (obl->freed)
 		return;
-	w->freed = true;
-	w->context->n_freed++;
+	obl->freed = true;
+	obl->context->n_freed++;
 }
 
-void owe_relied(struct owe *w, const struct relied *at)
+void owe_relied(struct obligation *obl, const struct relied *at)
 {
-	w->context->n_relied += (at ? 1u : 0u) - (w->relied.is ? 1u : 0u);
-	w->told = !at;
-	w->relied.is = at;
+	obl->context->n_relied += (at ? 1u : 0u) - (obl->relied.is ? 1u : 0u);
+	obl->told = !at;
+	obl->relied.is = at;
 	if (at)
-		w->relied = *at;
+		obl->relied = *at;
 }
 
-void owe_drop(struct owes *o, struct owe *w)
+void owe_drop(struct obligations *o, struct obligation *obl)
 {
-	struct context *c = w->context;
+	struct context *c = obl->context;
 
-	if (!w->met) {
-		owe_due(o, w);
-		also_drop(o, w);
-		w->met = true;
-		w->held = w->walkers = 0;
+	if (!obl->met) {
+		owe_due(o, obl);
+		also_drop(o, obl);
+		obl->met = true;
+		obl->held = obl->walkers = 0;
 		c->n_due--;
-		c->n_less -= counts_less(w);
-		c->n_freed -= w->freed;
-		c->n_relied -= w->relied.is;
-		c->n_owes--;
-		list_del(&w->in_context);
-		hash_del(&o->by_va, &w->by_va);
-		hash_del(&o->by_page, &w->by_page);
-		if (w->by_slot.link)
-			hash_del(&o->by_slot, &w->by_slot);
+		c->n_less -= counts_less(obl);
+		c->n_freed -= obl->freed;
+		c->n_relied -= obl->relied.is;
+		c->n_obligations--;
+		list_del(&obl->in_context);
+		hash_del(&o->by_va, &obl->by_va);
+		hash_del(&o->by_page, &obl->by_page);
+		if (obl->by_slot.link)
+			hash_del(&o->by_slot, &obl->by_slot);
 		o->n--;
 	}
-	if (!w->refs)
-		free(w);
+	if (!obl->refs)
+		free(obl);
 }
 
 /* If there is no room, keep those that came nearest, and of equally near ones the latest. */
-void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m)
+void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m)
 {
 	unsigned int at = 0;
 
-	if (w->n_tlbis < OWE_TLBIS) {
-		at = w->n_tlbis++;
+	if (obl->n_tlbis < OWE_TLBIS) {
+		at = obl->n_tlbis++;
 	} else {
 		for (unsigned int i = 1; i < OWE_TLBIS; i++)
-			if (w->tlbis[i].miss < w->tlbis[at].miss)
+			if (obl->tlbis[i].miss < obl->tlbis[at].miss)
 				at = i;
-		if (w->tlbis[at].miss > m)
+		if (obl->tlbis[at].miss > m)
 			return;
 	}
-	w->tlbis[at].tlbi = *t;
-	w->tlbis[at].miss = m;
+	obl->tlbis[at].tlbi = *t;
+	obl->tlbis[at].miss = m;
 }
 
-static void free_all(struct owes *o, struct list *contexts)
+static void free_all(struct obligations *o, struct list *contexts)
 {
 	list_for(node, contexts) {
 		struct context *c = container_of(node, struct context, all);
 
-		while (!list_empty(&c->owes)) {
-			struct owe *w = container_of(c->owes.next, struct owe, in_context);
+		while (!list_empty(&c->obligations)) {
+			struct obligation *obl = container_of(c->obligations.next,
+							      struct obligation, in_context);
 
-			w->refs = 0;
-			owe_drop(o, w);
+			obl->refs = 0;
+			owe_drop(o, obl);
 		}
 	}
 }
 
-void owes_free(struct owes *o, struct spaces *s)
+void owes_free(struct obligations *o, struct spaces *s)
 {
 	free_all(o, &s->contexts);
 	free_all(o, &s->kernels);
@@ -225,70 +226,71 @@ void owes_free(struct owes *o, struct spaces *s)
 	free(o->also.bucket);
 }
 
-struct owe *owe_of_kernel(struct owes *o, uint64_t task)
+struct obligation *owe_of_kernel(struct obligations *o, uint64_t task)
 {
 	struct list *l = o->open_kernel ? owes_of_task(o, task) : NULL;
 
 	if (!l)
 		return NULL;
 	list_for(node, l) {
-		struct owe *w = container_of(node, struct owe, in_task);
+		struct obligation *obl = container_of(node, struct obligation, in_task);
 
-		if (w->context->kernel)
-			return w;
+		if (obl->context->kernel)
+			return obl;
 	}
 	return NULL;
 }
 
 #define LOOKUP(field, node) \
-	((node) ? container_of(node, struct owe, field) : NULL)
+	((node) ? container_of(node, struct obligation, field) : NULL)
 
-static struct owe *same_va(struct hash_node *n, const struct context *c,
-			   uint64_t va, int level)
+static struct obligation *same_va(struct hash_node *n, const struct context *c,
+				  uint64_t va, int level)
 {
 	for (; n; n = hash_next(n)) {
-		struct owe *w = container_of(n, struct owe, by_va);
+		struct obligation *obl = container_of(n, struct obligation, by_va);
 
-		if (w->context == c && w->what.va == va && w->what.level == level)
-			return w;
+		if (obl->context == c && obl->what.va == va && obl->what.level == level)
+			return obl;
 	}
 	return NULL;
 }
 
-struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level)
+struct obligation *owe_at(const struct obligations *o, const struct context *c, uint64_t va,
+			  int level)
 {
 	return same_va(hash_first(&o->by_va, va_key(c, va)), c, va, level);
 }
 
-struct owe *owe_at_next(const struct owe *w)
+struct obligation *owe_at_next(const struct obligation *obl)
 {
-	return same_va(hash_next(&w->by_va), w->context, w->what.va, w->what.level);
+	return same_va(hash_next(&obl->by_va), obl->context, obl->what.va, obl->what.level);
 }
 
-struct owe *owe_of_page(const struct owes *o, uint64_t page)
+struct obligation *owe_of_page(const struct obligations *o, uint64_t page)
 {
 	struct hash_node *n = hash_first(&o->by_page, page >> 12);
 
 	return LOOKUP(by_page, n);
 }
 
-struct owe *owe_of_page_next(const struct owe *w)
+struct obligation *owe_of_page_next(const struct obligation *obl)
 {
-	struct hash_node *n = hash_next(&w->by_page);
+	struct hash_node *n = hash_next(&obl->by_page);
 
 	return LOOKUP(by_page, n);
 }
 
-struct owe *owe_of_slot(const struct owes *o, uint64_t page)
+struct obligation *owe_of_slot(const struct obligations *o, uint64_t page)
 {
 	struct hash_node *n = hash_first(&o->by_slot, page >> 12);
 
 	return LOOKUP(by_slot, n);
 }
 
-struct owe *owe_of_slot_next(const struct owe *w)
+struct obligation *owe_of_slot_next(const struct obligation *obl)
 {
-	struct hash_node *n = hash_next(&w->by_slot);
+	struct hash_node *n = hash_next(&obl->by_slot);
 
 	return LOOKUP(by_slot, n);
 }

@@ -60,10 +60,10 @@ struct relied {
 	uint64_t pc;
 };
 
-struct owe {
-	struct hash_node by_va;		/* owes.by_va */
-	struct hash_node by_page;	/* owes.by_page */
-	struct hash_node by_slot;	/* owes.by_slot, when there are walkers */
+struct obligation {
+	struct hash_node by_va;		/* obligations.by_va */
+	struct hash_node by_page;	/* obligations.by_page */
+	struct hash_node by_slot;	/* obligations.by_slot, when there are walkers */
 	struct list in_context, in_task;
 	struct context *context;
 	struct cached what;		/* the old entry */
@@ -95,7 +95,7 @@ struct owe {
 	} tlbis[OWE_TLBIS];
 };
 
-struct owes {
+struct obligations {
 	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
 	struct hash also;		/* by task: obligations of others whose flush it relies on */
@@ -107,51 +107,52 @@ struct owes {
 	bool overflow;
 };
 
-void owes_init(struct owes *o, uint64_t limit);
-void owes_free(struct owes *o, struct spaces *s);
+void owes_init(struct obligations *o, uint64_t limit);
+void owes_free(struct obligations *o, struct spaces *s);
 
 /* Make an obligation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
-struct owe *owe_make(struct owes *o, const struct owe *model);
+struct obligation *owe_make(struct obligations *o, const struct obligation *model);
 
 /* End an obligation: it is met, withdrawn, or reported. */
-void owe_drop(struct owes *o, struct owe *w);
+void owe_drop(struct obligations *o, struct obligation *obl);
 
 /*
  * An entry of the kernel's half was cleared, for which nothing is ever due, and
  * @task has now written it again with fewer permissions. From now on the
  * obligation is one for permissions that @task has taken away.
  */
-void owe_less(struct owes *o, struct owe *w, uint64_t task, uint64_t desc);
+void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint64_t desc);
 
 /* The obligation's task has returned to user space. */
-void owe_due(struct owes *o, struct owe *w);
+void owe_due(struct obligations *o, struct obligation *obl);
 
 /* The page that the old entry leads to was freed. */
-void owe_freed(struct owe *w);
+void owe_freed(struct obligation *obl);
 
 /* The kernel relies on the old entry at @at; NULL: that was reported, and is forgotten. */
-void owe_relied(struct owe *w, const struct relied *at);
+void owe_relied(struct obligation *obl, const struct relied *at);
 
 /* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
-void owe_saw(struct owe *w, const struct tlbi_seen *t, enum miss m);
+void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m);
 
 /* The open obligations of a task; an empty list or NULL when there are none. */
-struct list *owes_of_task(struct owes *o, uint64_t task);
+struct list *owes_of_task(struct obligations *o, uint64_t task);
 
 /* One open obligation of a task in the kernel's half, or NULL. */
-struct owe *owe_of_kernel(struct owes *o, uint64_t task);
+struct obligation *owe_of_kernel(struct obligations *o, uint64_t task);
 
 /*
  * The obligations for one entry of a context, whichever table its descriptor was in;
  * and those whose old entry leads to a 4 KiB page of memory.
  */
-struct owe *owe_at(const struct owes *o, const struct context *c, uint64_t va, int level);
-struct owe *owe_at_next(const struct owe *w);
-struct owe *owe_of_page(const struct owes *o, uint64_t page);
-struct owe *owe_of_page_next(const struct owe *w);
+struct obligation *owe_at(const struct obligations *o, const struct context *c, uint64_t va,
+			  int level);
+struct obligation *owe_at_next(const struct obligation *obl);
+struct obligation *owe_of_page(const struct obligations *o, uint64_t page);
+struct obligation *owe_of_page_next(const struct obligation *obl);
 
 /* The obligations with walkers (walks.h) whose descriptor is in a 4 KiB page of memory. */
-struct owe *owe_of_slot(const struct owes *o, uint64_t page);
-struct owe *owe_of_slot_next(const struct owe *w);
+struct obligation *owe_of_slot(const struct obligations *o, uint64_t page);
+struct obligation *owe_of_slot_next(const struct obligation *obl);
 
 #endif

@@ -251,8 +251,8 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	c->range.root = 0;
 	filters[cpu].user_returns++;
 	c->user = true;
-	if (!get(&shadow.owes.open) && !get(&shadow.owes.n_also) && !get(&shadow.contigs.n) &&
-	    !(c->context && c->context->n_freed))
+	if (!get(&shadow.obligations.open) && !get(&shadow.obligations.n_also) &&
+	    !get(&shadow.contigs.n) && !(c->context && c->context->n_freed))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);
@@ -349,7 +349,7 @@ static void on_schedule(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
 
-	if (!get(&shadow.owes.open_kernel))
+	if (!get(&shadow.obligations.open_kernel))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_sleeps(&shadow, cpu, site->pc);
@@ -362,7 +362,8 @@ static void on_hook(unsigned int cpu, void *userdata)
 	uint64_t x[5];
 
 	/* Called often, and of no effect without obligations (but seen.cleaned must not stay 0). */
-	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.owes.n) && get(&shadow.seen.cleaned))
+	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.obligations.n) &&
+	    get(&shadow.seen.cleaned))
 		return;
 	/* The kernel drops locks often: skip if this CPU has made no obligation since the last one. */
 	if (site->hook == HOOK_UNLOCK && !shadow.cpus[cpu].section)

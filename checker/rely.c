@@ -8,24 +8,24 @@
 
 /* A task, and the obligations of other tasks whose flush it relies on. */
 struct heir {
-	struct hash_node node;		/* owes.also, by task */
+	struct hash_node node;		/* obligations.also, by task */
 	struct list also;
 };
 
 /* --- Tasks that rely on the flush of another task's obligation --- */
 
-static struct heir *heir_of(const struct owes *o, uint64_t task)
+static struct heir *heir_of(const struct obligations *o, uint64_t task)
 {
 	struct hash_node *n = hash_first(&o->also, task);
 
 	return n ? container_of(n, struct heir, node) : NULL;
 }
 
-static void also_free(struct owes *o, struct also *a)
+static void also_free(struct obligations *o, struct also *a)
 {
 	struct heir *h = heir_of(o, a->task);
 
-	list_del(&a->in_owe);
+	list_del(&a->in_obligation);
 	list_del(&a->in_task);
 	if (h && list_empty(&h->also)) {
 		hash_del(&o->also, &h->node);
@@ -35,19 +35,19 @@ static void also_free(struct owes *o, struct also *a)
 	free(a);
 }
 
-void also_drop(struct owes *o, struct owe *w)
+void also_drop(struct obligations *o, struct obligation *obl)
 {
-	while (!list_empty(&w->also))
-		also_free(o, container_of(w->also.next, struct also, in_owe));
+	while (!list_empty(&obl->also))
+		also_free(o, container_of(obl->also.next, struct also, in_obligation));
 }
 
-static void also_make(struct owes *o, struct owe *w, const struct also *model)
+static void also_make(struct obligations *o, struct obligation *obl, const struct also *model)
 {
 	struct heir *h = heir_of(o, model->task);
 	struct also *a;
 
-	list_for(node, &w->also)
-		if (container_of(node, struct also, in_owe)->task == model->task)
+	list_for(node, &obl->also)
+		if (container_of(node, struct also, in_obligation)->task == model->task)
 			return;
 	if (o->n_also >= o->limit) {
 		o->overflow = true;
@@ -64,8 +64,8 @@ static void also_make(struct owes *o, struct owe *w, const struct also *model)
 	if (!a)
 		abort();
 	*a = *model;
-	a->owe = w;
-	list_add(&w->also, &a->in_owe);
+	a->obligation = obl;
+	list_add(&obl->also, &a->in_obligation);
 	list_add(&h->also, &a->in_task);
 	o->n_also++;
 }
@@ -74,36 +74,36 @@ static void also_make(struct owes *o, struct owe *w, const struct also *model)
  * The task of a CPU relies from now on on the flush of an obligation of another task.
  * Nothing is to do for one that is due: no CPU may have its context loaded anyway.
  */
-static void take_over(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc,
+static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
 		      unsigned int *stack)
 {
 	struct also model = {
 		.task = s->cpus[cpu].task, .pc = pc, .cpu = cpu,
 	};
 
-	if (w->due || w->context->kernel || w->task == model.task)
+	if (obl->due || obl->context->kernel || obl->task == model.task)
 		return;
 	if (!*stack && s->stack)
 		*stack = s->stack(s->arg, cpu, pc);
 	model.stack = *stack;
 	s->seen.relied++;
-	also_make(&s->owes, w, &model);
+	also_make(&s->obligations, obl, &model);
 }
 
 void rely_returns(struct shadow *s, uint64_t task)
 {
 	struct heir *h;
 
-	while ((h = heir_of(&s->owes, task))) {
+	while ((h = heir_of(&s->obligations, task))) {
 		struct also *a = container_of(h->also.next, struct also, in_task);
-		struct owe *w = a->owe;
+		struct obligation *obl = a->obligation;
 
-		if (!(w->held & w->context->current)) {
-			also_free(&s->owes, a);
+		if (!(obl->held & obl->context->current)) {
+			also_free(&s->obligations, a);
 			continue;
 		}
-		shadow_report_owe(s, a->cpu, a->pc, a->stack, "owed", "unsettled", w);
-		owe_drop(&s->owes, w);
+		shadow_report_obligation(s, a->cpu, a->pc, a->stack, "owed", "unsettled", obl);
+		owe_drop(&s->obligations, obl);
 	}
 }
 
@@ -116,17 +116,17 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	bool at_work = c->root && c->root->pa == me->range.root && va >= me->range.start &&
 		       va < me->range.end;
 	unsigned int stack = 0;
-	struct owe *next;
+	struct obligation *next;
 
-	for (struct owe *w = owe_at(&s->owes, c, va, level); w; w = next) {
-		next = owe_at_next(w);
-		take_over(s, cpu, w, pc, &stack);
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl; obl = next) {
+		next = owe_at_next(obl);
+		take_over(s, cpu, obl, pc, &stack);
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
-		if (!at_work || !w->collected || w->due || w->task == me->task ||
-		    !(w->held & w->context->current))
+		if (!at_work || !obl->collected || obl->due || obl->task == me->task ||
+		    !(obl->held & obl->context->current))
 			continue;
-		shadow_report_owe(s, cpu, pc, stack, "owed", "unsettled", w);
-		owe_drop(&s->owes, w);
+		shadow_report_obligation(s, cpu, pc, stack, "owed", "unsettled", obl);
+		owe_drop(&s->obligations, obl);
 	}
 }
 
@@ -134,11 +134,11 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
  * An obligation in the range of a task. An entry that has lost permissions is still
  * valid: a task that changes it makes an obligation of its own, and relies on no other.
  */
-static void in_range(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc,
+static void in_range(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
 		     unsigned int *stack)
 {
-	if (w->change != CHANGE_LESS)
-		take_over(s, cpu, w, pc, stack);
+	if (obl->change != CHANGE_LESS)
+		take_over(s, cpu, obl, pc, stack);
 }
 
 static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint64_t start,
@@ -146,14 +146,14 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 {
 	const struct regime *r = &c->root->r;
 
-	if (!c->n_owes)
+	if (!c->n_obligations)
 		return;
-	if (c->n_owes < 32 || c->n_owes / 5 <= (end - start) >> r->granule) {
-		list_for(node, &c->owes) {
-			struct owe *w = container_of(node, struct owe, in_context);
+	if (c->n_obligations < 32 || c->n_obligations / 5 <= (end - start) >> r->granule) {
+		list_for(node, &c->obligations) {
+			struct obligation *obl = container_of(node, struct obligation, in_context);
 
-			if (w->what.va < end && w->what.va + w->what.size > start)
-				in_range(s, cpu, w, pc, stack);
+			if (obl->what.va < end && obl->what.va + obl->what.size > start)
+				in_range(s, cpu, obl, pc, stack);
 		}
 		return;
 	}
@@ -163,8 +163,9 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 
 			if (base != va && va > start)
 				continue;	/* was found at a lower address */
-			for (struct owe *w = owe_at(&s->owes, c, base, level); w; w = owe_at_next(w))
-				in_range(s, cpu, w, pc, stack);
+			for (struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
+			     obl = owe_at_next(obl))
+				in_range(s, cpu, obl, pc, stack);
 		}
 	}
 }
@@ -212,17 +213,18 @@ void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_
 		for (int level = t->r.start; level <= 3; level++) {
 			uint64_t base = va & ~0ull << level_shift(&t->r, level);
 
-			for (struct owe *w = owe_at(&s->owes, c, base, level); w; w = owe_at_next(w))
-				if (w->task == s->cpus[cpu].task && !w->what.table && !w->due)
-					w->collected = true;
+			for (struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
+			     obl = owe_at_next(obl))
+				if (obl->task == s->cpus[cpu].task && !obl->what.table && !obl->due)
+					obl->collected = true;
 		}
 	}
 }
 
 /* A CPU that does not have the context loaded must flush before it loads it, and is not counted. */
-cpumask rely_unissued(const struct owe *w)
+cpumask rely_unissued(const struct obligation *obl)
 {
-	return w->collected ? w->held & w->context->loaded & ~w->issued : 0;
+	return obl->collected ? obl->held & obl->context->loaded & ~obl->issued : 0;
 }
 
 /* --- Locks --- */
@@ -236,13 +238,14 @@ void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uin
 
 	if (!me->section || c->kernel)
 		return;
-	for (struct owe *w = owe_of_page(&s->owes, desc_output(&t->r, t->level, t->desc[index])); w;
-	     w = owe_of_page_next(w)) {
-		if (w->context != c || w->task != me->task || w->cpu != cpu || w->due ||
-		    w->change == CHANGE_LESS || w->what.table != table ||
-		    w->what.level != t->level || w->what.va == va)
+	for (struct obligation *obl = owe_of_page(&s->obligations,
+						  desc_output(&t->r, t->level, t->desc[index]));
+	     obl; obl = owe_of_page_next(obl)) {
+		if (obl->context != c || obl->task != me->task || obl->cpu != cpu || obl->due ||
+		    obl->change == CHANGE_LESS || obl->what.table != table ||
+		    obl->what.level != t->level || obl->what.va == va)
 			continue;
-		w->moved = me->moving = true;
+		obl->moved = me->moving = true;
 	}
 }
 
@@ -250,7 +253,7 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	struct cpu *me = &s->cpus[cpu];
 	uint64_t since = me->section;
-	struct list *l = owes_of_task(&s->owes, me->task);
+	struct list *l = owes_of_task(&s->obligations, me->task);
 	struct list *next;
 
 	s->seen.unlocks++;
@@ -264,15 +267,16 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 	 * the head of the list.
 	 */
 	for (struct list *node = l->next; node != l; node = next) {
-		struct owe *w = container_of(node, struct owe, in_task);
+		struct obligation *obl = container_of(node, struct obligation, in_task);
 		bool last = node->next == l;
 
 		next = node->next;
-		if (!w->moved || w->cpu != cpu || w->when < since || !(w->held & w->context->current))
+		if (!obl->moved || obl->cpu != cpu || obl->when < since ||
+		    !(obl->held & obl->context->current))
 			continue;
-		shadow_report_owe(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
-				  "owed", "unlocked", w);
-		owe_drop(&s->owes, w);
+		shadow_report_obligation(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
+					 "owed", "unlocked", obl);
+		owe_drop(&s->obligations, obl);
 		if (last)
 			return;
 	}
@@ -280,11 +284,11 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /* --- Reverse mappings --- */
 
-static bool used_by_others(const struct shadow *s, const struct owe *w)
+static bool used_by_others(const struct shadow *s, const struct obligation *obl)
 {
 	unsigned int cpu;
 
-	for_cpus(cpu, w->held & w->context->current)
+	for_cpus(cpu, obl->held & obl->context->current)
 		if (s->cpus[cpu].user)
 			return true;
 	return false;
@@ -293,21 +297,21 @@ static bool used_by_others(const struct shadow *s, const struct owe *w)
 /* Entries with which no user code runs, as when a process ends, may stay. */
 void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
-	struct list *l = owes_of_task(&s->owes, s->cpus[cpu].task), *next;
+	struct list *l = owes_of_task(&s->obligations, s->cpus[cpu].task), *next;
 
 	if (!l)
 		return;
 	/* owe_drop() of the last entry frees the head of the list. */
 	for (struct list *node = l->next; node != l; node = next) {
-		struct owe *w = container_of(node, struct owe, in_task);
+		struct obligation *obl = container_of(node, struct obligation, in_task);
 		bool last = node->next == l;
 
 		next = node->next;
-		if (w->what.table || w->change == CHANGE_LESS || !used_by_others(s, w))
+		if (obl->what.table || obl->change == CHANGE_LESS || !used_by_others(s, obl))
 			continue;
-		shadow_report_owe(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
-				  "owed", "rmap", w);
-		owe_drop(&s->owes, w);
+		shadow_report_obligation(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
+					 "owed", "rmap", obl);
+		owe_drop(&s->obligations, obl);
 		if (last)
 			return;
 	}

@@ -27,8 +27,8 @@
 
 /* A task relies on the flush of an obligation that another task has made. */
 struct also {
-	struct list in_owe, in_task;
-	struct owe *owe;
+	struct list in_obligation, in_task;
+	struct obligation *obligation;
 	uint64_t task;			/* the task that relies on the flush */
 	uint64_t pc;			/* where it began to */
 	unsigned int stack;
@@ -53,7 +53,7 @@ void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc);
 /* Return true if a root table with this physical address is followed: some CPU has loaded it. */
 bool shadow_is_root(const struct shadow *s, uint64_t root);
 
-/* --- For shadow.c --- */
+/* --- For shadow_context.c and shadow_store.c --- */
 
 /* One invalid descriptor has replaced another, at one address of one context. */
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
@@ -64,7 +64,7 @@ void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uin
 		const struct table *t, unsigned int index);
 
 /* The CPUs for which no TLBI was issued for an entry whose flush was deferred. */
-cpumask rely_unissued(const struct owe *w);
+cpumask rely_unissued(const struct obligation *obl);
 
 /* A task returns to user space: the flushes that it relies on must be complete. */
 void rely_returns(struct shadow *s, uint64_t task);
@@ -72,6 +72,6 @@ void rely_returns(struct shadow *s, uint64_t task);
 /* --- For owe.c --- */
 
 /* The obligation is met, withdrawn or reported: no task relies on its flush any more. */
-void also_drop(struct owes *o, struct owe *w);
+void also_drop(struct obligations *o, struct obligation *obl);
 
 #endif

@@ -91,21 +91,21 @@ static void place(struct json *j, const struct reports *r, const char *key,
 	json_close(j, '}');
 }
 
-static void tlbis(struct json *j, const struct owe *w)
+static void tlbis(struct json *j, const struct obligation *obl)
 {
-	unsigned int n = w ? w->n_tlbis : 0;
+	unsigned int n = obl ? obl->n_tlbis : 0;
 
 	json_key(j, "tlbis");
 	json_open(j, '[');
 	for (unsigned int i = 0; i < n; i++) {
-		const struct tlbi_seen *t = &w->tlbis[i].tlbi;
+		const struct tlbi_seen *t = &obl->tlbis[i].tlbi;
 
 		json_open(j, '{');
 		text(j, "name", t->name);
 		hex(j, "operand", t->operand);
 		json_field(j, "cpu", t->cpu);
 		hex(j, "pc", t->pc);
-		text(j, "why", miss_name(w->tlbis[i].miss));
+		text(j, "why", miss_name(obl->tlbis[i].miss));
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -173,7 +173,7 @@ void report(struct reports *r, const struct finding *f)
 	if (f->changed)
 		place(&j, r, "changed", f->changed_cpu, f->changed_pc, f->changed_stack);
 	place(&j, r, "noticed", f->cpu, f->pc, f->stack);
-	tlbis(&j, f->owe);
+	tlbis(&j, f->obligation);
 	json_field(&j, "count", 1);
 	json_close(&j, '}');
 	json_end_line(&j);

@@ -25,6 +25,7 @@ struct stack {
 };
 
 struct finding {
+	/* Compared as pointers: two findings that may be the same have both from the same file. */
 	const char *rule, *kind;
 	unsigned int cpu;		/* where it was noticed */
 	uint64_t pc;
@@ -42,7 +43,8 @@ struct finding {
 	unsigned int changed_cpu;
 	uint64_t changed_pc;
 	unsigned int changed_stack;
-	const struct owe *owe;		/* the obligation, whose TLBIs are written; or NULL */
+	/* The obligation, whose TLBIs are written; or NULL. */
+	const struct obligation *obligation;
 };
 
 struct reports {

@@ -8,6 +8,11 @@
  * QEMU or Linux. Guest memory is read as it is at the time of the call. So the
  * caller announces a store after it was done, and every other event before.
  *
+ * shadow.c has the state and the reports. The events are in shadow_context.c (shadow_msr
+ * and shadow_sleeps), shadow_store.c, shadow_tlbi.c (DSBs and shadow_sync, too),
+ * shadow_access.c and shadow_free.c; those of shadow_written() and shadow_wrote() are in
+ * written.c.
+ *
  * The caller serialises all calls except shadow_dsb_quick() and shadow_sync(),
  * which each CPU's thread may call for its own CPU at any time.
  */
@@ -29,8 +34,9 @@
 
 /* A TLBI that was issued and that no DSB has completed, and one thing it will change then. */
 struct pending {
-	struct owe *owe;	/* the obligation it covers; NULL: it flushes contexts, or @reach */
-	bool walkers;		/* removes CPUs from owe->walkers only, not from owe->held */
+	/* The obligation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
+	struct obligation *obligation;
+	bool walkers;		/* removes CPUs from the obligation's @walkers, not from its @held */
 	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
 	uint16_t asid;
@@ -38,7 +44,7 @@ struct pending {
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
-	struct reach reach;	/* when owe is NULL */
+	struct reach reach;	/* when @obligation is NULL */
 };
 
 struct cpu {
@@ -68,7 +74,7 @@ struct cpu {
 
 struct shadow {
 	struct spaces spaces;
-	struct owes owes;
+	struct obligations obligations;
 	struct used_all used;
 	struct contigs contigs;
 	struct walks walks;
@@ -167,13 +173,13 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
 
 /* The kind of `owed`: from the TLBI that came nearest, or without one from what was changed. */
-const char *owed_kind(const struct owe *w);
+const char *owed_kind(const struct obligation *obl);
 
 void shadow_verdict(struct shadow *s);
 
 /* For the modules with rules of their own: report an obligation, noticed by a CPU at @pc. */
-void shadow_report_owe(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-		       const char *rule, const char *kind, const struct owe *w);
+void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+			      const char *rule, const char *kind, const struct obligation *obl);
 /* For the same modules: a finding in which the place where it was noticed is filled in. */
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
 			    const char *rule, const char *kind);

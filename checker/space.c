@@ -16,7 +16,7 @@ static void context_init(struct context *c, uint16_t asid)
 	c->asid = asid;
 	list_init(&c->in_root);
 	list_init(&c->all);
-	list_init(&c->owes);
+	list_init(&c->obligations);
 	list_init(&c->used);
 }
 
@@ -468,7 +468,7 @@ void contexts_collect(struct spaces *s)
 		list_for(node, half ? &s->kernels : &s->contexts) {
 			struct context *c = container_of(node, struct context, all);
 
-			if (c->root || c->loaded || c->n_owes || c->n_used ||
+			if (c->root || c->loaded || c->n_obligations || c->n_used ||
 			    context_holders(s, c, 0))
 				continue;
 			list_del(&c->all);

@@ -61,8 +61,8 @@ struct context {
 	uint64_t flushed[MAX_CPUS];	/* when each CPU last invalidated all entries of it */
 
 	/* For owe.c and used.c */
-	struct list owes;
-	unsigned int n_owes, n_due, n_freed, n_relied;
+	struct list obligations;
+	unsigned int n_obligations, n_due, n_freed, n_relied;
 	unsigned int n_less;		/* in a kernel context: obligations for permissions that are due */
 	struct list used;
 	unsigned int n_used;

@@ -18,7 +18,7 @@ struct walked {
 	uint64_t va, size;	/* the addresses that they translated */
 	cpumask cpus;
 	uint64_t when;		/* the last store to one of them */
-	struct owe sample;	/* the obligation of the first of them, for reports */
+	struct obligation sample;	/* the obligation of the first of them, for reports */
 };
 
 static uint64_t asid_key(bool kernel, uint16_t asid)
@@ -26,21 +26,21 @@ static uint64_t asid_key(bool kernel, uint16_t asid)
 	return kernel ? 1ull << 16 : asid;
 }
 
-static bool earlier(const struct owe *a, const struct owe *b)
+static bool earlier(const struct obligation *a, const struct obligation *b)
 {
 	if (a->when != b->when)
 		return a->when < b->when;
 	return a->slot != b->slot ? a->slot < b->slot : a->what.va < b->what.va;
 }
 
-/* Add the copies that CPUs in w->walkers may hold to the record of the page. */
-static void note(struct shadow *s, const struct owe *w)
+/* Add the copies that CPUs in obl->walkers may hold to the record of the page. */
+static void note(struct shadow *s, const struct obligation *obl)
 {
-	uint64_t page = w->slot & ~0xfffull, end = w->what.va + w->what.size;
-	const struct context *c = w->context;
+	uint64_t page = obl->slot & ~0xfffull, end = obl->what.va + obl->what.size;
+	const struct context *c = obl->context;
 	struct walked *r = NULL;
 
-	if (!w->walkers)
+	if (!obl->walkers)
 		return;
 	for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = hash_next(n)) {
 		r = container_of(n, struct walked, by_page);
@@ -53,30 +53,30 @@ static void note(struct shadow *s, const struct owe *w)
 		if (!r)
 			abort();
 		*r = (struct walked){
-			.page = page, .first = w->slot, .end = w->slot + 8, .asid = c->asid,
-			.kernel = c->kernel, .va = w->what.va, .size = w->what.size,
-			.sample = *w,
+			.page = page, .first = obl->slot, .end = obl->slot + 8, .asid = c->asid,
+			.kernel = c->kernel, .va = obl->what.va, .size = obl->what.size,
+			.sample = *obl,
 		};
 		hash_add(&s->walks.by_page, &r->by_page, page);
 		hash_add(&s->walks.by_asid, &r->by_asid, asid_key(r->kernel, r->asid));
 		list_add(&s->walks.all, &r->all);
 		s->spaces.bytes += sizeof(*r);
 	}
-	r->cpus |= w->walkers;
-	if (r->when < w->when)
-		r->when = w->when;
-	if (r->first > w->slot)
-		r->first = w->slot;
-	if (r->end < w->slot + 8)
-		r->end = w->slot + 8;
+	r->cpus |= obl->walkers;
+	if (r->when < obl->when)
+		r->when = obl->when;
+	if (r->first > obl->slot)
+		r->first = obl->slot;
+	if (r->end < obl->slot + 8)
+		r->end = obl->slot + 8;
 	if (r->va + r->size - 1 < end - 1)
 		r->size = end - r->va;
-	if (r->va > w->what.va) {
-		r->size += r->va - w->what.va;
-		r->va = w->what.va;
+	if (r->va > obl->what.va) {
+		r->size += r->va - obl->what.va;
+		r->va = obl->what.va;
 	}
-	if (earlier(w, &r->sample))
-		r->sample = *w;
+	if (earlier(obl, &r->sample))
+		r->sample = *obl;
 }
 
 static void drop(struct shadow *s, struct walked *r)
@@ -94,11 +94,11 @@ static void linked(void *arg, struct table *t)
 	struct shadow *s = arg;
 
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
-		const struct owe *w = owe_of_slot(&s->owes, page);
+		const struct obligation *obl = owe_of_slot(&s->obligations, page);
 
-		while (w && !w->walkers)
-			w = owe_of_slot_next(w);
-		if (!w && !hash_first(&s->walks.by_page, page))
+		while (obl && !obl->walkers)
+			obl = owe_of_slot_next(obl);
+		if (!obl && !hash_first(&s->walks.by_page, page))
 			continue;
 		list_add(&s->walks.armed, &t->armed);
 		s->walks.fresh = true;
@@ -124,44 +124,44 @@ void walks_free(struct shadow *s)
 
 /* --- Keeping walkers when obligations end --- */
 
-void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot)
+void walks_withdraw(struct shadow *s, struct obligation *obl, uint64_t slot)
 {
-	if (!w->walkers || w->slot == slot) {
-		owe_drop(&s->owes, w);
+	if (!obl->walkers || obl->slot == slot) {
+		owe_drop(&s->obligations, obl);
 		return;
 	}
-	w->held = 0;
-	owe_due(&s->owes, w);
+	obl->held = 0;
+	owe_due(&s->obligations, obl);
 }
 
-static void forget_walkers(struct shadow *s, struct owe *w, cpumask cpus)
+static void forget_walkers(struct shadow *s, struct obligation *obl, cpumask cpus)
 {
-	w->walkers &= ~cpus;
-	if (!w->held && !w->walkers)
-		owe_drop(&s->owes, w);
+	obl->walkers &= ~cpus;
+	if (!obl->held && !obl->walkers)
+		owe_drop(&s->obligations, obl);
 }
 
 void walks_page_freed(struct shadow *s, uint64_t page)
 {
-	struct owe *next;
+	struct obligation *next;
 
-	for (struct owe *w = owe_of_slot(&s->owes, page); w; w = next) {
-		next = owe_of_slot_next(w);
-		note(s, w);
-		forget_walkers(s, w, w->walkers);
+	for (struct obligation *obl = owe_of_slot(&s->obligations, page); obl; obl = next) {
+		next = owe_of_slot_next(obl);
+		note(s, obl);
+		forget_walkers(s, obl, obl->walkers);
 	}
 }
 
 void walks_context_dies(struct shadow *s, struct context *c)
 {
-	list_for(node, &c->owes)
-		note(s, container_of(node, struct owe, in_context));
+	list_for(node, &c->obligations)
+		note(s, container_of(node, struct obligation, in_context));
 }
 
 /* The valid descriptors of a table that is freed, and of all tables below it. */
 struct gone {
 	struct shadow *s;
-	struct owe model;
+	struct obligation model;
 	const struct table *top;
 	unsigned int index;		/* of the descriptor of @top that leads to @t */
 	const struct table *t;
@@ -173,22 +173,22 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 {
 	struct gone *l = arg;
 	const struct table *t = l->t;
-	struct owe *w = &l->model;
+	struct obligation *obl = &l->model;
 
-	w->context = c;
-	w->what = (struct cached){
+	obl->context = c;
+	obl->what = (struct cached){
 		.va = va + l->offset,
 		.size = 1ull << level_shift(&t->r, t->level),
 		.asid = c->asid,
 		.level = t->level,
 		.table = desc_kind(&t->r, t->level, t->desc[l->at]) == DESC_TABLE,
 	};
-	w->old = t->desc[l->at];
-	w->page = desc_output(&t->r, t->level, w->old);
-	w->slot = t->pa + 8ull * l->at;
-	w->since = t->since[l->at];
-	w->walkers = context_walkers(&l->s->spaces, c, w->since) & l->s->physical;
-	note(l->s, w);
+	obl->old = t->desc[l->at];
+	obl->page = desc_output(&t->r, t->level, obl->old);
+	obl->slot = t->pa + 8ull * l->at;
+	obl->since = t->since[l->at];
+	obl->walkers = context_walkers(&l->s->spaces, c, obl->since) & l->s->physical;
+	note(l->s, obl);
 }
 
 static void lost_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
@@ -266,21 +266,21 @@ void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64
 /* --- Reports --- */
 
 static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
-			const struct owe *w, bool kernel, const struct table *t,
+			const struct obligation *obl, bool kernel, const struct table *t,
 			uint64_t slot, cpumask who, uint64_t pc)
 {
 	struct finding f = {
 		.rule = "walk", .kind = kind, .cpu = cpu, .pc = pc,
 		.stack = s->stack ? s->stack(s->arg, cpu, pc) : 0,
-		.asid = w->what.asid, .kernel = kernel, .va = w->what.va,
-		.level = w->what.level, .table = w->what.table,
-		.old = w->old, .old_page = w->page,
+		.asid = obl->what.asid, .kernel = kernel, .va = obl->what.va,
+		.level = obl->what.level, .table = obl->what.table,
+		.old = obl->old, .old_page = obl->page,
 		.new = t->desc[(slot - t->pa) / 8],
-		.task = w->task, .holders = who,
-		.changed = true, .changed_cpu = w->cpu, .changed_pc = w->pc,
-		.changed_stack = w->stack,
+		.task = obl->task, .holders = who,
+		.changed = true, .changed_cpu = obl->cpu, .changed_pc = obl->pc,
+		.changed_stack = obl->stack,
 		/* Also for a record: its sample is a copy of an obligation, with the TLBIs. */
-		.owe = w,
+		.obligation = obl,
 	};
 
 	if (desc_kind(&t->r, t->level, f.new) != DESC_INVALID)
@@ -288,13 +288,13 @@ static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
 	report(&s->reports, &f);
 }
 
-static bool differs(const struct table *t, const struct owe *w)
+static bool differs(const struct table *t, const struct obligation *obl)
 {
-	uint64_t now = t->desc[(w->slot - t->pa) / 8];
+	uint64_t now = t->desc[(obl->slot - t->pa) / 8];
 
-	if (t->level != w->what.level)
-		return now != w->old;
-	return desc_change(&t->r, t->level, w->old, now) > CHANGE_MORE;
+	if (t->level != obl->what.level)
+		return now != obl->old;
+	return desc_change(&t->r, t->level, obl->old, now) > CHANGE_MORE;
 }
 
 struct users {
@@ -326,7 +326,7 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 	table_places(&s->spaces, t, 0, add_user, &all);
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
 		struct hash_node *more;
-		struct owe *next;
+		struct obligation *next;
 
 		for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = more) {
 			struct walked *r = container_of(n, struct walked, by_page);
@@ -344,21 +344,21 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 			if (!r->cpus)
 				drop(s, r);
 		}
-		for (struct owe *w = owe_of_slot(&s->owes, page); w; w = next) {
-			struct users others = { .but = w->context };
+		for (struct obligation *obl = owe_of_slot(&s->obligations, page); obl; obl = next) {
+			struct users others = { .but = obl->context };
 			cpumask who;
 
-			next = owe_of_slot_next(w);
-			if (!w->walkers || w->slot < t->pa || w->slot >= t->pa + 8ull * t->n)
+			next = owe_of_slot_next(obl);
+			if (!obl->walkers || obl->slot < t->pa || obl->slot >= t->pa + 8ull * t->n)
 				continue;
 			left = true;
 			table_places(&s->spaces, t, 0, add_user, &others);
-			who = w->walkers & others.loaded;
-			if (!who || !differs(t, w))
+			who = obl->walkers & others.loaded;
+			if (!who || !differs(t, obl))
 				continue;
-			report_walk(s, cpu, "unlinked", w, w->context->kernel, t, w->slot,
+			report_walk(s, cpu, "unlinked", obl, obl->context->kernel, t, obl->slot,
 				    who, pc);
-			forget_walkers(s, w, who);
+			forget_walkers(s, obl, who);
 		}
 	}
 	return left;
@@ -377,22 +377,22 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /*
  * walk/renamed: report if context @c, which the CPUs @who have loaded, reaches the table
- * of obligation @w under another ASID. Returns true if it was reported.
+ * of obligation @obl under another ASID. Returns true if it was reported.
  */
-static bool check_renamed(struct shadow *s, unsigned int cpu, struct owe *w,
+static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation *obl,
 			  const struct context *c, cpumask who, uint64_t pc)
 {
 	struct users u = { .of = c };
 	unsigned int index;
-	struct table *t = table_at(&s->spaces, w->slot, &index);
+	struct table *t = table_at(&s->spaces, obl->slot, &index);
 
-	if (!t || !differs(t, w))
+	if (!t || !differs(t, obl))
 		return false;
 	table_places(&s->spaces, t, index, add_user, &u);
 	if (!u.found)
 		return false;
-	report_walk(s, cpu, "renamed", w, false, t, w->slot, who, pc);
-	forget_walkers(s, w, who);
+	report_walk(s, cpu, "renamed", obl, false, t, obl->slot, who, pc);
+	forget_walkers(s, obl, who);
 	return true;
 }
 
@@ -405,27 +405,27 @@ void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 
 		if (o == c || !o->n_due)
 			continue;
-		list_for(node, &o->owes) {
-			struct owe *w = container_of(node, struct owe, in_context);
+		list_for(node, &o->obligations) {
+			struct obligation *obl = container_of(node, struct obligation, in_context);
 
-			if (w->due && w->walkers & CPU(cpu))
-				check_renamed(s, cpu, w, c, CPU(cpu), pc);
+			if (obl->due && obl->walkers & CPU(cpu))
+				check_renamed(s, cpu, obl, c, CPU(cpu), pc);
 		}
 	}
 }
 
-void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc)
+void walks_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
 {
-	const struct context *o = w->context;
+	const struct context *o = obl->context;
 
-	if (!w->walkers || !o->root || o->kernel)
+	if (!obl->walkers || !o->root || o->kernel)
 		return;
 	list_for(other, &o->root->contexts) {
 		struct context *c = container_of(other, struct context, in_root);
-		cpumask who = w->walkers & c->loaded;
+		cpumask who = obl->walkers & c->loaded;
 
 		/* After a report the obligation may be freed. */
-		if (c != o && who && check_renamed(s, cpu, w, c, who, pc))
+		if (c != o && who && check_renamed(s, cpu, obl, c, who, pc))
 			return;
 	}
 }

@@ -49,7 +49,7 @@ void walks_free(struct shadow *s);
  * The descriptor at @slot makes the entry of an obligation valid again. The obligation
  * ends. If the old descriptor was not at @slot, its walkers remain.
  */
-void walks_withdraw(struct shadow *s, struct owe *w, uint64_t slot);
+void walks_withdraw(struct shadow *s, struct obligation *obl, uint64_t slot);
 
 /*
  * A page of memory is freed; a table is freed to which other tables or contexts still
@@ -68,7 +68,7 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc);
 /* @cpu has loaded context @c: report old copies of its tables that were made under another ASID. */
 void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 
-/* Obligation @w is due: report CPUs that have its tables loaded under another ASID. */
-void walks_due(struct shadow *s, unsigned int cpu, struct owe *w, uint64_t pc);
+/* Obligation @obl is due: report CPUs that have its tables loaded under another ASID. */
+void walks_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc);
 
 #endif

@@ -9,38 +9,38 @@
 #define PTE_AP2	(1ull << 7)
 #define PTE_DBM	(1ull << 51)
 
-static bool was_writable(const struct owe *w)
+static bool was_writable(const struct obligation *obl)
 {
-	return !w->context->kernel && !w->what.table && !(w->old & PTE_AP2);
+	return !obl->context->kernel && !obl->what.table && !(obl->old & PTE_AP2);
 }
 
-/* Report the old entry of @w, on which the kernel relied at @at. */
-static void tell(struct shadow *s, struct owe *w, const struct relied *at)
+/* Report the old entry of @obl, on which the kernel relied at @at. */
+static void tell(struct shadow *s, struct obligation *obl, const struct relied *at)
 {
-	bool issued = !strcmp(owed_kind(w), "no-dsb"), unlocked = issued && at->unlock;
+	bool issued = !strcmp(owed_kind(obl), "no-dsb"), unlocked = issued && at->unlock;
 	const char *kind = !issued ? "no-tlbi" : unlocked ? "unlocked" : "no-dsb";
 
-	shadow_report_owe(s, at->cpu, at->pc, at->stack, "written", kind, w);
-	owe_relied(w, NULL);
+	shadow_report_obligation(s, at->cpu, at->pc, at->stack, "written", kind, obl);
+	owe_relied(obl, NULL);
 	/* After `unlocked` a later place may still be reported as `no-dsb`. */
-	w->told = !unlocked;
+	obl->told = !unlocked;
 }
 
 /* The kernel relies at @at on no CPU storing through this old entry: report it now, or keep it for later. */
-static void look(struct shadow *s, struct owe *w, struct relied *at)
+static void look(struct shadow *s, struct obligation *obl, struct relied *at)
 {
 	unsigned int cpu;
 
-	if (w->freed || w->told || !was_writable(w))
+	if (obl->freed || obl->told || !was_writable(obl))
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);
-	if (!w->relied.is || (w->relied.unlock && !at->unlock))
-		owe_relied(w, at);
-	for_cpus(cpu, w->held & w->context->loaded) {
+	if (!obl->relied.is || (obl->relied.unlock && !at->unlock))
+		owe_relied(obl, at);
+	for_cpus(cpu, obl->held & obl->context->loaded) {
 		if (!s->cpus[cpu].user)
 			continue;
-		tell(s, w, at);
+		tell(s, obl, at);
 		return;
 	}
 }
@@ -52,7 +52,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	uint64_t task = s->cpus[cpu].task;
 
 	s->seen.cleaned++;
-	if (!s->owes.n)
+	if (!s->obligations.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {
 		/* Old entries of the page itself, or of a block that the page is part of. */
@@ -61,9 +61,11 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 
 			if (shift > 12 && first == page)
 				continue;
-			for (struct owe *w = owe_of_page(&s->owes, first); w; w = owe_of_page_next(w))
-				if (w->what.size > page - first && (how != RELIES_OWN || w->task == task))
-					look(s, w, &at);
+			for (struct obligation *obl = owe_of_page(&s->obligations, first); obl;
+			     obl = owe_of_page_next(obl))
+				if (obl->what.size > page - first &&
+				    (how != RELIES_OWN || obl->task == task))
+					look(s, obl, &at);
 		}
 	}
 }
@@ -72,13 +74,13 @@ void written_user(struct shadow *s, unsigned int cpu, struct context *c)
 {
 	if (!c->n_relied)
 		return;
-	list_for(node, &c->owes) {
-		struct owe *w = container_of(node, struct owe, in_context);
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (w->relied.is && w->held & CPU(cpu)) {
-			const struct relied at = w->relied;
+		if (obl->relied.is && obl->held & CPU(cpu)) {
+			const struct relied at = obl->relied;
 
-			tell(s, w, &at);
+			tell(s, obl, &at);
 		}
 	}
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Random stories: shadow.c finds what the naive model finds, at the same places."""
+"""Random stories: the checker finds what the naive model finds, at the same places."""
 
 from __future__ import annotations
 

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * shadow_context - which context each CPU has, and when obligations are due. See shadow.h.
+ *
+ * A write of TTBR0, TTBR1, TCR or SCTLR may give a CPU another context (space.h): the
+ * due obligations of that context are checked then, and whether the CPU can hold
+ * entries made under the same ASID with another root. The obligations of a task
+ * become due when the task returns to user space; for permissions in the kernel's
+ * half that it has taken away, also when it sleeps.
+ */
+#include "rely.h"
+#include "shadow_internal.h"
+#include "unload.h"
+#include "written.h"
+
+#define TTBR_CNP	1ull
+#define TTBR_ASID(ttbr)	((ttbr) >> 48)
+#define TCR_A1		(1ull << 22)	/* the ASID is TTBR1's */
+#define TCR_AS		(1ull << 36)	/* it has 16 bits */
+#define SCTLR_M		1ull
+
+/* --- Obligations become due, and are checked --- */
+
+/* The CPU has the context: report the due obligations whose old entry it can still hold. */
+static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->n_due)
+		return;
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
+
+		if (!obl->due || !(obl->held & CPU(cpu)))
+			continue;
+		if (obl->context->kernel && obl->change != CHANGE_LESS)
+			continue;	/* vfree() may flush whenever it likes */
+		if (obl->freed && !obl->what.table)
+			continue;	/* check_freed() */
+		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+		owe_drop(&s->obligations, obl);
+	}
+}
+
+/* Returns the CPUs that may use the entries of a context that they hold. */
+static cpumask using(const struct context *c)
+{
+	return c->kernel ? c->loaded : c->current;
+}
+
+/* An obligation becomes due: report it if a CPU can use the old entry now. */
+static void falls_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
+{
+	if (obl->held & using(obl->context)) {
+		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+		owe_drop(&s->obligations, obl);
+	} else {
+		owe_due(&s->obligations, obl);
+		walks_due(s, cpu, obl, pc);
+	}
+}
+
+/* A task returns to user space: its obligations become due. */
+static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint64_t pc)
+{
+	struct list *l;
+
+	while ((l = owes_of_task(&s->obligations, task)))
+		falls_due(s, cpu, container_of(l->next, struct obligation, in_task), pc);
+	rely_returns(s, task);
+}
+
+/*
+ * A task sleeps. Obligations for permissions in the kernel's half that it has taken
+ * away become due: a kernel thread never returns to user space, and nothing limits
+ * how long a task sleeps.
+ */
+void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	uint64_t task = s->cpus[cpu].task;
+
+	for (struct obligation *obl = owe_of_kernel(&s->obligations, task); obl;
+	     obl = owe_of_kernel(&s->obligations, task))
+		falls_due(s, cpu, obl, pc);
+}
+
+static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+
+	c->user = true;
+	if (c->context)
+		written_user(s, cpu, c->context);
+	contig_user(s, c->task);
+	c->range.root = 0;
+	task_returns(s, cpu, c->task, pc);
+	if (c->context)
+		check_freed(s, cpu, c->context, pc);
+}
+
+/* --- Which context a CPU has --- */
+
+static void report_asid(struct shadow *s, unsigned int cpu, const struct context *c,
+			const struct context *o, const char *kind, cpumask holders, uint64_t pc)
+{
+	struct finding f = finding_here(s, cpu, pc, "asid", kind);
+
+	f.asid = c->asid;
+	f.holders = holders;
+	f.old_page = o->root ? o->root->pa : 0;
+	f.new_page = c->root->pa;
+	report(&s->reports, &f);
+}
+
+/* Returns the CPUs that have a context loaded and share their TLB entries (FEAT_TTCNP). */
+static cpumask sharing(const struct shadow *s, const struct context *o)
+{
+	cpumask found = 0;
+	unsigned int cpu;
+
+	for_cpus(cpu, o->loaded)
+		if (s->cpus[cpu].ttbr0 & TTBR_CNP)
+			found |= CPU(cpu);
+	return found;
+}
+
+/*
+ * A CPU gets an ASID. Report it if it can hold entries made under this ASID with
+ * another root, or if with CnP another CPU has another root under this ASID. A root
+ * that never had a valid descriptor, such as the reserved one, is not checked.
+ */
+static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->root->seen_valid)
+		return;
+	for (struct context *o = context_first(&s->spaces, c->asid); o; o = context_next(o)) {
+		cpumask shared;
+
+		if (o == c)
+			continue;
+		if (context_holders(&s->spaces, o, 0) & CPU(cpu)) {
+			report_asid(s, cpu, c, o, "reused", CPU(cpu), pc);
+			o->left[cpu] = 0;
+		}
+		if (!(s->cpus[cpu].ttbr0 & TTBR_CNP) || !o->root || !o->root->seen_valid)
+			continue;
+		shared = sharing(s, o);
+		if (shared)
+			report_asid(s, cpu, c, o, "shared", shared, pc);
+	}
+}
+
+static void set_context(struct shadow *s, unsigned int cpu, struct context *next,
+			uint64_t now, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct context *o;
+
+	if (c->context) {
+		context_unload(c->context, cpu, now);
+		globals_left(s, cpu, c->context, now);
+		if (!next || next->asid != c->context->asid)
+			for (o = context_first(&s->spaces, c->context->asid); o; o = context_next(o)) {
+				/* Until now it may have walked from table descriptors in its TLB. */
+				if (context_holders(&s->spaces, o, 0) & CPU(cpu))
+					o->left[cpu] = now;
+				o->current &= ~CPU(cpu);
+			}
+	}
+	c->context = next;
+	if (!next)
+		return;
+	s->seen.loads++;
+	check_reuse(s, cpu, next, pc);
+	context_load(next, cpu);
+	unload_check(s, cpu, next, pc);
+	for (o = context_first(&s->spaces, next->asid); o; o = context_next(o)) {
+		if (o->current & CPU(cpu))
+			continue;
+		o->current |= CPU(cpu);
+		unload_check(s, cpu, o, pc);
+		check_due(s, cpu, o, pc);
+	}
+	walks_loaded(s, cpu, next, pc);
+	globals_check(s, cpu, next, pc);
+	if (c->user)
+		written_user(s, cpu, next);
+	if (c->user)
+		check_freed(s, cpu, next, pc);
+}
+
+/* TTBRs, TCR or SCTLR have changed: find the contexts that are in force now. */
+static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct context *next = NULL, *kernel = NULL;
+	uint64_t now = tick(s);
+
+	c->asid_mask = c->tcr & TCR_AS ? 0xffff : 0xff;
+	if (c->mmu) {
+		uint64_t asid = TTBR_ASID(c->tcr & TCR_A1 ? c->ttbr1 : c->ttbr0) & c->asid_mask;
+
+		if (c->upper_ok)
+			kernel = context_get(&s->spaces, 0, ttbr_base(&c->upper, c->ttbr1),
+					     &c->upper, now);
+		if (c->lower_ok)
+			next = context_get(&s->spaces, asid, ttbr_base(&c->lower, c->ttbr0),
+					   &c->lower, now);
+	}
+	if (next != c->context)
+		set_context(s, cpu, next, now, pc);
+	if (kernel != c->kernel) {
+		if (c->kernel)
+			context_unload(c->kernel, cpu, now);
+		if (kernel)
+			context_load(kernel, cpu);
+		c->kernel = kernel;
+		if (kernel && kernel->n_less)
+			check_due(s, cpu, kernel, pc);
+	}
+	walks_check(s, cpu, pc);
+}
+
+void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
+		uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+
+	switch (reg) {
+	case REG_SP_EL0:
+		/*
+		 * Linux keeps the task in SP_EL0 while the CPU is in the kernel. It
+		 * writes the user stack pointer there on the way to user space.
+		 */
+		if (value >> 63) {
+			if (c->task != value)
+				c->range.root = 0;
+			c->task = value;
+			c->user = false;
+		} else {
+			s->seen.user_returns++;
+			to_user(s, cpu, pc);
+		}
+		return;
+	case REG_TTBR0:
+		c->ttbr0 = value;
+		break;
+	case REG_TTBR1:
+		c->ttbr1 = value;
+		break;
+	case REG_TCR:
+		c->tcr = value;
+		c->lower_ok = regime_of(value, false, &c->lower);
+		c->upper_ok = regime_of(value, true, &c->upper);
+		break;
+	case REG_SCTLR:
+		if (s->broken && value & SCTLR_M && !c->mmu)
+			report_pause(s, cpu, "running", CPU(cpu), pc);
+		c->mmu = value & SCTLR_M;
+		break;
+	case REG_MAIR: case SYSREGS:
+		return;
+	}
+	reload(s, cpu, pc);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * shadow_free - pages and page tables are freed: the rule `free`. See shadow.h.
+ *
+ * When a page is freed, no CPU that runs user code may hold an old entry that leads to
+ * the page. When a table is freed, no CPU that can use the context may hold an old
+ * descriptor that leads to the table, and no CPU may have a context loaded that still
+ * reaches the table. If no CPU can use an old entry at that time, it is checked again
+ * when a CPU gets the context (shadow_context.c) or runs user code with it.
+ */
+#include "shadow_internal.h"
+
+static bool somebody_runs(const struct shadow *s, const struct obligation *obl, unsigned int *who)
+{
+	for_cpus(*who, obl->held & obl->context->current)
+		if (s->cpus[*who].user)
+			return true;
+	return false;
+}
+
+/* The page that the old entry of an obligation leads to is freed. */
+static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
+{
+	unsigned int who;
+
+	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
+	if (!obl->held || (obl->context->kernel && !obl->what.table))
+		return;
+	if (obl->what.table) {
+		/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
+		if (obl->context->kernel || obl->held & obl->context->current) {
+			report_obligation(s, cpu, pc, "free", "table", obl);
+			owe_drop(&s->obligations, obl);
+			return;
+		}
+	} else if (somebody_runs(s, obl, &who)) {
+		report_obligation(s, cpu, pc, "free", "page", obl);
+		owe_drop(&s->obligations, obl);
+		return;
+	}
+	owe_freed(obl);
+	owe_due(&s->obligations, obl);
+}
+
+void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
+{
+	if (!c->n_freed)
+		return;
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
+
+		if (!obl->freed || !(obl->held & CPU(cpu)))
+			continue;
+		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
+		owe_drop(&s->obligations, obl);
+	}
+}
+
+static void context_dies(struct shadow *s, struct context *c)
+{
+	walks_context_dies(s, c);
+	while (!list_empty(&c->obligations))
+		owe_drop(&s->obligations,
+			 container_of(c->obligations.next, struct obligation, in_context));
+	used_drop_context(&s->used, c);
+}
+
+static void add_loaded(void *arg, struct context *c, uint64_t va)
+{
+	(void)va;
+	*(cpumask *)arg |= c->loaded;
+}
+
+/* A table that other tables or contexts still point to is freed. */
+static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uint64_t pc)
+{
+	cpumask loaded = 0;
+	struct finding f;
+
+	table_places(&s->spaces, t, 0, add_loaded, &loaded);
+	if (loaded) {
+		f = finding_here(s, cpu, pc, "free", t->parents ? "table" : "root");
+		f.old_page = t->pa;
+		f.level = t->level;
+		f.table = true;
+		f.kernel = t->r.upper;
+		f.holders = loaded;
+		report(&s->reports, &f);
+	}
+	walks_table_freed(s, cpu, t, pc);
+	list_for(node, &t->contexts)
+		context_dies(s, container_of(node, struct context, in_root));
+	table_forget(&s->spaces, t);
+}
+
+void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
+		 uint64_t pc)
+{
+	s->seen.frees++;
+	for (uint64_t page = pfn << 12; page < (pfn + (1ull << order)) << 12; page += 0x1000) {
+		struct obligation *next;
+
+		for (unsigned int at = 0; page_is_followed(&s->spaces, page) && at < 0x1000; at += 16) {
+			unsigned int index;
+			struct table *t = table_at(&s->spaces, page + at, &index);
+
+			if (t && t->pa == page + at)
+				table_freed(s, cpu, t, pc);
+		}
+		s->seen.table_frees += page_was_table(&s->spaces, page);
+		if (!s->obligations.n)
+			continue;
+		walks_page_freed(s, page);
+		for (struct obligation *obl = owe_of_page(&s->obligations, page); obl; obl = next) {
+			next = owe_of_page_next(obl);
+			page_freed(s, cpu, obl, pc);
+		}
+		/* The page may be part of a block, whose obligation is found by the block's first page. */
+		for (unsigned int shift = 21; shift <= 30; shift += 9) {
+			uint64_t first = page >> shift << shift;
+
+			for (struct obligation *obl = owe_of_page(&s->obligations, first);
+			     obl && first != page; obl = next) {
+				next = owe_of_page_next(obl);
+				if (!obl->what.table && obl->what.size > page - first)
+					page_freed(s, cpu, obl, pc);
+			}
+		}
+	}
+}
+
+void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc)
+{
+	unsigned int index;
+	struct table *t = table_at(&s->spaces, root, &index);
+
+	s->seen.frees++;
+	if (!t || t->pa != root)
+		return;
+	table_freed(s, cpu, t, pc);
+	s->seen.table_frees++;
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * shadow_store - stores to page tables. See shadow.h.
+ *
+ * A store that clears or replaces a valid descriptor, or takes permissions away, makes
+ * an obligation (owe.h) for the old entry in each context that reaches the descriptor.
+ * If the store unlinks a table, it also makes obligations for the valid entries below
+ * that table. A store that writes a valid descriptor withdraws the obligations for old
+ * entries that the new descriptor allows. The rule `bbm` is checked at both.
+ */
+#include "rely.h"
+#include "shadow_internal.h"
+
+struct change {
+	struct shadow *s;
+	struct table *t;		/* of the descriptor that the store changed */
+	unsigned int cpu;
+	uint64_t pc;
+	unsigned int stack;
+	uint64_t when;
+	uint64_t old, new;
+	uint64_t slot, since;
+	enum desc_change kind;
+	bool was_valid;
+	/* The descriptor at hand, below a table that was unlinked or linked: */
+	struct table *low;
+	unsigned int low_index;
+	uint64_t offset;
+};
+
+static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va,
+			  int level, bool table, uint64_t since)
+{
+	const struct used *e;
+
+	if (s->speculation || c->kernel)
+		return context_holders(&s->spaces, c, since);
+	e = used_find(&s->used, c, va, level, table);
+	return e ? e->cpus : 0;
+}
+
+/* Make the obligation for the old entry at @va of a context, whose descriptor was at @slot. */
+static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
+		      int level, uint64_t slot, uint64_t old, uint64_t new, uint64_t since)
+{
+	struct shadow *s = ch->s;
+	bool table = desc_kind(r, level, old) == DESC_TABLE;
+	struct obligation model = {
+		.context = c,
+		.what = {
+			.va = va,
+			.size = 1ull << level_shift(r, level),
+			.asid = c->asid,
+			.global = (c->kernel || !table) && desc_global(old),
+			.table = table,
+			.level = level,
+		},
+		.change = ch->kind,
+		.old = old,
+		.new = new,
+		.page = desc_output(r, level, old),
+		.slot = slot,
+		.since = since,
+		.when = ch->when,
+		.task = s->cpus[ch->cpu].task,
+		.pc = ch->pc,
+		.stack = ch->stack,
+		.cpu = ch->cpu,
+		.held = holders_of(s, c, va, level, table, since),
+	};
+
+	if (!model.held)
+		return;
+	if (s->physical)
+		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
+	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
+	     obl = owe_at_next(obl))
+		if (obl->due && obl->what.table == table && !(model.held & ~obl->held) &&
+		    (!model.walkers || (obl->slot == slot && !(model.walkers & ~obl->walkers))))
+			return;
+	if (!owe_make(&s->obligations, &model))
+		return;
+	s->seen.obligations++;
+	if (!s->cpus[ch->cpu].section)
+		s->cpus[ch->cpu].section = ch->when;
+}
+
+static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uint64_t new)
+{
+	enum desc_kind a = desc_kind(r, level, old), b = desc_kind(r, level, new);
+
+	if (a != b)
+		return "size";
+	if (desc_output(r, level, old) != desc_output(r, level, new))
+		return a == DESC_TABLE ? "table" : "output";
+	if (desc_contiguous(old) != desc_contiguous(new))
+		return "contiguous";
+	if (desc_global(old) != desc_global(new))
+		return "global";
+	return "attributes";
+}
+
+static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
+		       const struct table *t, uint64_t old, uint64_t new, cpumask held,
+		       const struct obligation *obl)
+{
+	struct shadow *s = ch->s;
+	const struct regime *r = &t->r;
+	struct finding f = finding_here(s, ch->cpu, ch->pc, "bbm", kind);
+
+	f.asid = c->asid;
+	f.kernel = c->kernel;
+	f.va = va;
+	f.level = t->level;
+	f.table = desc_kind(r, t->level, old) == DESC_TABLE;
+	f.old = old;
+	f.new = new;
+	f.old_page = desc_output(r, t->level, old);
+	f.new_page = desc_output(r, t->level, new);
+	f.holders = held;
+	if (obl) {
+		f.va = obl->what.va;
+		f.level = obl->what.level;
+		f.table = obl->what.table;
+		f.old_page = obl->page;
+		f.changed = true;
+		f.changed_cpu = obl->cpu;
+		f.changed_pc = obl->pc;
+		f.changed_stack = obl->stack;
+		f.obligation = obl;
+	}
+	report(&s->reports, &f);
+}
+
+/* A valid descriptor has changed for the worse: for one context that reaches it, at @va. */
+static void old_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+	const struct table *t = ch->t;
+
+	if (ch->kind == CHANGE_BBM) {
+		cpumask held = holders_of(ch->s, c, va, t->level,
+					  desc_kind(&t->r, t->level, ch->old) == DESC_TABLE,
+					  ch->since) & c->loaded;
+
+		if (held)
+			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
+				   t, ch->old, ch->new, held, NULL);
+	}
+	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
+}
+
+/* The same for a descriptor below a table that was unlinked. */
+static void lost_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+	struct table *t = ch->low;
+
+	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->pa + 8ull * ch->low_index,
+		  t->desc[ch->low_index], 0, t->since[ch->low_index]);
+}
+
+/*
+ * bbm/anew: the new descriptor contradicts the old entry of an obligation, and a CPU
+ * that has the context loaded can hold the old entry. In the kernel's half that is
+ * always wrong. In a process two threads may do it legitimately: one has cleared the
+ * entry and is about to flush, the other faults the page in. There it is wrong only
+ * when one task does both.
+ */
+static void contradicts(struct change *ch, struct context *c, const struct table *t,
+			unsigned int index, const struct obligation *obl)
+{
+	if (!ch->was_valid && obl->held & c->loaded &&
+	    (c->kernel || (obl->task == ch->s->cpus[ch->cpu].task && !obl->due)))
+		report_bbm(ch, c, obl->what.va, "anew", t, obl->old, t->desc[index],
+			   obl->held & c->loaded, obl);
+}
+
+/* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
+static void collected_anew(struct change *ch, struct context *c, const struct table *t,
+			   unsigned int index, struct obligation *obl)
+{
+	cpumask left = rely_unissued(obl);
+
+	if (ch->was_valid || !left)
+		return;
+	obl->collected = false;
+	report_bbm(ch, c, obl->what.va, "collected", t, obl->old, t->desc[index], left, obl);
+}
+
+/*
+ * A descriptor is valid now, for one context at @va. Check the obligations for old
+ * entries at this address, whichever table their descriptors were in.
+ *
+ * An obligation is withdrawn when the new descriptor allows all that the old one did,
+ * at the same output address: old entries are true again. Old entries that are smaller
+ * than a new block contradict the block.
+ */
+static void made_anew(struct change *ch, struct context *c, uint64_t va, struct table *t,
+		      unsigned int index)
+{
+	uint64_t desc = t->desc[index], end = va + (1ull << level_shift(&t->r, t->level));
+	struct shadow *s = ch->s;
+	struct obligation *next;
+
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, t->level); obl; obl = next) {
+		enum desc_change kind = desc_change(&t->r, t->level, obl->old, desc);
+
+		next = owe_at_next(obl);
+		if (!obl->held)
+			continue;
+		if (kind <= CHANGE_MORE) {
+			if (obl->since < t->since[index])
+				t->since[index] = obl->since;
+			walks_withdraw(s, obl, t->pa + 8ull * index);
+			continue;
+		}
+		if (kind == CHANGE_BBM)
+			contradicts(ch, c, t, index, obl);
+		else if (c->kernel && obl->change != CHANGE_LESS)
+			/* The same page again, and less is allowed: no vfree(). */
+			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
+		collected_anew(ch, c, t, index, obl);
+	}
+	rely_moved(s, ch->cpu, c, va, t, index);
+	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
+		return;
+	list_for(node, &c->obligations) {
+		struct obligation *obl = container_of(node, struct obligation, in_context);
+
+		if (obl->what.level <= t->level || obl->what.va < va || obl->what.va >= end)
+			continue;
+		contradicts(ch, c, t, index, obl);
+		collected_anew(ch, c, t, index, obl);
+	}
+}
+
+/* An invalid descriptor replaced another one: the task may rely on the flush of an older, valid one. */
+static void touched_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	rely_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->pc);
+}
+
+static void new_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	made_anew(ch, c, va, ch->t, (ch->slot - ch->t->pa) / 8);
+}
+
+static void found_place(void *arg, struct context *c, uint64_t va)
+{
+	struct change *ch = arg;
+
+	made_anew(ch, c, va + ch->offset, ch->low, ch->low_index);
+}
+
+static void each_below(struct change *ch, place_fn fn, struct table *t, unsigned int index,
+		       uint64_t offset)
+{
+	ch->low = t;
+	ch->low_index = index;
+	ch->offset = offset;
+	table_places(&ch->s->spaces, ch->t, (ch->slot - ch->t->pa) / 8, fn, ch);
+}
+
+static void lost_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	each_below(arg, lost_place, t, index, offset);
+}
+
+static void found_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	each_below(arg, found_place, t, index, offset);
+}
+
+static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *t,
+			      unsigned int index, uint64_t pc)
+{
+	struct change ch = {
+		.s = s, .t = t, .cpu = cpu, .pc = pc,
+		.old = t->desc[index],
+		.slot = t->pa + 8ull * index,
+		.since = t->since[index],
+	};
+	enum desc_kind was, is;
+
+	if (!ram_read(&s->spaces.ram, ch.slot, &ch.new) || ch.old == ch.new)
+		return;
+	s->seen.table_stores++;
+	ch.when = tick(s);
+	ch.kind = desc_change(&t->r, t->level, ch.old, ch.new);
+	was = desc_kind(&t->r, t->level, ch.old);
+	is = desc_kind(&t->r, t->level, ch.new);
+	ch.was_valid = was != DESC_INVALID;
+	if (ch.kind >= CHANGE_LESS) {
+		ch.stack = stack_of(s, cpu, pc);
+		table_places(&s->spaces, t, index, old_place, &ch);
+		if (was == DESC_TABLE && ch.kind > CHANGE_LESS) {
+			table_below(&s->spaces, t, index, lost_below, &ch);
+			table_unlink(&s->spaces, t, index);
+		}
+	}
+	if (!ch.was_valid && is == DESC_INVALID && s->obligations.n)
+		table_places(&s->spaces, t, index, touched_place, &ch);
+	t->desc[index] = ch.new;
+	contig_stored(s, cpu, t, index, ch.old, pc);
+	if (is == DESC_INVALID)
+		return;
+	t->seen_valid = true;
+	if (leaf_is_global(&t->r, t->level, ch.new))
+		table_global(t);
+	if (!ch.was_valid || ch.kind >= CHANGE_LESS)
+		t->since[index] = ch.when;
+	if (is == DESC_TABLE && (was != DESC_TABLE || ch.kind > CHANGE_LESS))
+		table_link(&s->spaces, t, index, ch.when);
+	if (!s->obligations.n)
+		return;
+	table_places(&s->spaces, t, index, new_place, &ch);
+	if (is == DESC_TABLE)
+		table_below(&s->spaces, t, index, found_below, &ch);
+}
+
+void shadow_store(struct shadow *s, unsigned int cpu, uint64_t pa, unsigned int size,
+		  uint64_t pc)
+{
+	for (uint64_t at = pa & ~7ull; at < pa + size; at += 8) {
+		unsigned int index;
+		struct table *t = table_at(&s->spaces, at, &index);
+
+		if (t)
+			descriptor_stored(s, cpu, t, index, pc);
+		if (s->walks.fresh)
+			walks_check(s, cpu, pc);
+	}
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * shadow_tlbi - TLBIs, and the DSBs that complete them. See shadow.h.
+ *
+ * A TLBI is pending until a DSB of its CPU completes it: once for each obligation whose
+ * old entry it covers, and once for the contexts that it flushes. When it is complete,
+ * the CPUs that it reaches do not hold the old entry any more. A TLBI that comes near an
+ * obligation and does not meet it is noted in the obligation, for the report. The rule
+ * `order` is checked here: the store must be visible to walks before the TLBI.
+ */
+#include <stdlib.h>
+
+#include "shadow_internal.h"
+
+static void pend(struct cpu *c, const struct pending *p)
+{
+	if (c->n_pending == c->room) {
+		c->room = c->room ? 2 * c->room : 16;
+		c->pending = realloc(c->pending, c->room * sizeof(*c->pending));
+		if (!c->pending)
+			abort();
+	}
+	c->pending[c->n_pending++] = *p;
+}
+
+struct issued {
+	struct shadow *s;
+	unsigned int cpu;
+	const struct tlbi *t;
+	const struct reach *r;
+	struct tlbi_seen seen;
+	cpumask cpus;			/* the CPUs it reaches */
+	uint64_t when;
+	bool walkers;			/* it names another ASID of the same root: update walkers only */
+};
+
+/* Return true if the TLBI's range ends or begins close to the entry, as after a miscount. */
+static bool just_missed(const struct reach *r, const struct cached *what)
+{
+	uint64_t far = 16 * what->size;
+
+	return !r->every_va && what->va + what->size + far > r->start && what->va < r->end + far;
+}
+
+/*
+ * The store must be visible to table walks before the TLBI, or a walk fetches the old
+ * descriptor again after it (Arm ARM B2.3.12, DSB). Return true if since the store
+ * either the CPU that stored has executed a DSB that orders stores for all CPUs, or
+ * the CPU that issues the TLBI has executed one that is sufficient for the TLBI.
+ */
+static bool published(const struct shadow *s, const struct issued *i, const struct obligation *obl)
+{
+	const struct cpu *c = &s->cpus[i->cpu];
+
+	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= obl->when ||
+	       s->cpus[obl->cpu].dsb_is >= obl->when;
+}
+
+/*
+ * Return true for a local TLBI of a whole ASID that is not the CPU's own context: the
+ * kernel issues it before it loads that ASID, for TLBIs that were elided while the ASID
+ * was not loaded. It is not the flush of an entry that the current task has cleared.
+ */
+static bool forgets(const struct issued *i, const struct obligation *obl)
+{
+	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != obl->context;
+}
+
+static void tlbi_for_walkers(struct issued *i, struct obligation *obl)
+{
+	struct cached what = obl->what;
+	struct pending p = {
+		.obligation = obl, .walkers = true, .cpus = obl->walkers & i->cpus, .when = i->when,
+		.scope = i->t->scope, .nxs = i->t->nxs,
+	};
+
+	what.asid = i->r->asid;
+	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, obl))
+		return;
+	obl->refs++;
+	pend(&i->s->cpus[i->cpu], &p);
+}
+
+static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
+{
+	struct shadow *s = i->s;
+	struct cpu *c = &s->cpus[i->cpu];
+	cpumask bits = (obl->held | obl->walkers) & i->cpus;
+	struct pending p = {
+		.obligation = obl, .cpus = bits, .when = i->when,
+		.scope = i->t->scope, .nxs = i->t->nxs,
+	};
+
+	if (i->walkers) {
+		tlbi_for_walkers(i, obl);
+		return;
+	}
+	/* An entry that is not global may be cached under any ASID (KPTI): one ASID is not enough. */
+	if (obl->context->kernel && !obl->what.global && !i->r->any_asid)
+		return;
+	switch (reach_covers(i->r, &obl->what)) {
+	case COVER_YES:
+		break;
+	case COVER_VA:
+		if (obl->task == c->task && just_missed(i->r, &obl->what))
+			owe_saw(obl, &i->seen, MISS_VA);
+		return;
+	case COVER_ASID:
+		return;
+	case COVER_LAST:
+		owe_saw(obl, &i->seen, MISS_LAST);
+		return;
+	case COVER_LEVEL:
+		owe_saw(obl, &i->seen, MISS_LEVEL);
+		return;
+	case COVER_NOTHING:
+		owe_saw(obl, &i->seen, MISS_NOTHING);
+		return;
+	}
+	if (!bits) {
+		owe_saw(obl, &i->seen, MISS_LOCAL);
+		return;
+	}
+	if (!published(s, i, obl)) {
+		owe_saw(obl, &i->seen, MISS_ORDER);
+		if (obl->held && obl->task == c->task && obl->cpu == i->cpu && !forgets(i, obl))
+			report_obligation(s, i->cpu, i->seen.pc, "order", "no-dsb", obl);
+		return;
+	}
+	owe_saw(obl, &i->seen, obl->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
+	obl->issued |= bits;
+	obl->refs++;
+	pend(c, &p);
+}
+
+/* The TLBI names the address of an obligation of this task, but another ASID: note it there. */
+static void tlbi_for_others(struct issued *i)
+{
+	const struct list *l = owes_of_task(&i->s->obligations, i->s->cpus[i->cpu].task);
+	unsigned int looked = 0;
+
+	if (!l || i->r->any_asid)
+		return;
+	list_for(node, (struct list *)l) {
+		struct obligation *obl = container_of(node, struct obligation, in_task);
+
+		if (reach_covers(i->r, &obl->what) == COVER_ASID)
+			owe_saw(obl, &i->seen, MISS_ASID);
+		if (++looked == 64)
+			break;
+	}
+}
+
+static void tlbi_for_context(struct issued *i, struct context *c, const struct regime *r)
+{
+	uint64_t step = 1ull << r->granule;
+	uint64_t pages = i->r->every_va ? UINT64_MAX : (i->r->end - i->r->start) / step;
+
+	if (!c->n_obligations)
+		return;
+	if (c->n_obligations / 5 <= pages || c->n_obligations < 32) {
+		list_for(node, &c->obligations)
+			tlbi_for_obligation(i, container_of(node, struct obligation, in_context));
+		return;
+	}
+	for (uint64_t va = i->r->start; va != i->r->end; va += step) {
+		for (int level = r->start; level <= 3; level++) {
+			uint64_t base = va & ~0ull << level_shift(r, level);
+			struct obligation *next;
+
+			/* Look at an entry that spans several pages of the range only once. */
+			if (base != va && va != i->r->start)
+				continue;
+			for (struct obligation *obl = owe_at(&i->s->obligations, c, base, level);
+			     obl; obl = next) {
+				next = owe_at_next(obl);
+				tlbi_for_obligation(i, obl);
+			}
+		}
+	}
+}
+
+/* The obligations of the same root under other ASIDs: the TLBI removes copies that have no ASID. */
+static void tlbi_for_siblings(struct issued *i, const struct context *c, const struct regime *r)
+{
+	i->walkers = true;
+	list_for(node, &c->root->contexts) {
+		struct context *o = container_of(node, struct context, in_root);
+
+		if (o != c)
+			tlbi_for_context(i, o, r);
+	}
+	i->walkers = false;
+}
+
+static void take(void *arg, const struct used *e)
+{
+	const struct issued *i = arg;
+
+	lost_take(&i->s->lost, &i->s->spaces, e, i->cpus, i->cpu);
+}
+
+void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
+		 uint64_t operand, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct reach r;
+	struct issued i = {
+		.s = s, .cpu = cpu, .t = t, .r = &r,
+		.seen = { .name = t->name, .operand = operand, .cpu = cpu, .pc = pc },
+	};
+	struct pending whole;
+
+	if (c->no_ttl && !t->range)
+		operand &= ~(0xfull << 44);
+	if (!reach_of(t, operand, c->lower_ok ? &c->lower : NULL,
+		      c->upper_ok ? &c->upper : NULL, &r))
+		return;
+	s->seen.tlbis++;
+	i.when = tick(s);
+	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
+	r.asid &= c->asid_mask;
+	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
+		whole = (struct pending){
+			.by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
+			.cpus = i.cpus, .when = i.when, .scope = t->scope, .nxs = t->nxs,
+			.reach = r,
+		};
+		pend(c, &whole);
+	}
+	if (s->moved && !r.nothing)
+		s->moved(s->arg, i.cpus, &r);
+	if (r.every_va ? r.any_asid : r.upper)
+		list_for(node, &s->spaces.kernels)
+			tlbi_for_context(&i, container_of(node, struct context, all), &c->upper);
+	if ((!r.every_va && r.upper) || !c->lower_ok)
+		return;
+	if (r.any_asid) {
+		list_for(node, &s->spaces.contexts) {
+			struct context *o = container_of(node, struct context, all);
+
+			tlbi_for_context(&i, o, &c->lower);
+			used_flush(&s->used, o, &r, &c->lower, i.cpus, take, &i);
+		}
+		return;
+	}
+	if (!r.every_va)
+		tlbi_for_others(&i);
+	for (struct context *o = context_first(&s->spaces, r.asid); o; o = context_next(o)) {
+		tlbi_for_context(&i, o, &c->lower);
+		used_flush(&s->used, o, &r, &c->lower, i.cpus, take, &i);
+		if (s->physical && o->root)
+			tlbi_for_siblings(&i, o, &c->lower);
+	}
+}
+
+enum completes { COMPLETES_NOTHING, COMPLETES_LOCAL, COMPLETES_IS, COMPLETES_ALL };
+
+/*
+ * A TLBI completes with a DSB of its own CPU, for loads and stores, whose domain
+ * contains the CPUs that the TLBI reaches (Arm ARM D8.16, "Ordering and completion of
+ * TLB maintenance instructions"). A DSB for stores only completes no TLBI. An nXS DSB
+ * completes only nXS TLBIs.
+ */
+static enum completes dsb_completes(enum dsb_form form)
+{
+	switch (form) {
+	case DSB_NSH: case DSB_NSHNXS:
+		return COMPLETES_LOCAL;
+	case DSB_ISH: case DSB_ISHNXS:
+		return COMPLETES_IS;
+	case DSB_OSH: case DSB_OSHNXS: case DSB_SY: case DSB_SYNXS:
+		return COMPLETES_ALL;
+	default:
+		return COMPLETES_NOTHING;
+	}
+}
+
+static bool dsb_is_nxs(enum dsb_form form)
+{
+	return form >= DSB_OSHNXS && form <= DSB_SYNXS;
+}
+
+bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
+{
+	struct cpu *c = &s->cpus[cpu];
+	uint64_t now = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
+
+	switch (form) {
+	case DSB_OSHLD: case DSB_NSHLD: case DSB_ISHLD: case DSB_LD:
+		return true;			/* order no stores */
+	case DSB_NSHST: case DSB_NSH: case DSB_NSHNXS:
+		c->dsb_nsh = now;
+		break;
+	default:
+		c->dsb_nsh = c->dsb_is = now;
+		break;
+	}
+	if (dsb_completes(form) != COMPLETES_NOTHING)
+		c->walks_over = c->synced;
+	return !c->n_pending || dsb_completes(form) == COMPLETES_NOTHING;
+}
+
+void shadow_sync(struct shadow *s, unsigned int cpu)
+{
+	s->cpus[cpu].synced = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
+}
+
+static void complete(struct shadow *s, const struct pending *p)
+{
+	struct obligation *obl = p->obligation;
+	unsigned int cpu;
+
+	if (obl) {
+		obl->refs--;
+		if (!p->walkers)
+			obl->held &= ~p->cpus;
+		obl->walkers &= ~p->cpus;
+		if (obl->met ? !obl->refs : !(obl->held | obl->walkers))
+			owe_drop(&s->obligations, obl);
+		return;
+	}
+	walks_flushed(s, &p->reach, p->cpus, p->when);
+	globals_flushed(&s->globals, &p->reach, p->cpus, p->when);
+	if (p->by_va)
+		return;
+	if (p->any_asid) {
+		for_cpus(cpu, p->cpus)
+			if (s->spaces.flushed_all[cpu] < p->when)
+				s->spaces.flushed_all[cpu] = p->when;
+		contexts_collect(&s->spaces);
+		return;
+	}
+	for (struct context *o = context_first(&s->spaces, p->asid); o; o = context_next(o))
+		for_cpus(cpu, p->cpus)
+			if (o->flushed[cpu] < p->when)
+				o->flushed[cpu] = p->when;
+}
+
+void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
+{
+	struct cpu *c = &s->cpus[cpu];
+	enum completes what = dsb_completes(form);
+	unsigned int kept = 0;
+
+	if (shadow_dsb_quick(s, cpu, form))
+		return;
+	for (unsigned int i = 0; i < c->n_pending; i++) {
+		struct pending p = c->pending[i];
+		enum completes needs = p.scope == SCOPE_LOCAL ? COMPLETES_LOCAL :
+				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
+
+		if (what >= needs && (p.nxs || !dsb_is_nxs(form)))
+			complete(s, &p);
+		else
+			c->pending[kept++] = p;
+	}
+	c->n_pending = kept;
+}
