@@ -18,7 +18,7 @@ from typing import Any
 from lull import __version__, cache, plan, process
 from lull.base import Base
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import Hardware, KnownFinding, matrix
+from lull.check.data import Hardware, KnownFinding, load_rules, matrix
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import SILENT, BootResult, judged
@@ -220,17 +220,7 @@ SEEN = {
     "published": "CPUs' notes of what they have loaded",
 }
 """The checker's counters, in the order of the table, and their names there."""
-RULES = {
-    "owed": "obligations",
-    "free": "frees",
-    "remap": "accesses",
-    "bbm": "table_stores",
-    "order": "tlbis",
-    "asid": "loads",
-    "pause": "pauses",
-    "written": "cleaned",
-    "unload": "published",
-}
+RULES = {name: rule.counter for name, rule in load_rules().items() if rule.counter}
 """Rule -> the counter of the events that the rule tests."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")
 """The counters in the line after each round."""
