@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -24,15 +24,19 @@ PASS_ON = ("plugin", "linux", "report")
 """How the names of modules begin that pass on events or reports, and have no rules."""
 
 
+def lacking(names: Set[str], found: Set[str], place: str) -> None:
+    """Fail if any of ``names`` is not ``found`` in ``place``."""
+    missing = ", ".join(sorted(names - found))
+    assert not missing, f"{place} lacks {missing}"
+
+
 def includes(path: Path) -> set[Path]:
     """The files of checker/ that a file of it includes, through others as well."""
-    found = {path}
-    while (
-        more := {CHECKER / name for one in found for name in re.findall(r'^#include "([\w.]+)"', one.read_text(), re.M)}
-        - found
-    ):
-        found |= more
-    return found
+    found = [path]
+    for one in found:
+        names = re.findall(r'^#include "([\w.]+)"', one.read_text(), re.MULTILINE)
+        found += [CHECKER / name for name in names if CHECKER / name not in found]
+    return set(found)
 
 
 def modules_with_rules() -> list[Path]:
@@ -50,23 +54,23 @@ def words_of(texts: Iterable[str]) -> set[str]:
 def test_the_c_code_has_these_names_and_no_others() -> None:
     """Each rule and kind is a string of checker/*.c. Other strings say why a TLBI does not count."""
     found = words_of(path.read_text() for path in modules_with_rules())
-    assert not WORDS - found, "checker/rules.toml lists names that no checker/*.c has"
-    assert not found - WORDS - set(plugin_output.WHY), "checker/*.c has names that checker/rules.toml lacks"
+    lacking(WORDS, found, "checker/*.c")
+    lacking(found - set(plugin_output.WHY), WORDS, "checker/rules.toml")
 
 
 def test_each_kind_has_a_trace() -> None:
     """So the C code reports each kind. Traces say exactly what is reported, so it reports no other kind there."""
     last = [path.read_text().splitlines()[-1] for path in (TESTS / "traces").glob("*.txt")]
     expected = {word for line in last for word in line.split() if "/" in word}
-    assert not KINDS - expected, "no tests/checker/traces/bad_*.txt expects these kinds"
-    assert not expected - KINDS, "tests/checker/traces expect kinds that checker/rules.toml lacks"
+    lacking(KINDS, expected, "tests/checker/traces/bad_*.txt")
+    lacking(expected, KINDS, "checker/rules.toml")
 
 
 def test_the_slow_model_has_the_rules() -> None:
     """tests/checker/naive.py, which random traces are compared with."""
     found = set(re.findall(r'"([a-z-]+)"', (TESTS / "naive.py").read_text()))
-    assert not WORDS - NOT_IN_MODEL - found, "tests/checker/naive.py lacks rules or kinds"
-    assert not NOT_IN_MODEL & found, "tests/checker/naive.py has kinds that this test says it lacks"
+    lacking(WORDS - NOT_IN_MODEL, found, "tests/checker/naive.py")
+    assert not NOT_IN_MODEL & found, "tests/checker/naive.py has them: take them off NOT_IN_MODEL"
 
 
 def table_of_the_document() -> Mapping[str, set[str]]:
@@ -79,8 +83,10 @@ def table_of_the_document() -> Mapping[str, set[str]]:
 @pytest.mark.parametrize("rule", sorted(RULES.keys() | table_of_the_document().keys()))
 def test_the_document_lists_the_same_kinds(rule: str) -> None:
     """docs/checker.md, in the table of "The rules"."""
-    listed = set(RULES[rule].kinds) if rule in RULES else set()
-    assert table_of_the_document().get(rule, set()) == listed, f"docs/checker.md and checker/rules.toml: {rule}"
+    here = {f"{rule}/{kind}" for kind in RULES[rule].kinds} if rule in RULES else set()
+    there = {f"{rule}/{kind}" for kind in table_of_the_document().get(rule, ())}
+    lacking(here, there, "docs/checker.md")
+    lacking(there, here, "checker/rules.toml")
 
 
 @pytest.mark.parametrize("path", [base.load().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
@@ -88,14 +94,18 @@ def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
     """A rule, a rule and its kind, or a text of the console."""
     for mutant in data.load_mutants(path).values():
         named = {rule for rule in mutant.rules if not rule.startswith(data.CONSOLE)}
-        assert not named - KINDS - RULES.keys(), f"{path}: [{mutant.name}]: unknown rules"
+        lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {path} quotes: [{mutant.name}]: it")
 
 
 def test_findings_are_reported_by_rules_that_exist() -> None:
     """checker/findings.toml names a rule, and a kind or none."""
     for finding in data.load_findings():
         named = f"{finding.rule}/{finding.kind}" if finding.kind else finding.rule
-        assert named in KINDS | RULES.keys(), f"checker/findings.toml: [{finding.name}]: unknown rule"
+        lacking(
+            {named},
+            KINDS | RULES.keys(),
+            f"checker/rules.toml, which checker/findings.toml quotes: [{finding.name}]: it",
+        )
 
 
 def test_counters_exist() -> None:
