@@ -92,9 +92,10 @@ def test_the_document_lists_the_same_kinds(rule: str) -> None:
 @pytest.mark.parametrize("path", [base.load().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
 def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
     """A rule, a rule and its kind, or a text of the console."""
+    place = path.relative_to(REPOSITORY)
     for mutant in data.load_mutants(path).values():
         named = {rule for rule in mutant.rules if not rule.startswith(data.CONSOLE)}
-        lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {path} quotes: [{mutant.name}]: it")
+        lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {place} quotes: [{mutant.name}]: it")
 
 
 def test_findings_are_reported_by_rules_that_exist() -> None:
@@ -110,6 +111,6 @@ def test_findings_are_reported_by_rules_that_exist() -> None:
 
 def test_counters_exist() -> None:
     """`lull soak` shows the counter of each rule, which checker/report.c writes."""
-    for rule, counter in soak.RULES.items():
+    for rule, counter in soak.COUNTERS.items():
         assert counter in soak.SEEN, f"checker/rules.toml: [{rule}]: lull soak shows no counter {counter}"
         assert f'"{counter}"' in (CHECKER / "report.c").read_text(), f"checker/report.c writes no counter {counter}"
