@@ -71,7 +71,7 @@ def test_malformed_files(tmp_path: Path, text: str) -> None:
     """The file is named."""
     path = tmp_path / "file.toml"
     path.write_text(text)
-    for load in (check_data.load_mutants, check_data.load_machines, check_data.load_findings):
+    for load in (check_data.load_rules, check_data.load_mutants, check_data.load_machines, check_data.load_findings):
         with pytest.raises(UsageError) as caught:
             load(path)
         assert str(path) in caught.value.text()

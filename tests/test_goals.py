@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lull import base as bases
 from lull import plan
 from lull.guest import qemu
-from lull.judge import gather, goals, reclaim, teardown, verdict
+from lull.judge import features, gather, goals, reclaim, teardown, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURES = ["core", "residency", "young", "reclaim", "gather", "teardown_free"]
@@ -244,6 +245,15 @@ def test_goals_that_were_not_measured_share_a_line() -> None:
     shown = verdict.worth_showing(reclaim.check(few))
     assert [c.name for c in shown if c.verdict == "skipped"] == ["reclaim: 6 goals"]
     assert set(verdict.GOALS) >= set(MODULES)
+
+
+def test_goals_are_found_by_the_names_of_features() -> None:
+    """A module of judge/ that is named as a feature or a suite, in the order of the base; systems by their letters."""
+    assert tuple(features.goals()) == ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
+    assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
+    assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "check"))
+    for name in features.NO_GOALS:
+        assert name in bases.load().features and not hasattr(importlib.import_module(f"lull.judge.{name}"), "concerns")
 
 
 def test_counts_come_first_and_emulated_seconds_last() -> None:

@@ -98,7 +98,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
     assert "Worst variation" in found["published.md"] and rows(found["published.md"], "demote")
     assert "published and modelled" in found["modelled.md"]
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
-    assert f"owed/no-tlbi: {plugin_output.RULES['owed/no-tlbi'][0]}" in found["checker.md"]
+    assert f"owed/no-tlbi: {plugin_output.KINDS['owed/no-tlbi'][0]}" in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The data files of `lull check`: machines and known findings (checker/), and mutants (kernel/lab/mutants.toml)."""
+"""The data files of `lull check`: rules, machines, known findings (checker/), and mutants (kernel/lab/mutants.toml)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lull import paths
 from lull.errors import UsageError
 from lull.plan import unknown
 
+RULES = paths.CHECKER / "rules.toml"
 MACHINES = paths.CHECKER / "machines.toml"
 FINDINGS = paths.CHECKER / "findings.toml"
 REMEDY = "correct the file: the comment at its beginning explains the form"
@@ -21,6 +22,26 @@ CONSOLE = "console/"
 """The beginning of a rule that matches text on the console."""
 WIDE, NARROW = 16, 8
 """The two widths, in bits, that an ASID can have."""
+
+
+class RuleKind(NamedTuple):
+    """A kind of a rule: what happened, in one line, and the section of the Arm ARM that forbids it."""
+
+    says: str
+    manual: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the checker (checker/rules.toml).
+
+    Args:
+        kinds: its kinds by name.
+        counter: the counter in the plugin's verdict of the events that the rule tests; empty: the plugin has none.
+    """
+
+    kinds: Mapping[str, RuleKind]
+    counter: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,6 +173,18 @@ def broken(what: str, name: str, path: Path, error: Exception) -> UsageError:
     """The error for the entry [``name``], in which a value is missing or has the wrong type."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return UsageError(f"not a file of {what}: [{name}]: {reason}", where=str(path), remedy=REMEDY)
+
+
+def load_rules(path: Path = RULES) -> dict[str, Rule]:
+    """The checker's rules by name. Raises UsageError when an entry is malformed."""
+    found = {}
+    for name, entry in read(path, "rules").items():
+        try:
+            kinds = {kind: RuleKind(str(one["says"]), str(one["manual"])) for kind, one in entry["kinds"].items()}
+            found[name] = Rule(kinds, str(entry.get("counter", "")))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise broken("rules", name, path, error) from error
+    return found
 
 
 def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:

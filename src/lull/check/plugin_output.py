@@ -9,164 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lull.check.data import RuleKind, load_rules
 from lull.errors import GuestGarbage
 from lull.guest import console
 from lull.kernel.symbols import Symbols
 
 MANUAL = "Arm ARM (DDI 0487)"
-BBM = 'D8.17.1 "Using break-before-make when updating translation table entries", R_WHZWS'
-MAINTENANCE = 'D8.17 "TLB maintenance", R_GPPYH'
-COMPLETION = 'D8.17.8 "Ordering and completion of TLB maintenance instructions"'
-CACHED = 'D8.16 "Translation Lookaside Buffers", R_SQBCS; D8.17 "TLB maintenance", R_GPPYH'
-WALKS_OVER = f'{CACHED}; B2.3.12 "Data Synchronization Barrier (DSB)"'
-CONTEXT = 'D24.1 "Synchronization requirements for AArch64 System registers"'
-ASIDS = 'D8.16.3 "Use of ASIDs and VMIDs to reduce TLB maintenance requirements", R_XXNPZ'
-WALKS = 'D24 "AArch64 System Register Descriptions", ID_AA64MMFR1_EL1.nTLBPA'
-
-# rule/kind -> what happened, and the section of the manual that forbids it. Section numbers are those of issues K and L
-# of the manual; the letters of a rule (R_GPPYH) are the same in every issue.
-RULES: dict[str, tuple[str, str]] = {
-    "owed/no-tlbi": (
-        "a valid entry was removed or replaced, and a CPU can still use it: no TLBI was issued for it",
-        MAINTENANCE,
-    ),
-    "owed/local": (
-        "a valid entry was taken away, and only the CPU that did it was told; others may hold it",
-        f"{COMPLETION}, R_QRNJC",
-    ),
-    "owed/permission": (
-        "an entry lost a permission, and a CPU can still use the old one: no TLBI was issued for it",
-        MAINTENANCE,
-    ),
-    "owed/table": (
-        "an entry that points to a table was removed or replaced, and no TLBI was issued that removes more than leaves",
-        'D8.17 "TLB maintenance", R_RVJDB (walk caches are TLB entries), R_GPPYH',
-    ),
-    "owed/level": (
-        "the level hint (TTL) of the TLBI is not the level of the entry, so that the TLBI need not remove the entry",
-        'C5.5 "A64 system instructions for TLB maintenance" (TTL)',
-    ),
-    "owed/no-dsb": ("the TLBI for an entry that was taken away was issued, and no DSB completed it", COMPLETION),
-    "owed/order": (
-        "the TLBI for an entry that was removed or replaced was issued with no DSB after the store, so that it does not"
-        " count",
-        f"{COMPLETION}, R_TGVWD",
-    ),
-    "owed/asid": ("the TLBI for an entry that was removed or replaced named another ASID", ASIDS),
-    "owed/unsettled": (
-        "a task relied on the flush of an entry that another task had removed, and that flush was not complete",
-        MAINTENANCE,
-    ),
-    "owed/unlocked": (
-        "a page or table was mapped at another address, and a table lock dropped before the old entry was flushed",
-        MAINTENANCE,
-    ),
-    "owed/rmap": (
-        "pages lost their reverse mappings before the entries that had mapped them were flushed",
-        MAINTENANCE,
-    ),
-    "free/page": ("a page was freed, and a CPU can still translate to it", CACHED),
-    "free/table": ("the page of a table was freed, and a CPU can still walk through it", CACHED),
-    "free/root": ("the root table of an address space was freed, and a CPU can still walk from it", CACHED),
-    "remap/data": (
-        "an access went to another page than the tables say, or than an entry says that no TLBI has removed",
-        'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
-    ),
-    "remap/fetch": (
-        "an instruction was fetched from another page than the tables say, or than an entry says that no TLBI has"
-        " removed",
-        'D8.17 "TLB maintenance", R_FFWJK, R_GPPYH',
-    ),
-    "bbm/output": ("the output address of a valid entry was changed without an invalid entry in between", BBM),
-    "bbm/size": (
-        "a block was replaced by a table, or a table by a block, without an invalid entry in between",
-        BBM,
-    ),
-    "bbm/attributes": ("the memory attributes of a valid entry were changed without an invalid entry in between", BBM),
-    "bbm/global": ("the nG bit of a valid entry was changed without an invalid entry in between", BBM),
-    "bbm/contiguous": (
-        "the contiguous bit of a valid entry was changed without an invalid entry in between",
-        f'D8.7.1 "The Contiguous bit"; {BBM}',
-    ),
-    "bbm/set": (
-        "the entries of a contiguous block contradict each other when the task that changed one returns to user space",
-        'D8.7.1 "The Contiguous bit"',
-    ),
-    "bbm/table": ("a valid entry was pointed at another table without an invalid entry in between", BBM),
-    "bbm/anew": ("a different valid entry was written while a CPU can still hold the old one", f"{BBM}, R_DDMVT"),
-    "bbm/collected": (
-        "a different valid entry was written while the flush of the old one was deferred, and no TLBI had been issued",
-        f"{BBM}, R_DDMVT",
-    ),
-    "order/no-dsb": (
-        "a TLBI was issued with no DSB after the store that it is for, so that a walk may fetch the old entry again",
-        f"{COMPLETION}, R_TGVWD; {BBM.split(',')[0]}, R_DDMVT",
-    ),
-    "written/no-tlbi": (
-        "a page was cleaned, written out or copied, and a CPU can still store to it: no TLBI was issued",
-        COMPLETION,
-    ),
-    "written/no-dsb": (
-        "a page was cleaned, written out or copied, and a CPU can still store to it: no DSB has completed the TLBI",
-        COMPLETION,
-    ),
-    "written/unlocked": (
-        "a page of a file was unlocked, so that another task may clean it, and a CPU can still store to it: no DSB has"
-        " completed the TLBI",
-        COMPLETION,
-    ),
-    "pause/running": (
-        "kernel entries that every CPU uses were made invalid while another CPU was not paused",
-        BBM.split(",")[0],
-    ),
-    "pause/left": (
-        "a paused CPU went on while kernel entries that every CPU uses were invalid",
-        BBM.split(",")[0],
-    ),
-    "unload/loaded": (
-        "a CPU announced that an address space is not loaded while TTBR0 or the ASID still named it",
-        CACHED,
-    ),
-    "unload/no-isb": (
-        "a CPU announced that an address space is not loaded with no context synchronisation event after its write of"
-        " TTBR0 or the ASID",
-        CONTEXT,
-    ),
-    "unload/no-dsb": (
-        "a CPU announced that an address space is not loaded before a DSB had waited for its table walks",
-        WALKS_OVER,
-    ),
-    "unload/uncounted": (
-        "a CPU announced that an address space is not loaded, and loaded it again without announcing that",
-        CACHED,
-    ),
-    "asid/reused": (
-        "a CPU loaded an ASID while it can still hold entries that it made for other tables under this ASID",
-        ASIDS,
-    ),
-    "asid/shared": (
-        "CPUs that share TLB entries (CnP) run different tables under one ASID",
-        ASIDS,
-    ),
-    "asid/global": (
-        "a CPU loaded an address space while it can still hold global entries of another one's tables",
-        ASIDS,
-    ),
-    "walk/freed": (
-        "a page-table page was freed and is a table again, and a CPU may hold copies of its old descriptors by their"
-        " physical addresses",
-        WALKS,
-    ),
-    "walk/unlinked": (
-        "a table was linked elsewhere, and a CPU may hold copies of its old descriptors by their physical addresses",
-        WALKS,
-    ),
-    "walk/renamed": (
-        "an address space got another ASID instead of a TLBI, and a CPU may hold copies of its old descriptors by their"
-        " physical addresses",
-        WALKS,
-    ),
-}
+KINDS = {f"{rule}/{name}": kind for rule, entry in load_rules().items() for name, kind in entry.kinds.items()}
+"""rule/kind -> what a report of it says."""
 WHY = {
     "local": "reaches only its own CPU",
     "no-dsb": "was never completed by a DSB",
@@ -293,9 +143,10 @@ def annotate(report: dict[str, Any], symbols: Symbols) -> None:
             tlbi["at"] = symbols.describe(number(tlbi["pc"]))
 
 
-def statement(report: Mapping[str, Any]) -> tuple[str, str]:
-    """What happened, as one line, and the section of the manual that forbids it."""
-    return RULES.get(f"{report['rule']}/{report['kind']}", ("a rule of the checker was broken", "docs/checker.md"))
+def statement(report: Mapping[str, Any]) -> RuleKind:
+    """What happened, and the section of the manual that forbids it."""
+    unknown = RuleKind("a rule of the checker was broken", "docs/checker.md")
+    return KINDS.get(f"{report['rule']}/{report['kind']}", unknown)
 
 
 def times(count: int) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from lull import __version__, cache, plan, process
 from lull.base import Base
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import Hardware, KnownFinding, matrix
+from lull.check.data import Hardware, KnownFinding, load_rules, matrix
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import SILENT, BootResult, judged
@@ -220,17 +220,7 @@ SEEN = {
     "published": "CPUs' notes of what they have loaded",
 }
 """The checker's counters, in the order of the table, and their names there."""
-RULES = {
-    "owed": "obligations",
-    "free": "frees",
-    "remap": "accesses",
-    "bbm": "table_stores",
-    "order": "tlbis",
-    "asid": "loads",
-    "pause": "pauses",
-    "written": "cleaned",
-    "unload": "published",
-}
+COUNTERS = {name: rule.counter for name, rule in load_rules().items() if rule.counter}
 """Rule -> the counter of the events that the rule tests."""
 BRIEF = ("accesses", "tlbis", "obligations", "frees")
 """The counters in the line after each round."""
@@ -369,7 +359,7 @@ def entry(result: BootResult, drawn: Round, line: str, seconds: float) -> dict[s
 
 def by_rule(rounds: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     """Rule -> how often it was broken as a known finding describes, and how often otherwise."""
-    found = dict.fromkeys(RULES, (0, 0))
+    found = dict.fromkeys(COUNTERS, (0, 0))
     for one in rounds:
         for report in one["reports"]:
             known, new = found.get(report["rule"], (0, 0))
@@ -391,7 +381,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
     rules = [
         (rule, SEEN.get(key, ""), f"{found.get(key, 0)}", f"{known}", f"{new}")
         for rule, (known, new) in by_rule(rounds).items()
-        for key in [RULES.get(rule, "")]
+        for key in [COUNTERS.get(rule, "")]
     ]
     return [
         tables.Grid("rounds", ("machine", *kernels), tuple(where), 1),

@@ -3,6 +3,7 @@
 
 ``verdict`` ties it together: it adds the checks to a run's results and writes and prints the tables. ``compare`` and
 ``stats`` compare kernels, ``tables`` shows comparisons, ``joint`` compares runs. ``goals`` has what the goals of all
-features share. A module for each feature (``residency``, ``reclaim``, ``gather``, ``teardown``, ``vmemmap``) has its
-goals; ``young`` and ``aging`` are for feature young, and ``real`` is for the programs of `--suite real`.
+features share. The goals of a feature are in the module with its name (``residency``, ``reclaim``, ``gather``,
+``teardown``, ``vmemmap``), and those of the programs of `--suite real` in ``real``; ``features`` finds these modules.
+``young`` and ``aging`` are for feature young.
 """

@@ -18,6 +18,7 @@ from lull.run.records import Check, Results
 from lull.timing import METRIC
 
 FEATURE = "reclaim"
+SYSTEM = "A"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
 """Goals are judged on both kernels: with all features, and with only this one."""
 

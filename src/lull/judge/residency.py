@@ -21,6 +21,8 @@ from lull.judge import goals, stats, tables
 from lull.judge.goals import BROADCASTS, STOCK, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
+SYSTEM = "B"
+
 # Kernels by their names in a run. The policy counted is the default of lull.
 COUNTED = ("lull+residency=counted", "lull")
 STICKY = ("lull+residency=sticky",)

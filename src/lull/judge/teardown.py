@@ -14,6 +14,7 @@ from lull.judge.goals import STOCK, TOGETHER, RunSlice, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "teardown"
+SYSTEM = "C"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
 """Goals are judged on both kernels: with all features, and with only this one."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import cache
-from lull.judge import aging, compare, gather, goals, real, reclaim, residency, short, tables, teardown, vmemmap, young
+from lull.judge import aging, compare, features, goals, short, tables, young
 from lull.run.records import Check, Results
 
 KERNELS_OWN = 500
@@ -48,7 +48,7 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
-    for feature in (residency, reclaim, gather, teardown, vmemmap, real):
+    for feature in features.goals().values():
         if results.settings.get("goals", True) and feature.concerns(results):
             results.checks += feature.check(results)
     results.checks.append(comparison.control.check)
@@ -65,7 +65,7 @@ def judge(results: Results, folder: Path) -> None:
 def published(results: Results) -> list[tables.Grid]:
     """The tables that show results beside the published ones of the systems A to D."""
     found: list[tables.Grid] = []
-    for feature in (reclaim, residency, teardown, vmemmap):
+    for feature in features.published():
         if feature.concerns(results):
             found += feature.published(results)
     return found
@@ -93,7 +93,7 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
     return shown
 
 
-GOALS = ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
+GOALS = tuple(features.goals())
 """The kinds of checks that are goals: those of features, and those of real programs."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",

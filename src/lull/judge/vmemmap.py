@@ -21,6 +21,7 @@ from lull.judge.goals import RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "vmemmap"
+SYSTEM = "D"
 PROGRAM = "hvo"
 UNSAFE = ("lab+only=vmemmap+vmemmap=unsafe",)
 KERNELS = (("lab",), ("lab+only=vmemmap",))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Find the goals of features: those of the feature ``kernel/NAME`` are in the module ``lull.judge.NAME``.
+
+A suite of programs (``--suite NAME``) may have a module of this kind, too. A feature or suite without goals has none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from lull import base
+from lull.judge.tables import Grid
+from lull.run.records import Check, Results
+
+NO_GOALS = ("young",)
+"""Features whose module in this folder has no goals. Every run checks the counts of young, also a short one."""
+
+
+class Goals(Protocol):
+    """What a module with goals has."""
+
+    def concerns(self, results: Results) -> bool:
+        """Return true if the run measured a workload of these goals, on a kernel that the goals are for."""
+
+    def check(self, results: Results) -> list[Check]:
+        """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
+
+
+class Published(Goals, Protocol):
+    """A module that also shows a published system's numbers beside the run's."""
+
+    SYSTEM: str
+    """The letter of the published system."""
+
+    def published(self, results: Results) -> Sequence[Grid]:
+        """The tables of published numbers and the run's."""
+
+
+@cache
+def goals() -> Mapping[str, Goals]:
+    """Feature or suite -> its module with goals, in the order of kernel/bases/*.toml: features first."""
+    bases = [base.load(name) for name in base.known()]
+    names = [name for one in bases for name in one.features] + [name for one in bases for name in one.suites]
+    here = Path(__file__).parent
+    found = [n for n in dict.fromkeys(names) if n not in NO_GOALS and (here / f"{n}.py").exists()]
+    return {name: cast(Goals, importlib.import_module(f"lull.judge.{name}")) for name in found}
+
+
+def published() -> list[Published]:
+    """The modules with tables of published systems, by the letters of these."""
+    found = [cast(Published, module) for module in goals().values() if hasattr(module, "published")]
+    return sorted(found, key=lambda module: module.SYSTEM)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker's rules: what checker/rules.toml lists is what code, traces, models, mutants and documents have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
+
+import pytest
+from support import FAKE, REPOSITORY
+
+from lull import base
+from lull.check import data, plugin_output, soak
+
+RULES = data.load_rules()
+KINDS = {f"{rule}/{kind}" for rule, entry in RULES.items() for kind in entry.kinds}
+WORDS = {word for name in KINDS for word in name.split("/")}
+CHECKER = REPOSITORY / "checker"
+TESTS = REPOSITORY / "tests/checker"
+NOT_IN_MODEL = {"shared"}
+"""Only traces test asid/shared: in the slow model no CPU shares TLB entries (CnP)."""
+PASS_ON = ("plugin", "linux", "report")
+"""How the names of modules begin that pass on events or reports, and have no rules."""
+
+
+def lacking(names: Set[str], found: Set[str], place: str) -> None:
+    """Fail if any of ``names`` is not ``found`` in ``place``."""
+    missing = ", ".join(sorted(names - found))
+    assert not missing, f"{place} lacks {missing}"
+
+
+def includes(path: Path) -> set[Path]:
+    """The files of checker/ that a file of it includes, through others as well."""
+    found = [path]
+    for one in found:
+        names = re.findall(r'^#include "([\w.]+)"', one.read_text(), re.MULTILINE)
+        found += [CHECKER / name for name in names if CHECKER / name not in found]
+    return set(found)
+
+
+def modules_with_rules() -> list[Path]:
+    """The C files that can report, without those that only pass events or reports on."""
+    able = (path for path in sorted(CHECKER.glob("*.c")) if CHECKER / "report.h" in includes(path))
+    return [path for path in able if not path.stem.startswith(PASS_ON)]
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    """The string literals that could be names of rules or kinds; comments are left out."""
+    code = "\n".join(re.sub(r"/\*.*?\*/|//[^\n]*|#include[^\n]*", "", text, flags=re.S) for text in texts)
+    return set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', code))
+
+
+def test_the_c_code_has_these_names_and_no_others() -> None:
+    """Each rule and kind is a string of checker/*.c. Other strings say why a TLBI does not count."""
+    found = words_of(path.read_text() for path in modules_with_rules())
+    lacking(WORDS, found, "checker/*.c")
+    lacking(found - set(plugin_output.WHY), WORDS, "checker/rules.toml")
+
+
+def test_each_kind_has_a_trace() -> None:
+    """So the C code reports each kind. Traces say exactly what is reported, so it reports no other kind there."""
+    last = [path.read_text().splitlines()[-1] for path in (TESTS / "traces").glob("*.txt")]
+    expected = {word for line in last for word in line.split() if "/" in word}
+    lacking(KINDS, expected, "tests/checker/traces/bad_*.txt")
+    lacking(expected, KINDS, "checker/rules.toml")
+
+
+def test_the_slow_model_has_the_rules() -> None:
+    """tests/checker/naive.py, which random traces are compared with."""
+    found = set(re.findall(r'"([a-z-]+)"', (TESTS / "naive.py").read_text()))
+    lacking(WORDS - NOT_IN_MODEL, found, "tests/checker/naive.py")
+    assert not NOT_IN_MODEL & found, "tests/checker/naive.py has them: take them off NOT_IN_MODEL"
+
+
+def table_of_the_document() -> Mapping[str, set[str]]:
+    """Rule -> its kinds in the table of docs/checker.md, section "The rules"."""
+    section = (REPOSITORY / "docs/checker.md").read_text().split("\n## The rules\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#[\w-]+\) \| .* \| ([^|]*) \|$", section, re.M)
+    return {rule: set(re.findall(r"`([\w-]+)`", kinds)) for rule, kinds in rows}
+
+
+@pytest.mark.parametrize("rule", sorted(RULES.keys() | table_of_the_document().keys()))
+def test_the_document_lists_the_same_kinds(rule: str) -> None:
+    """docs/checker.md, in the table of "The rules"."""
+    here = {f"{rule}/{kind}" for kind in RULES[rule].kinds} if rule in RULES else set()
+    there = {f"{rule}/{kind}" for kind in table_of_the_document().get(rule, ())}
+    lacking(here, there, "docs/checker.md")
+    lacking(there, here, "checker/rules.toml")
+
+
+@pytest.mark.parametrize("path", [base.load().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
+def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
+    """A rule, a rule and its kind, or a text of the console."""
+    place = path.relative_to(REPOSITORY)
+    for mutant in data.load_mutants(path).values():
+        named = {rule for rule in mutant.rules if not rule.startswith(data.CONSOLE)}
+        lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {place} quotes: [{mutant.name}]: it")
+
+
+def test_findings_are_reported_by_rules_that_exist() -> None:
+    """checker/findings.toml names a rule, and a kind or none."""
+    for finding in data.load_findings():
+        named = f"{finding.rule}/{finding.kind}" if finding.kind else finding.rule
+        lacking(
+            {named},
+            KINDS | RULES.keys(),
+            f"checker/rules.toml, which checker/findings.toml quotes: [{finding.name}]: it",
+        )
+
+
+def test_counters_exist() -> None:
+    """`lull soak` shows the counter of each rule, which checker/report.c writes."""
+    for rule, counter in soak.COUNTERS.items():
+        assert counter in soak.SEEN, f"checker/rules.toml: [{rule}]: lull soak shows no counter {counter}"
+        assert f'"{counter}"' in (CHECKER / "report.c").read_text(), f"checker/report.c writes no counter {counter}"
