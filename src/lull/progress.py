@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -62,6 +63,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.quiet = False
+        self.live = threading.Lock()  # held by the step that has the live line
 
     @contextlib.contextmanager
     def step(self, title: str) -> Iterator[Step]:
@@ -71,8 +73,15 @@ class Progress:
             return
         # A dumb terminal (an editor's) cannot show a line that changes, and rich would show none.
         if console.is_terminal and not console.is_dumb_terminal:
-            with console.status(escape(title)) as status:
-                step = Step(title, status)
+            if self.live.acquire(blocking=False):
+                try:
+                    with console.status(escape(title)) as status:
+                        step = Step(title, status)
+                        yield step
+                finally:
+                    self.live.release()
+            else:  # one at a time: of a step that is done meanwhile only the end is shown
+                step = Step(title, plain=False)
                 yield step
         else:
             say(f"{title} ...")

@@ -14,7 +14,7 @@ from lull.lab import Lab
 from lull.progress import say
 from lull.run import experiment
 
-REPEAT, SHORT_REPEAT = 5, 3
+REPEAT, SHORT_REPEAT = 5, 2
 """Boots of each kernel."""
 
 
