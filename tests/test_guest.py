@@ -101,6 +101,10 @@ def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str 
 def test_kunit(lab: Lab, tmp_path: Path) -> None:
     """Lull's KUnit suites on the kunit kernel: all planned cases ran, none failed, none skipped."""
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull*")
+    # Linux flushes a memcg's statistics only when many are pending (memcg_vmstats_needs_flush()), and a flush by others
+    # starts their count anew: now and then the suite reads them too early. Twice running it does not.
+    if {c.name for c in cases if c.verdict != "ok"} == {"stat_test_unmap"}:
+        cases = suites(lab, tmp_path, "kunit.filter_glob=lull*")
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict != "ok"] == []
     assert len(cases) >= 5
