@@ -24,21 +24,13 @@ print("the result")
 """
 
 
-TWO_AT_ONCE = """
-from lull.progress import progress
-with progress.step("fetching"):
-    with progress.step("compiling"):
-        pass
-"""
-
-
-def on_a_terminal(work: str = WORK, **environment: str) -> str:
-    """What ``work`` writes to a terminal."""
+def on_a_terminal(**environment: str) -> str:
+    """What WORK writes to a terminal."""
     ours, theirs = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     path = {"PYTHONPATH": str(REPOSITORY / "src"), "TERM": "xterm-256color"}
     with subprocess.Popen(
-        [sys.executable, "-c", work], stdout=theirs, stderr=theirs, env={**base, **path, **environment}
+        [sys.executable, "-c", WORK], stdout=theirs, stderr=theirs, env={**base, **path, **environment}
     ):
         os.close(theirs)
         text = b""
@@ -63,13 +55,6 @@ def test_a_terminal_has_a_live_line() -> None:
     assert "building [stock]" in text
     assert "building [stock]: done in 0 s  file [a.c]\r\n" in text
     assert text.endswith("a message\r\nthe result\r\n")
-
-
-def test_two_steps_at_once_on_a_terminal() -> None:
-    """The first has the live line; of the other only the end is said."""
-    text = on_a_terminal(TWO_AT_ONCE)
-    assert "Error" not in text
-    assert text.index("compiling: done in 0 s\r\n") < text.index("fetching: done in 0 s\r\n")
 
 
 def test_no_color() -> None:

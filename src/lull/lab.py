@@ -96,14 +96,6 @@ class Lab:
             self._kernels[name] = build.build_kernel(name, self.tree_of(name), self.fragments(name), self.toolchain)
         return self._kernels[name]
 
-    def prepare(self) -> None:
-        """Fetch what boots need; what needs only the compiler is compiled meanwhile."""
-        with ThreadPoolExecutor(1) as pool, process.ended_with_us():
-            compiled = pool.submit(lambda: (guest.build_programs(self.toolchain), self.plugin))
-            _ = self.pristine, self.qemu
-            compiled.result()
-        _ = self.initramfs
-
     def kernels(self, names: Sequence[str]) -> None:
         """Build these kernels at once: one compiles while another is linked or configured."""
         if len(names) < 2:

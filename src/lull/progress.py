@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 
@@ -63,7 +62,6 @@ class Progress:
 
     def __init__(self) -> None:
         self.quiet = False
-        self.live = threading.Lock()  # held by the step that has the live line
 
     @contextlib.contextmanager
     def step(self, title: str) -> Iterator[Step]:
@@ -73,15 +71,8 @@ class Progress:
             return
         # A dumb terminal (an editor's) cannot show a line that changes, and rich would show none.
         if console.is_terminal and not console.is_dumb_terminal:
-            if self.live.acquire(blocking=False):
-                try:
-                    with console.status(escape(title)) as status:
-                        step = Step(title, status)
-                        yield step
-                finally:
-                    self.live.release()
-            else:  # one at a time: of a step that is done meanwhile only the end is shown
-                step = Step(title, plain=False)
+            with console.status(escape(title)) as status:
+                step = Step(title, status)
                 yield step
         else:
             say(f"{title} ...")
