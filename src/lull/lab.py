@@ -125,7 +125,7 @@ class Lab:
         return kept.build_kept(name, folder, self.pristine, features, self.fragments(name), self.toolchain)
 
     def adopt(self, name: str, image: Path, place: Path) -> None:
-        """From now on, let ``name`` be the user's kernel ``image`` with the symbols in ``place``, copied to the cache."""
+        """Let ``name`` be the user's kernel ``image``, with the symbols in ``place``; both are copied to the cache."""
 
         def make(part: Path) -> None:
             shutil.copyfile(image, part / "Image")
@@ -133,7 +133,8 @@ class Lab:
             (part / "config").write_text(f"# the configuration of {image} is not known\n")
             (part / "build.json").write_text(json.dumps({"kernel": name, "image": str(image)}) + "\n")
 
-        path = cache.make_entry("build", f"image-{cache.key_of_files([image, place], name)}", make, waiting=tree.waiting)
+        key = cache.key_of_files([image, place], name)
+        path = cache.make_entry("build", f"image-{key}", make, waiting=tree.waiting)
         self._kernels[name] = build.Kernel(name, path, "")
 
     def fragments(self, kernel: str) -> tuple[Path, ...]:
