@@ -41,7 +41,7 @@ def boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Guest]:
     ("console", "code", "said"),
     [
         (LOG, 0, " 0 failed"),
-        (LOG.replace("    ok 1 ", "    not ok 1 ", 1), 1, "failed  "),
+        (LOG.replace("    ok 2 young_test_unknown", "    not ok 2 young_test_unknown"), 1, "failed  "),
         (LOG[: len(LOG) // 2], 6, "are not whole"),
         ("[    0.1] 1..0\n", 2, "no KUnit case matches 'lull_x*'"),
     ],
