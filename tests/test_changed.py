@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support import REPOSITORY, Tool
+from support import REPOSITORY
 
-from lull import changed, cli
+from lull import changed, cli, paths, process
 
 TESTS = [path.name for path in (REPOSITORY / "tests").rglob(changed.ALL)]
 
@@ -55,24 +55,25 @@ def test_nothing_changed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert "nothing to run" in capsys.readouterr().err
 
 
-def test_the_command_names_the_files(tool: Tool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is run, by pytest's command line, and what is left out; with --fast still without real kernels."""
     monkeypatch.setattr(changed, "changed_files", lambda: ["docs/guide.md"])
     assert cli.main(["test", "--changed", "--fast", "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert "-m 'not guest' " in out and "tests/test_guide.py" in out and "test_cli.py" not in out
-    assert "changed: 1 files; left out: " in err and "test_cli.py" in err and "test_guide.py" not in err
+    assert "changed: docs/guide.md\nleft out: " in err and "test_cli.py" in err and "test_guide.py" not in err
+    assert "left out, too: tests that are marked guest\n" in err
 
 
 def test_a_new_file_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits of the branch, what is not committed, what git does not know yet, and both names of what was renamed."""
     top = tmp_path / "work"
     top.mkdir()
-    monkeypatch.setattr(changed.paths, "REPOSITORY", top)
+    monkeypatch.setattr(paths, "REPOSITORY", top)
 
     def git(*words: str) -> None:
         identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
-        changed.process.output_of(["git", "-C", top, *identity, *words])
+        process.output_of(["git", "-C", top, *identity, *words])
 
     git("init", "-q", "-b", "main")
     for name in ("kept", "edited", "moved"):

@@ -6,8 +6,10 @@ The rules look at names and imports only. What they leave out is printed, and `l
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from lull import paths, process
@@ -33,7 +35,8 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"timing/.*", ("test_timing*.py", "test_calibrate*.py", "test_modelled.py", "test_scale.py")),
     (r"tests/(.*/)?test_\w+\.py", ("{file}", "test_style.py")),
     (r"tests/fake/.*", (*WHOLE_LAB, "test_kept.py", "@names")),
-    (r"tests/(checker|data)/.*", ("test_checker*.py", "@names")),
+    (r"tests/checker/.*", ("test_checker*.py",)),
+    (r"tests/data/.*", ("@names",)),
     (r"(docs/|\.githooks/).*|.*\.(md|svg)", ("test_guide.py", "test_results_pages.py", "test_style.py")),
     (r".*", (ALL,)),
 )
@@ -60,43 +63,52 @@ def changed_files() -> list[str]:
     )
 
 
+@cache
+def imported(text: str) -> frozenset[str]:
+    """The modules, and the names in them, that Python source imports: ``lull.plan`` and ``lull.plan.Spec``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return frozenset(found)
+
+
 def imports(text: str, module: str) -> bool:
-    """Return true if the Python source ``text`` imports ``module`` (``kernel/tree``), or its whole package.
+    """Return true if the Python source ``text`` imports ``module`` (``kernel/tree``), or anything of its package.
 
     Args:
         module: its path below src/lull, without the ending.
     """
-    words = module.removesuffix("/__init__").split("/")
-    package, name = ".".join(["lull", *words[:-1]]), words[-1]
-    direct = rf"^(?:from|import) {re.escape(package)}\.{name}\b"
-    listed = rf"^from {re.escape(package)} import .*\b{name}\b"
-    whole = rf"^from {re.escape('.'.join(['lull', *words[:-2]]))} import .*\b{words[-2]}\b" if len(words) > 1 else direct
-    return any(re.search(pattern, text, re.MULTILINE) for pattern in (direct, listed, whole))
+    name = ".".join(["lull", *module.split("/")]).removesuffix(".__init__")
+    package = name.rpartition(".")[0]
+    return bool(imported(text) & {name, *([package] if "." in package else [])})
 
 
 def tests_of(path: str, files: dict[Path, str]) -> set[Path]:
-    """The test files that a change of ``path`` can break.
+    """The test files that a change of ``path`` can break; all of them when its row in RULES has none.
 
     Args:
         files: every test file -> its text.
     """
-    rows = [next((pattern, tests) for pattern, tests in RULES if re.fullmatch(pattern, path))]
-    if re.fullmatch(DOCUMENT[0], path):
-        rows.append(DOCUMENT)
+    row = next(row for row in RULES if re.fullmatch(row[0], path))
     found: set[Path] = set()
-    for pattern, tests in rows:
+    for pattern, tests in {row, DOCUMENT}:
         match = re.fullmatch(pattern, path)
-        groups = {**(match.groupdict() if match else {}), "stem": Path(path).stem, "file": Path(path).name}
+        if not match:
+            continue
+        groups = {**match.groupdict(), "stem": Path(path).stem, "file": Path(path).name}
         for test in tests:
-            for file, text in files.items():
-                if (
-                    (test == "@imports" and imports(text, groups["module"]))
-                    or (test == "@names" and groups["file"] in text)
-                    or (test == "@guest" and "pytest.mark.guest" in text)
-                    or file.match(test.format(**groups))
-                ):
-                    found.add(file)
-    return found
+            found |= {
+                file
+                for file, text in files.items()
+                if (test == "@imports" and imports(text, groups["module"]))
+                or (test == "@names" and groups["file"] in text)
+                or (test == "@guest" and "pytest.mark.guest" in text)
+                or file.match(test.format(**groups))
+            }
+    return found or set(files)
 
 
 def select(changed: Iterable[str]) -> tuple[list[str], list[str]]:

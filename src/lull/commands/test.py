@@ -36,11 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run pytest over tests/. Returns 0, or 1 when a test failed."""
     words = [sys.executable, "-m", "pytest", "--durations=8"]
-    words += ["-m", "not guest"] if arguments.fast else [] if arguments.all else ["-m", "not whole"]
+    without = "guest" if arguments.fast else "" if arguments.all else "whole"
+    words += ["-m", f"not {without}"] if without else []
     if arguments.changed:
         files = changed.changed_files()
         chosen, left = changed.select(files)
-        say(f"changed: {len(files)} files; left out: {', '.join(Path(file).name for file in left) or 'no test file'}")
+        say(f"changed: {', '.join(files) or 'no file'}")
+        say(f"left out: {', '.join(Path(file).name for file in left) or 'no file'}")
+        if without:
+            say(f"left out, too: tests that are marked {without}")
         if not chosen:
             say("nothing to run")
             return 0
