@@ -68,7 +68,7 @@ def test_only_what_changed_is_written(source: Path, tmp_path: Path) -> None:
 
 
 def test_an_older_file_that_comes_back_is_new(source: Path, tmp_path: Path) -> None:
-    """A feature is taken out: the pristine file is older than the object, which was built from the feature's."""
+    """A feature is removed: the pristine file is older than the object, which was built from the patched file."""
     target = tmp_path / "target"
     kept.synchronise(kept.files_of(source), target, link=True)
     changed = write_files(tmp_path / "patched", {"mm/a.c": "patched\n"})
@@ -82,7 +82,7 @@ def test_an_older_file_that_comes_back_is_new(source: Path, tmp_path: Path) -> N
 def test_an_interrupted_synchronisation_is_repeated(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between writing a file and its name, nothing half is there; what is left over goes."""
+    """The interruption leaves a part file but no file that is half written; the next call removes the part file."""
     target = tmp_path / "target"
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", lambda *names: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -115,7 +115,7 @@ def build(tool: Tool, fake_tree: Path) -> Callable[..., subprocess.CompletedProc
 def test_a_kernel_is_built_again(
     build: Callable[..., subprocess.CompletedProcess[str]], tool: Tool, fake_tree: Path
 ) -> None:
-    """A changed line gives a new image at the same place; an error of the compiler is told, and leaves the old one."""
+    """A changed line gives a new image at the same place; a compiler error is reported, and leaves the old one."""
     folder = tool.cache / "kept/fake-lull"
     done = build("--kernel", "lull")
     assert done.returncode == 0, done.stderr
@@ -128,7 +128,7 @@ def test_a_kernel_is_built_again(
     now = stamps(folder / "src")
     assert {path for path in now if now[path] != before[path]} == {"init/main.c"}
     assert (folder / "Image").read_bytes() != image
-    assert not (tool.cache / "build").exists(), "what is measured is never taken from there, nor put there"
+    assert not (tool.cache / "build").exists(), "kernels that are measured are never taken from there"
     image = (folder / "Image").read_bytes()
     with open(fake_tree / "init/main.c", "a") as file:
         file.write("what\n")

@@ -42,7 +42,7 @@ def boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Guest]:
     [
         (LOG, 0, " 0 failed"),
         (LOG.replace("    ok 2 young_test_unknown", "    not ok 2 young_test_unknown"), 1, "failed  "),
-        (LOG[: len(LOG) // 2], 6, "are not whole"),
+        (LOG[: len(LOG) // 2], 6, "are incomplete"),
         ("[    0.1] 1..0\n", 2, "no KUnit case matches 'lull_x*'"),
     ],
     ids=["good", "failed", "cut", "none"],

@@ -130,8 +130,8 @@ class Lab:
         def make(part: Path) -> None:
             shutil.copyfile(image, part / "Image")
             shutil.copyfile(place, part / "System.map")
-            (part / "config").write_text(f"# the configuration of {image} is not known\n")
-            (part / "build.json").write_text(json.dumps({"kernel": name, "image": str(image)}) + "\n")
+            (part / "config").write_text("# not known\n")
+            (part / "build.json").write_text(json.dumps({"kernel": name, "image": image.name}) + "\n")
 
         key = cache.key_of_files([image, place], name)
         path = cache.make_entry("build", f"image-{key}", make, waiting=tree.waiting)

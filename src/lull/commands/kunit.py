@@ -66,7 +66,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         shutil.rmtree(place)
         raise
     if not cases:
-        raise UsageError(f"no KUnit case matches '{arguments.glob}'", where=str(place / "console.log"))
+        remedy = "GLOB is SUITE or SUITE.CASE; kernel/bases/ names the suites of each feature"
+        raise UsageError(f"no KUnit case matches '{arguments.glob}'", where=str(place / "console.log"), remedy=remedy)
     if arguments.json:
         print(json.dumps([asdict(case) for case in cases], indent=1))
     else:

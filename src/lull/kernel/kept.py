@@ -2,11 +2,11 @@
 """Build a kernel again after a small change: in a folder that keeps source and objects, so that kbuild compiles little.
 
 The folder is ``kept/BASE-KERNEL`` in the cache: ``src`` is the source with the features, ``objects`` the O= folder. A
-file of ``src`` gets a new time stamp only when its content changes, and then always a time later than that of every
-object. A changed configuration or compiler is kbuild's to notice. Another source package, or another tree of the
-user's, starts the folder anew.
+file of ``src`` gets a new time stamp only when its content changes, and its new time is then later than that of every
+object. kbuild notices a changed configuration or compiler by itself. If the source comes from another package, or from
+another tree of the user's, the folder is emptied first.
 
-What is measured or tested is built by ``lull.kernel.build`` alone, from nothing and keyed by content.
+Kernels that are measured or tested are never built here: ``lull.kernel.build`` builds them from nothing.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def synchronise(wanted: Mapping[str, str], target: Path, *, link: bool) -> list[
 
     Args:
         wanted: path relative to ``target`` -> the file to take the content from.
-        link: take hard links, with the files' old time stamps. Only where nothing was built from ``target`` yet: an
-            object that was would count as newer than an older file that replaces its source.
+        link: make hard links, which have the files' old time stamps, instead of copies. Only possible while nothing has
+            been built from ``target``: make would not compile again for a changed file that is older than its object.
     """
     changed = []
     for relative, place in files_of(target).items():
@@ -77,7 +77,7 @@ def synchronise(wanted: Mapping[str, str], target: Path, *, link: bool) -> list[
             changed.append(relative)
     if changed:
         for folder, _, _ in os.walk(target, topdown=False):
-            with contextlib.suppress(OSError):  # it has files
+            with contextlib.suppress(OSError):  # the folder is not empty
                 os.rmdir(folder)
     for relative, source in wanted.items():
         place = os.path.join(target, relative)
@@ -94,7 +94,7 @@ def synchronise(wanted: Mapping[str, str], target: Path, *, link: bool) -> list[
 
 
 def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: Path) -> dict[str, str]:
-    """Path -> file, of the tree ``pristine`` with ``features`` applied; the files of the features are in ``scratch``.
+    """Path -> file, of the tree ``pristine`` with ``features`` applied. ``scratch`` gets the files that they change or add.
 
     Raises: ApplyError, as ``lull.kernel.tree.apply_features``.
     """
@@ -124,7 +124,7 @@ def build_kept(
     fragments: Sequence[Path],
     toolchain: Toolchain,
 ) -> Kernel:
-    """The kernel ``name`` of ``pristine`` with ``features``, built in ``folder`` from what an earlier call left there.
+    """The kernel ``name`` of ``pristine`` with ``features``, built in ``folder``, where an earlier call left objects.
 
     Raises: ApplyError; BuildError, with the log in ``folder``.
     """
@@ -148,7 +148,7 @@ def build_kept(
         started = time.monotonic()
         step.update("comparing the source")
         changed = synchronise(files_with(features, pristine, folder / "scratch", log), source, link=first)
-        step.update(f"{len(changed)} files of the source are new")
+        step.update(f"{len(changed)} files of the source changed")
         objects.mkdir(exist_ok=True)
         builder = Builder(Tree(source, pristine.key, pristine.version), toolchain, objects, log)
         builder.configure(fragments_text(fragments))

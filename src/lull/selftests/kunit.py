@@ -31,7 +31,7 @@ def cases(guest: Guest, folder: Path, tell: Callable[[str], None]) -> list[ktap.
     Args:
         tell: called with what the guest begins to do.
 
-    Raises: GuestGarbage when the results on the console are not whole; the errors of ``launch_retrying``.
+    Raises: GuestGarbage when the results on the console are incomplete; the errors of ``launch_retrying``.
     """
     arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
     guest = replace(guest, arguments=arguments, limit_factor=SLOWER * guest.limit_factor)
@@ -41,7 +41,7 @@ def cases(guest: Guest, folder: Path, tell: Callable[[str], None]) -> list[ktap.
         return ktap.parse(log.read_text(errors="replace"))
     except ValueError as error:
         raise GuestGarbage(
-            f"the results of KUnit are not whole: {error}",
+            f"the results of KUnit are incomplete: {error}",
             where=str(log),
             remedy="boot a kernel with CONFIG_KUNIT, and look for the last messages in the console log",
         ) from error
