@@ -94,7 +94,7 @@ def synchronise(wanted: Mapping[str, str], target: Path, *, link: bool) -> list[
 
 
 def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: Path) -> dict[str, str]:
-    """Path -> file, of the tree ``pristine`` with ``features`` applied. ``scratch`` gets the files that they change or add.
+    """Path -> file, of the tree ``pristine`` with ``features`` applied; ``scratch`` gets the files that they change.
 
     Raises: ApplyError, as ``lull.kernel.tree.apply_features``.
     """
