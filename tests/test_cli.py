@@ -18,6 +18,7 @@ from support import REPOSITORY, Tool
 
 from lull.cli import ADVANCED, ALL, COMMANDS, GROUPS, WITHOUT, build_parser, commands_of, interrupted, main
 from lull.errors import EXIT_CODES
+from lull.lab import Lab
 
 
 @dataclass
@@ -138,6 +139,13 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["check", "--image", "Image", "--symbols", "map", "--mutants"], "choose one"),
         (["check", "--mutants", "--machines"], "--machines does not go"),
         (["check", "--image", "/nonexistent", "--symbols", "map"], "cannot be read"),
+        (["run", "--image", "/etc/passwd"], "belong together"),
+        (["run", "--image", "/nonexistent", "--symbols", "map"], "the image cannot be read: No such file"),
+        (["boot", "--image", "/nonexistent"], "the image cannot be read: No such file"),
+        (["boot", "--image", "/etc/passwd", "--kernel", "stock"], "not allowed with"),
+        (["kunit", "--image", "/nonexistent"], "the image cannot be read: No such file"),
+        (["kunit", "--kernel", "kunit15k"], "did you mean kunit16k"),
+        (["kunit", "lull*", "more"], "does not take more"),
         (["check", "--asid-bits", "7"], "invalid choice"),
         (["test", "--fast", "--all"], "not allowed with"),
         (["save", "/nonexistent"], "lull tree DIR"),
@@ -274,7 +282,11 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
         ["fetch"],
         ["fetch", "--suite", "real"],
         ["build"],
+        ["build", "--kept"],
         ["boot"],
+        ["boot", "--image", "/etc/passwd"],
+        ["kunit"],
+        ["kunit", "--image", "/etc/passwd"],
         ["check"],
         ["test"],
         ["tree", "x"],
@@ -307,6 +319,36 @@ def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
     assert shown["boots"] == "6: stock 2, lull 2, stock.control 2"
     assert shown["lull+young=sync"] == "young" and shown["results"] == "x"
     assert not any(tool.cache.iterdir()) and not (tool.cwd / "x").exists()
+
+
+def test_an_image_of_your_own_is_run_beside_stock(within: Within, own_cache: Path) -> None:
+    """Under the name of its file, changed where a kernel of the base has that name; with --kernel beside those."""
+    Path("Image").write_bytes(b"compressed")
+    Path("lull").write_bytes(b"compressed")
+    Path("map").write_text("ffff800080000000 T start\n")
+    words = ["run", "--dry-run", "--repeat", "1", "--workload", "young", "--symbols", "map", "--image"]
+    done = within(*words, "Image")
+    assert done.returncode == 0, done.stderr
+    assert "stock (to be built), Image (your own)\n" in done.stdout
+    assert "3: stock 1, Image 1, stock.control 1\n" in done.stdout
+    assert "2: lull 1, ._lull 1\n" in within(*words, "lull", "--kernel", "lull").stdout
+    assert not any(own_cache.iterdir())
+
+
+def test_an_image_of_your_own_is_copied(tmp_path: Path) -> None:
+    """What a run depends on is in the cache under a key of its content, whatever becomes of the file."""
+    image, place = tmp_path / "Image", tmp_path / "map"
+    image.write_bytes(b"first")
+    place.write_text("ffff800080000000 T queued_spin_lock_slowpath\nffff800080000040 T other\n")
+    lab = Lab()
+    lab.adopt("Image", image, place)
+    first = lab.kernel("Image")
+    image.write_bytes(b"second")
+    assert first.image.read_bytes() == b"first" and first.limit_factor == 1
+    assert lab.skips("Image") == ("skip=0xffff800080000000-0xffff800080000040",)
+    assert lab.has(lambda lab: lab.kernel("Image"))
+    lab.adopt("Image", image, place)
+    assert lab.kernel("Image").image.read_bytes() == b"second" and first.image.read_bytes() == b"first"
 
 
 def test_a_suites_kernels_have_its_configuration(tool: Tool) -> None:

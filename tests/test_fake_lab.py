@@ -72,6 +72,18 @@ def test_a_workload_with_a_kernel_and_memory_of_its_own(fake: Fake, tmp_path: Pa
     assert {r["workload"] for r in raw["records"] if r["kernel"] == "lab"} == {"large"}
 
 
+def test_a_run_of_an_image_of_your_own(fake: Fake, tool: Tool, tmp_path: Path) -> None:
+    """Beside stock, under the name of its file; here it is the kernel with the feature, from its kept folder."""
+    assert fake("build", "--kept", "--kernel", "lull").returncode == 0
+    kept = tool.cache / "kept/fake-lull"
+    own = ["--image", str(kept / "Image"), "--symbols", str(kept / "System.map")]
+    done = fake("run", "--repeat", "1", "--workload", "count", *own, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    found = records(tmp_path / "out")
+    assert (found["stock", "tlbi_broadcast_user"], found["Image", "tlbi_broadcast_user"]) == ([40], [4])
+    assert ("lull", "tlbi_broadcast_user") not in found
+
+
 def test_results_go_to_a_new_folder_by_default(fake: Fake, tmp_path: Path) -> None:
     """results/001, then 002; an unfinished one of the same plan is taken up."""
     for name in ("001", "002"):

@@ -17,7 +17,7 @@ from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.judge import residency, short
 from lull.lab import Lab
-from lull.selftests import ktap
+from lull.selftests import ktap, kunit
 
 pytestmark = pytest.mark.guest
 USER = "tlbi_broadcast_user"
@@ -89,13 +89,8 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
 
 
 def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str = Machine.cpu) -> list[ktap.Case]:
-    """The cases of a KUnit kernel's suites, from its console. It has the RAM for HugeTLB pages of 1 GiB."""
-    guest = lab.guest(kernel, Machine(cpu=cpu, memory_mib=6144), append=append, count=False)
-    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
-    # The suites run before user space is reached: 46 s where the host's CPUs are idle, 37 of them in test_reference.
-    guest.limit_factor *= 4
-    launch_retrying(guest, "true\n", folder / "boot", job_seconds=lambda n: 60, tell=print, say=print)
-    return ktap.parse((folder / "boot/console.log").read_text(errors="replace"))
+    """The cases of a KUnit kernel's suites, from its console."""
+    return kunit.cases(lab.guest(kernel, kunit.machine(cpu), append=append, count=False), folder / "boot", print)
 
 
 def test_kunit(lab: Lab, tmp_path: Path) -> None:

@@ -35,11 +35,12 @@ GROUPS = {
     "change the kernel": {
         "tree": "make a git tree of the kernel, with one commit for each feature",
         "save": "write the commits of such a tree back into the feature folders",
-        "export": "write the features as a patch series for git am, with a cover letter",
+        "kunit": "build the KUnit kernel again after a change, and run its suites",
     },
 }
 """The commands that ``lull --help`` describes, under their headings."""
 ADVANCED = {
+    "export": "write the features as a patch series for git am, with a cover letter",
     "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
     "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "report": "write one HTML page about runs, checks and timings",
@@ -79,6 +80,7 @@ WITHOUT = {
     "test": ALL - {"--offline", "--dry-run", "--tree"},
     "tree": {"--suite"},
     "save": ALL - {"--dry-run", "--json", "--base"},
+    "kunit": {"--suite"},
     "export": {"--suite"},
     "bench": {"--offline", "--tree", "--suite"},
     "report": ALL - {"--dry-run", "--json"},

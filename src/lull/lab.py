@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import Guest, Plugin
-from lull.kernel import build, symbols, toolchain, tree
+from lull.kernel import build, kept, symbols, toolchain, tree
 from lull.kernel.fetch import Store
 from lull.progress import progress
 
@@ -116,6 +117,25 @@ class Lab:
             with ThreadPoolExecutor(len(names)) as pool, process.ended_with_us():
                 built = {name: pool.submit(one, name) for name in names}
                 self._kernels |= {name: future.result() for name, future in built.items()}
+
+    def kept(self, name: str) -> build.Kernel:
+        """The kernel ``name``, built in a folder that keeps its objects: to try a change, never for results."""
+        folder = cache.root() / "kept" / "-".join(filter(None, (self.base.name, self.suite_name, name)))
+        features = self.base.features_of(name)
+        return kept.build_kept(name, folder, self.pristine, features, self.fragments(name), self.toolchain)
+
+    def adopt(self, name: str, image: Path, place: Path) -> None:
+        """Let ``name`` be the user's kernel ``image``, with the symbols in ``place``; both are copied to the cache."""
+
+        def make(part: Path) -> None:
+            shutil.copyfile(image, part / "Image")
+            shutil.copyfile(place, part / "System.map")
+            (part / "config").write_text("# not known\n")
+            (part / "build.json").write_text(json.dumps({"kernel": name, "image": image.name}) + "\n")
+
+        key = cache.key_of_files([image, place], name)
+        path = cache.make_entry("build", f"image-{key}", make, waiting=tree.waiting)
+        self._kernels[name] = build.Kernel(name, path, "")
 
     def fragments(self, kernel: str) -> tuple[Path, ...]:
         """The configuration fragments of a kernel, with those that the suite needs."""

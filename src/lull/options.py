@@ -95,6 +95,16 @@ def check_file(lab: Lab, file: Path) -> None:
     cache.check_writable(file.parent)
 
 
+def check_image(lab: Lab, image: Path) -> None:
+    """Raise UsageError when the kernel image cannot be read."""
+    try:
+        with open(image, "rb"):
+            pass
+    except OSError as error:
+        remedy = "name the Image of a kernel build, arch/arm64/boot/Image"
+        raise UsageError(f"the image cannot be read: {error.strerror}", where=str(image), remedy=remedy) from error
+
+
 def check_memory(lab: Lab, mib: int) -> None:
     """Raise UsageError when ``mib`` is too little for a guest, or more than the host has."""
     most = host_mib()
@@ -117,6 +127,8 @@ NEW = Kind(path, lambda lab, folder: check_new(folder))
 """A folder that is new or empty."""
 FILE = Kind(path, check_file)
 """A file to write."""
+IMAGE = Kind(path, check_image)
+"""A kernel image of the user's."""
 MEMORY = Kind(whole, check_memory)
 """A guest's memory in MiB."""
 MODEL = Kind(str, lambda lab, cpu: lab.check_cpu(cpu))

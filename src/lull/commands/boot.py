@@ -22,9 +22,11 @@ from lull.progress import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull boot``."""
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--kernel", metavar="K", default="lull", help="kernel, with policies: lull+young=sync (default: lull)"
     )
+    which.add_argument("--image", metavar="IMAGE", type=options.IMAGE, help="boot this kernel image, and build none")
     parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
     parser.add_argument(
         "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
@@ -54,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Boot, and return the exit code of the program (a shell's is 0 unless it says ``exit N``)."""
-    spec = plan.parse_spec(arguments.kernel, lab.base)
+    image: Path | None = arguments.image
+    spec = plan.Spec(image.name, str(image)) if image else plan.parse_spec(arguments.kernel, lab.base)
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel, mte=arguments.mte)
     settings = [f"setting {name} {value}" for name, value in spec.settings]
     program: list[str] = arguments.program
@@ -64,7 +67,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lines = [f"would boot {spec.name} on {machine}, and run {what}"]
         plan.show(lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json)
         return 0
-    booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
+    if image:
+        booted = lab.guest_of(image, machine, arguments.append, None)
+    else:
+        booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
     place = Path(tempfile.mkdtemp(prefix="lull-boot-"))
     try:
         if program:

@@ -20,6 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a kernel of the base, for example stock, lull, kunit, lab or debug (default: stock, lull); repeatable",
     )
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="build in a folder that keeps its objects, so that a small change takes seconds; for trying changes: "
+        "no other command but kunit uses these kernels",
+    )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
@@ -32,13 +38,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         features = {name: [f.name for f in lab.base.features_of(name)] for name in names}
         lines = [
             f"would build {name}: base {lab.base.name}, {'+'.join(features[name]) or 'nothing'} applied, configuration "
-            f"{' '.join(map(str, lab.fragments(name)))}, in {cache.root()}/build"
+            f"{' '.join(map(str, lab.fragments(name)))}, in {cache.root()}/{'kept' if arguments.kept else 'build'}"
             for name in names
         ]
         data = {n: {"features": features[n], "configuration": [str(f) for f in lab.fragments(n)]} for n in names}
         show(lines, data, as_json=arguments.json)
         return 0
-    built = {name: lab.kernel(name) for name in names}
+    built = {name: lab.kept(name) if arguments.kept else lab.kernel(name) for name in names}
     if arguments.json:
         print(
             json.dumps(

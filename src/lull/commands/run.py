@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lull import options, plan, timing
+from lull.check.kernels import of_user
+from lull.errors import UsageError
 from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import say
@@ -27,6 +29,13 @@ boots, on one workload of each published system.
     parser.add_argument(
         "--full", action="store_true", help="all default workloads, under each policy they name; judges the goals"
     )
+    parser.add_argument(
+        "--image",
+        metavar="IMAGE",
+        type=options.IMAGE,
+        help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols",
+    )
+    parser.add_argument("--symbols", metavar="FILE", type=Path, help="the System.map or vmlinux of --image")
     measuring(parser, repeat=f"{REPEAT}; the short run: {SHORT_REPEAT}")
     parser.add_argument(
         "--workload",
@@ -97,6 +106,8 @@ def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
     ]
     built = [
         state(image, lambda lab, image=image: lab.kernel(image), "to be built")  # type: ignore[misc]
+        if image in lab.base.kernels
+        else f"{image} (your own)"
         for image in dict.fromkeys(boot.image for boot in boots)
     ]
     if lab.suite.userland:
@@ -121,7 +132,12 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     model = None if arguments.timing is None else timing.load(arguments.timing)
+    if bool(arguments.image) != bool(arguments.symbols):
+        raise UsageError("--image and --symbols belong together", remedy="name both")
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
+    if arguments.image:
+        own = plan.slug(of_user(lab, arguments.image, arguments.symbols).name)
+        named = [*(named or [plan.parse_spec(plan.BASELINE, lab.base)]), plan.Spec(own, own)]
     short = [] if arguments.full or named or arguments.workload else plan.short_selection(lab.workloads)
     if short:
         named = [plan.parse_spec(kernel, lab.base) for kernel in lab.base.default_kernels]
@@ -132,6 +148,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
         return 0
+    if arguments.image:
+        lab.adopt(own, arguments.image, arguments.symbols)
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     return experiment.conduct(

@@ -7,9 +7,11 @@ import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-from lull import cache, paths, plan, process
+from lull import cache, changed, paths, plan, process
 from lull.lab import Lab
+from lull.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tier.add_argument("--all", action="store_true", help="every test, with every mutant, machine and kernel (hours)")
     parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="only the test files that the changes since the branch main can break (see src/lull/changed.py)",
+    )
+    parser.add_argument(
         "pytest", nargs="*", metavar="-- PYTEST ARGS", help="options that are passed to pytest, e.g. -- -k young"
     )
 
@@ -29,7 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run pytest over tests/. Returns 0, or 1 when a test failed."""
     words = [sys.executable, "-m", "pytest", "--durations=8"]
-    words += ["-m", "not guest"] if arguments.fast else [] if arguments.all else ["-m", "not whole"]
+    without = "guest" if arguments.fast else "" if arguments.all else "whole"
+    words += ["-m", f"not {without}"] if without else []
+    if arguments.changed:
+        files = changed.changed_files()
+        chosen, left = changed.select(files)
+        say(f"changed: {', '.join(files) or 'no file'}")
+        say(f"left out: {', '.join(Path(file).name for file in left) or 'no file'}")
+        if without:
+            say(f"left out, too: tests that are marked {without}")
+        if not chosen:
+            say("nothing to run")
+            return 0
+        words += chosen
     words += arguments.pytest
     if arguments.dry_run:
         plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)

@@ -180,6 +180,25 @@ class Builder:
         tell(f"{count} files")
 
 
+def publish(builder: Builder, name: str, seconds: float, folder: Path) -> None:
+    """Copy what ``builder`` built to ``folder``, each file in one step, and describe it in build.json.
+
+    Args:
+        seconds: what the build took.
+    """
+    for source, product in PRODUCTS.items():
+        cache.write_atomic(folder / product, (builder.out / source).read_bytes())
+    description = {
+        "kernel": name,
+        "version": builder.tree.version,
+        "compiler": builder.toolchain.version,
+        "tree": builder.tree.key,
+        "seconds": round(seconds, 1),
+        "command": process.shown(builder.make_command(f"-j{jobs()}", "Image")),
+    }
+    cache.write_atomic(folder / "build.json", json.dumps(description, indent=1) + "\n")
+
+
 def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
     """The content key of a build."""
     return cache.key_of(tree.key, toolchain.version, toolchain.prefix, fragments, *REPRODUCIBLE)
@@ -212,19 +231,8 @@ def build_kernel(
             show = tell or stack.enter_context(progress.step(f"building {name} (Linux {tree.version})")).update
             builder.configure(text)
             builder.compile(show)
-        seconds = time.monotonic() - started
-        for source, product in PRODUCTS.items():
-            shutil.copyfile(out / source, part / product)
+        publish(builder, name, time.monotonic() - started, part)
         shutil.copyfile(log, part / "build.log")
-        description = {
-            "kernel": name,
-            "version": tree.version,
-            "compiler": toolchain.version,
-            "tree": tree.key,
-            "seconds": round(seconds, 1),
-            "command": process.shown(builder.make_command(f"-j{jobs()}", "Image")),
-        }
-        (part / "build.json").write_text(json.dumps(description, indent=1) + "\n")
         shutil.rmtree(out)
         log.unlink()
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which tests a change can break: the table for ``lull test --changed``.
+
+The rules look at names and imports only. What they leave out is printed, and `lull test` runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from lull import paths, process
+from lull.errors import UsageError
+
+ALL = "test_*.py"
+WHOLE_LAB = ("test_cli.py", "test_fake_lab.py")
+"""Tests that run the whole tool; they belong to every file of src/ and of the fake kernel."""
+KERNEL = ("test_guest.py", "test_tree.py", "test_export.py", "test_message.py", "test_style.py")
+"""Tests that belong to every file of kernel/; test_guest.py has the KUnit suites."""
+RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"kernel/(bases|config|core)/.*", ("@guest", *KERNEL, "test_plan.py", "test_deb.py")),
+    (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_check*.py")),
+    (r"kernel/vmemmap(_demote)?/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "test_check_guest.py")),
+    (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
+    (r"kernel/(?P<name>[a-z]+)(_\w+)?/.*", (*KERNEL, "test_{name}*.py", "test_check_guest.py")),
+    (r"checker/.*", ("test_checker*.py", "test_check*.py", "test_plugin*.py", "test_fake_lab.py", "test_style.py")),
+    (r"src/lull/(?P<module>.+)\.py", ("@imports", *WHOLE_LAB, "test_style.py")),
+    (r"src/lull/report/templates/.*", ("test_report.py", "test_results_pages.py")),
+    (r"guest/.*\.(c|h)|guest/init", ("@guest", "test_{stem}*.py", "test_style.py")),
+    (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
+    (r"models/.*", ("test_models.py",)),
+    (r"timing/.*", ("test_timing*.py", "test_calibrate*.py", "test_modelled.py", "test_scale.py")),
+    (r"tests/(.*/)?test_\w+\.py", ("{file}", "test_style.py")),
+    (r"tests/fake/.*", (*WHOLE_LAB, "test_kept.py", "@names")),
+    (r"tests/checker/.*", ("test_checker*.py",)),
+    (r"tests/data/.*", ("@names",)),
+    (r"(docs/|\.githooks/).*|.*\.(md|svg)", ("test_guide.py", "test_results_pages.py", "test_style.py")),
+    (r".*", (ALL,)),
+)
+"""Pattern of a changed file's path -> its tests, as patterns of the names of test files. The first row that fits a path
+is its row, and every document has the row of documents, too. In the tests, {name} is a group of the pattern, {stem} and
+{file} are the changed file's name without and with its ending. ``@imports``: the tests that import the module or its
+package. ``@names``: the tests with the file's name in them. ``@guest``: the tests that boot real kernels."""
+DOCUMENT = RULES[-2]
+
+
+def changed_files() -> list[str]:
+    """The paths that differ between the working tree and the commit where its branch left ``main``, and new files.
+
+    Without a branch ``main``: the differences from HEAD. Raises UsageError outside a git work tree.
+    """
+
+    def git(*words: str) -> list[str]:
+        return process.output_of(["git", "-C", paths.REPOSITORY, *words], error=UsageError).splitlines()
+
+    main = process.complete(["git", "-C", paths.REPOSITORY, "merge-base", "HEAD", "main"], apart=True)
+    since = main.output.strip() if main.status == 0 else "HEAD"
+    return sorted(
+        {*git("diff", "--name-only", "--no-renames", since), *git("ls-files", "--others", "--exclude-standard")}
+    )
+
+
+@cache
+def imported(text: str) -> frozenset[str]:
+    """The modules, and the names in them, that Python source imports: ``lull.plan`` and ``lull.plan.Spec``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return frozenset(found)
+
+
+def imports(text: str, module: str) -> bool:
+    """Return true if the Python source ``text`` imports ``module`` (``kernel/tree``), or anything of its package.
+
+    Args:
+        module: its path below src/lull, without the ending.
+    """
+    name = ".".join(["lull", *module.split("/")]).removesuffix(".__init__")
+    package = name.rpartition(".")[0]
+    return bool(imported(text) & {name, *([package] if "." in package else [])})
+
+
+def tests_of(path: str, files: dict[Path, str]) -> set[Path]:
+    """The test files that a change of ``path`` can break; all of them when its row in RULES has none.
+
+    Args:
+        files: every test file -> its text.
+    """
+    row = next(row for row in RULES if re.fullmatch(row[0], path))
+    found: set[Path] = set()
+    for pattern, tests in {row, DOCUMENT}:
+        match = re.fullmatch(pattern, path)
+        if not match:
+            continue
+        groups = {**match.groupdict(), "stem": Path(path).stem, "file": Path(path).name}
+        for test in tests:
+            found |= {
+                file
+                for file, text in files.items()
+                if (test == "@imports" and imports(text, groups["module"]))
+                or (test == "@names" and groups["file"] in text)
+                or (test == "@guest" and "pytest.mark.guest" in text)
+                or file.match(test.format(**groups))
+            }
+    return found or set(files)
+
+
+def select(changed: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The test files that the change can break, and those that it leaves out; as paths in the repository."""
+    top = paths.REPOSITORY / "tests"
+    files = {path.relative_to(paths.REPOSITORY): path.read_text() for path in sorted(top.rglob(ALL))}
+    found = {file for path in changed for file in tests_of(path, files)}
+    return sorted(map(str, found)), [str(file) for file in files if file not in found]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The table of `lull test --changed`: which tests belong to which files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import REPOSITORY
+
+from lull import changed, cli, paths, process
+
+TESTS = [path.name for path in (REPOSITORY / "tests").rglob(changed.ALL)]
+
+
+@pytest.mark.parametrize(
+    ("path", "some", "others"),
+    [
+        ("kernel/young/files/arch/arm64/mm/lull/young.c", ["test_guest.py", "test_young.py"], ["test_real.py"]),
+        ("kernel/teardown_swap/NOTE.md", ["test_guest.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
+        ("kernel/bases/6.12.toml", ["test_guest.py", "test_soak.py", "test_plan.py"], ["test_stats.py"]),
+        ("checker/owe.c", ["test_checker_unit.py", "test_check_guest.py"], ["test_guest.py", "test_young.py"]),
+        ("src/lull/judge/stats.py", ["test_stats.py", "test_compare.py", "test_cli.py"], ["test_ktap.py"]),
+        ("src/lull/selftests/ktap.py", ["test_ktap.py", "test_guest.py"], ["test_stats.py"]),
+        ("src/lull/timing/__init__.py", ["test_timing.py", "test_modelled.py"], ["test_ktap.py"]),
+        ("docs/guide.md", ["test_guide.py", "test_style.py"], ["test_cli.py"]),
+        ("guest/young.c", ["test_young.py", "test_guest.py"], ["test_stats.py"]),
+        ("tests/test_stats.py", ["test_stats.py"], ["test_cli.py"]),
+        ("tests/data/kunit.log", ["test_ktap.py", "test_kunit.py"], ["test_stats.py"]),
+        ("requirements.txt", TESTS, []),
+        ("tests/support.py", TESTS, []),
+    ],
+)
+def test_what_a_file_can_break(path: str, some: list[str], others: list[str]) -> None:
+    """The tests of its row in the table; what is not run is left out."""
+    chosen, left = ({Path(file).name for file in files} for files in changed.select([path]))
+    assert set(some) <= chosen and set(others) <= left
+    assert not chosen & left and chosen | left == set(TESTS)
+
+
+def test_the_table_names_tests_that_exist() -> None:
+    """A name without a group is that of at least one test file."""
+    for pattern, tests in changed.RULES:
+        re.compile(pattern)
+        for test in tests:
+            exists = "{" in test or test.startswith("@") or any(Path(name).match(test) for name in TESTS)
+            assert exists, f"{test}, which the row {pattern} names"
+
+
+def test_nothing_changed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing runs, and that is said."""
+    monkeypatch.setattr(changed, "changed_files", list)
+    assert cli.main(["test", "--changed"]) == 0
+    assert "nothing to run" in capsys.readouterr().err
+
+
+def test_the_command_names_the_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is run, by pytest's command line, and what is left out; with --fast still without real kernels."""
+    monkeypatch.setattr(changed, "changed_files", lambda: ["docs/guide.md"])
+    assert cli.main(["test", "--changed", "--fast", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert "-m 'not guest' " in out and "tests/test_guide.py" in out and "test_cli.py" not in out
+    assert "changed: docs/guide.md\nleft out: " in err and "test_cli.py" in err and "test_guide.py" not in err
+    assert "left out, too: tests that are marked guest\n" in err
+
+
+def test_a_new_file_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits of the branch, what is not committed, what git does not know yet, and both names of what was renamed."""
+    top = tmp_path / "work"
+    top.mkdir()
+    monkeypatch.setattr(paths, "REPOSITORY", top)
+
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+        process.output_of(["git", "-C", top, *identity, *words])
+
+    git("init", "-q", "-b", "main")
+    for name in ("kept", "edited", "moved"):
+        (top / name).write_text(f"{name}\n" * 9)
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    assert changed.changed_files() == []
+    git("switch", "-qc", "branch")
+    git("mv", "moved", "there")
+    git("commit", "-qm", "second")
+    (top / "edited").write_text("other\n")
+    (top / "new").touch()
+    assert changed.changed_files() == ["edited", "moved", "new", "there"]
