@@ -18,7 +18,7 @@ TESTS = [path.name for path in (REPOSITORY / "tests").rglob(changed.ALL)]
     ("path", "some", "others"),
     [
         ("kernel/young/files/arch/arm64/mm/lull/young.c", ["test_guest.py", "test_young.py"], ["test_real.py"]),
-        ("kernel/teardown_swap/NOTE.md", ["test_guest.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
+        ("kernel/teardown/swap/NOTE.md", ["test_guest.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
         ("kernel/bases/6.12.toml", ["test_guest.py", "test_soak.py", "test_plan.py"], ["test_stats.py"]),
         ("checker/owe.c", ["test_checker_unit.py", "test_check_guest.py"], ["test_guest.py", "test_young.py"]),
         ("src/lull/judge/stats.py", ["test_stats.py", "test_compare.py", "test_cli.py"], ["test_ktap.py"]),

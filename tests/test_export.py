@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support import FAKE, SUMMARY, Tool
+from support import FAKE, SUMMARY, Tool, write_files
 
 from lull import base as bases
 from lull.guest.qemu import Machine
@@ -133,6 +133,34 @@ def test_a_tree_that_does_not_fit(fake: Fake, fake_tree: Path, tmp_path: Path) -
     assert done.returncode == 9 and "init/main.c, hunk 1" in done.stderr
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
     assert sorted(p.name for p in tmp_path.glob(".*.part")) == []
+
+
+def test_a_feature_of_two_patches(tool: Tool, fake_tree: Path, tmp_path: Path) -> None:
+    """A mail and a commit each, in the order of the base; a commit changes just the folder of its patch."""
+    folder = tmp_path / "base"
+    shutil.copytree(FAKE, folder, ignore=shutil.ignore_patterns("linux", "qemu", "fast"))
+    shutil.copytree(FAKE / "fast", folder / "fast/first")
+    write_files(folder / "fast/second", {"NOTE.md": "# fake: more\n\nMore.\n", "files/init/more.h": "/* more */\n"})
+    toml = folder / "bases/fake.toml"
+    toml.write_text(toml.read_text().replace("[features.fast]", '[features.fast]\npatches = ["first", "second"]'))
+    place = ["--base", str(toml)]
+    source = [*place, "--tree", str(fake_tree), "--offline"]
+    done = tool("export", *source, "--out", str(tmp_path / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    mails = ["0000-cover-letter.patch", "0001-fake-broadcast-less.patch", "0002-fake-more.patch"]
+    assert json.loads(done.stdout)["mails"] == mails
+    tree = tmp_path / "tree"
+    assert tool("tree", *source, str(tree)).returncode == 0
+    assert re.findall(r"Lull-feature: (.*)", git(tree, "log", "--format=%B")) == ["fast/second", "fast/first"]
+    (tree / "init/more.h").write_text("/* still more */\n")
+    git(tree, "commit", "-q", "-a", "-m", "More\n\nLull-feature: fast")
+    done = tool("save", *place, str(tree))
+    assert done.returncode == 2 and "known: fast/first, fast/second" in done.stderr
+    git(tree, "commit", "-q", "--amend", "-m", "More\n\nLull-feature: fast/second")
+    done = tool("save", *place, str(tree), "--json")
+    assert done.returncode == 0, done.stderr
+    (change,) = json.loads(done.stdout)
+    assert change["change"] == "~" and change["path"].endswith("fast/second/files/init/more.h")
 
 
 def test_a_base_can_stand_by_itself(tool: Tool) -> None:

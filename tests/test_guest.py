@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
+from lull import base as bases
 from lull.check import data as check_data
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
@@ -259,8 +260,8 @@ def test_production_images_carry_no_marker(lab: Lab) -> None:
 def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
     """checkpatch.pl --strict on every file and hook of every feature. Linux has CamelCase of its own."""
     tree = lab.pristine.path
-    for feature in lab.base.features.values():
-        files = [feature.folder / "files" / f for f in feature.files()]
+    for patch in bases.patches_of(lab.base.features.values()):
+        files = list(patch.files().values())
         done = subprocess.run(
             [
                 tree / "scripts/checkpatch.pl",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lull import base as bases
 from lull.kernel import message
 
-FEATURES = list(bases.load().exported().values())
+PATCHES = bases.patches_of(bases.load().exported().values())
 NOTE = """\
 <!-- SPDX-License-Identifier: GPL-2.0-only -->
 # mm: do `less`
@@ -73,10 +73,10 @@ def test_a_table_that_cannot_be_one_is_a_list() -> None:
     assert found[1] == "  a_long_heading_5 5"
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=[f.name for f in FEATURES])
-def test_real_notes(feature: bases.Feature) -> None:
+@pytest.mark.parametrize("patch", PATCHES, ids=[p.name for p in PATCHES])
+def test_real_notes(patch: bases.Patch) -> None:
     """Of each note all words are there, in lines that are narrow enough; and none is taken for something else."""
-    subject, body = message.split((feature.folder / "NOTE.md").read_text())
+    subject, body = message.split((patch.folder / "NOTE.md").read_text())
     found = message.text(body)
     assert re.match(r"[a-z0-9/]+: ", subject) and len(subject) <= 75
     assert max(map(len, found.splitlines())) <= message.WIDTH

@@ -188,14 +188,19 @@ def test_every_workload_has_its_program() -> None:
     assert {w.program for w in WORKLOADS.values()} <= programs
 
 
-def test_base_file_is_whole() -> None:
+@pytest.mark.parametrize("name", bases.known())
+def test_base_file_is_whole(name: str) -> None:
     """Every fragment, note and hook the base names exists."""
-    for kernel in BASE.kernels.values():
+    base = bases.load(name)
+    for kernel in base.kernels.values():
         assert all(f.is_file() for f in kernel.fragments)
-    for feature in BASE.features.values():
+    for feature in base.features.values():
         assert (feature.folder / "NOTE.md").is_file()
-        assert feature.hooks and feature.hooks.is_file()
         assert feature.off in feature.policies or not feature.policies
+    for patch in bases.patches_of(base.features.values()):
+        assert (patch.folder / "NOTE.md").is_file()
+        assert patch.hooks.is_file()
+        patch.files()
 
 
 def test_every_suite_is_whole() -> None:

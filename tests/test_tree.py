@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import write_files
 
 from lull import paths
-from lull.errors import ApplyError
-from lull.kernel import build, tree
+from lull.base import Patch
+from lull.errors import ApplyError, UsageError
+from lull.kernel import build, series, tree
 
 PATCH_OUTPUT = """\
 checking file a/b.c
@@ -60,10 +62,44 @@ def test_hooks_are_read_to_their_end(tmp_path: Path) -> None:
 
 def test_hooks_of_all_features_are_whole() -> None:
     """Those that are here."""
-    found = sorted(paths.REPOSITORY.glob("kernel/*/hooks/*.patch"))
+    found = sorted(paths.KERNEL.rglob("hooks/*.patch"))
     assert len(found) > 10
     for hooks in found:
         tree.check_hooks(hooks)
+
+
+def test_a_file_of_one_base(tmp_path: Path) -> None:
+    """The trees of a base have it and no others do; the same path for all bases and for one is an error."""
+    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b", "files-7.3/mm/c.c": "c"})
+    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
+    assert old.files() == {Path("mm/a.c"): top / "files/mm/a.c", Path("mm/b.c"): top / "files-6.12/mm/b.c"}
+    assert list(map(str, new.files())) == ["mm/a.c", "mm/c.c"] and old.key() != new.key()
+    before = old.key()
+    (top / "files-6.12/mm/b.c").rename(top / "files/mm/b.c")
+    assert old.key() == before
+    write_files(top, {"files-6.12/mm/a.c": "b"})
+    with pytest.raises(UsageError, match=r"mm/a.c is in files/ and in files-6.12/"):
+        old.files()
+
+
+def test_where_a_file_is_saved(tmp_path: Path) -> None:
+    """Where it is; a new one in files/, unless it is there for another base only."""
+    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b"})
+    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
+    assert series.place_of("mm/a.c", new) == top / "files/mm/a.c"
+    assert series.place_of("mm/b.c", old) == top / "files-6.12/mm/b.c"
+    assert series.place_of("mm/b.c", new) == top / "files-7.3/mm/b.c"
+    assert series.place_of("mm/d.c", new) == top / "files/mm/d.c"
+
+
+def test_no_hooks_for_this_base(tmp_path: Path) -> None:
+    """A patch that has hooks for another series is never applied without."""
+    top = write_files(tmp_path / "p", {"files/mm/a.c": "a", "hooks/6.12.patch": HOOKS})
+    place = tmp_path / "tree"
+    place.mkdir()
+    with pytest.raises(ApplyError, match=r"p has no hooks for Linux 7.3"):
+        tree.apply_patch(Patch("p", top, "7.3"), place, tmp_path / "log", source=place)
+    assert not any(place.iterdir())
 
 
 def test_dropped_options() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,61 @@ DEFAULT = "6.12"
 
 
 @dataclass(frozen=True)
+class Patch:
+    """A patch of a feature for one base: one commit of `lull tree`, and one mail of `lull export`.
+
+    Args:
+        name: ``FEATURE``, or ``FEATURE/PATCH`` when the feature has several patches.
+        folder: the folder with NOTE.md, which is the commit message, files/ and hooks/.
+        series: the kernel series of the base, ``6.12``.
+    """
+
+    name: str
+    folder: Path
+    series: str
+
+    @property
+    def hooks(self) -> Path:
+        """The file with the changes of Linux's files; there is none when the patch changes none."""
+        return self.folder / "hooks" / f"{self.series}.patch"
+
+    def hooks_text(self) -> str:
+        """The changes of Linux's files; empty when there are none."""
+        return self.hooks.read_text() if self.hooks.exists() else ""
+
+    def files(self) -> dict[Path, Path]:
+        """Path in the kernel tree -> the patch's file: of files/, which all bases share, or of files-SERIES/.
+
+        Raises: UsageError when both folders have the same path.
+        """
+        found: dict[Path, Path] = {}
+        for top in (self.folder / "files", self.folder / f"files-{self.series}"):
+            for file in top.rglob("*"):
+                relative = file.relative_to(top)
+                if file.is_file() and relative in found:
+                    raise UsageError(
+                        f"{relative} is in files/ and in {top.name}/",
+                        where=str(self.folder),
+                        remedy="keep it in files/ if all bases share it, else in a folder files-SERIES/ for each base",
+                    )
+                if file.is_file():
+                    found[relative] = file
+        return dict(sorted(found.items()))
+
+    def key(self) -> str:
+        """A hash of everything that the patch changes in a tree."""
+        files = self.files()
+        return cache.key_of(self.hooks_text(), *map(str, files), *(file.read_text() for file in files.values()))
+
+
+@dataclass(frozen=True)
 class Feature:
-    """One feature of Lull for one base.
+    """One feature of Lull for one base: at most one switch, and one or more patches.
 
     Args:
         name: the name of its folder in kernel/, and its name in kernel names (``lull+young=sync``).
-        folder: the folder with NOTE.md, files/ and hooks/.
-        hooks: the patch of files that Linux has; None when the feature changes none.
+        folder: the folder with NOTE.md, which describes the feature.
+        patches: its patches, in the order in which they are applied. A single patch is in ``folder`` itself.
         policies: the policies of its switch; empty when it has no switch.
         off: the policy that does what stock does.
         default: the policy that the kernel boots with.
@@ -35,7 +83,7 @@ class Feature:
 
     name: str
     folder: Path
-    hooks: Path | None
+    patches: tuple[Patch, ...]
     policies: tuple[str, ...] = ()
     off: str = ""
     default: str = ""
@@ -43,16 +91,10 @@ class Feature:
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
-    def files(self) -> list[Path]:
-        """Its own kernel files, relative to the kernel tree."""
-        top = self.folder / "files"
-        return sorted(p.relative_to(top) for p in top.rglob("*") if p.is_file())
 
-    def key(self) -> str:
-        """A hash of everything that the feature changes in a tree."""
-        own = [str(f) for f in self.files()]
-        text = [(self.folder / "files" / f).read_text() for f in own]
-        return cache.key_of(self.hooks.read_text() if self.hooks else "", *own, *text)
+def patches_of(features: Iterable[Feature]) -> list[Patch]:
+    """The patches of ``features``, in the order in which they are applied."""
+    return [patch for feature in features for patch in feature.patches]
 
 
 @dataclass(frozen=True)
@@ -170,12 +212,12 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     features: dict[str, Feature] = {}
     for name, entry in raw.get("features", {}).items():
         folder = top / name
-        hooks = folder / "hooks" / f"{raw['series']}.patch"
+        several = [Patch(f"{name}/{patch}", folder / patch, raw["series"]) for patch in entry.get("patches", ())]
         switch = entry.get("switch", {})
         features[name] = Feature(
             name,
             folder,
-            hooks if hooks.exists() else None,
+            tuple(several) or (Patch(name, folder, raw["series"]),),
             tuple(switch.get("policies", ())),
             switch.get("off", ""),
             switch.get("default", ""),

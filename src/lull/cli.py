@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from lull import __version__, cache, options
+from lull import __version__, base, cache, options
 from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError, UsageError
 from lull.lab import Lab
 from lull.plan import unknown
@@ -33,7 +33,7 @@ GROUPS = {
         "test": "run Lull's own tests; with --fast, those that build no kernel",
     },
     "change the kernel": {
-        "tree": "make a git tree of the kernel, with one commit for each feature",
+        "tree": "make a git tree of the kernel, with one commit for each patch of the features",
         "save": "write the commits of such a tree back into the feature folders",
         "kunit": "build the KUnit kernel again after a change, and run its suites",
     },
@@ -67,7 +67,7 @@ DEFAULTS = {
     "dry_run": False,
     "json": False,
     "tree": None,
-    "base": "6.12",
+    "base": base.DEFAULT,
     "suite": "",
     "quiet": False,
 }

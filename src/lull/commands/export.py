@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from lull import options, plan
+from lull.base import patches_of
 from lull.kernel import export
 from lull.lab import Lab
 from lull.progress import say
@@ -29,9 +30,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     out = named.resolve()
     export.check_out(out)
     if arguments.dry_run:
-        features = list(lab.base.exported())
-        lines = [f"would write to {out}: a cover letter and a mail each for {', '.join(features)}"]
-        plan.show(lines, {"series": str(out), "features": features}, as_json=arguments.json)
+        names = [patch.name for patch in patches_of(lab.base.exported().values())]
+        lines = [f"would write to {out}: a cover letter and a mail each for {', '.join(names)}"]
+        plan.show(lines, {"series": str(out), "patches": names}, as_json=arguments.json)
         return 0
     mails = export.export(lab.pristine, lab.base, out)
     if arguments.json:

@@ -50,7 +50,9 @@ def everything(lab: Lab) -> dict[str, Names]:
             name: str(entry["about"]) for name, entry in read(MACHINES, "machines").items()
         },
         "mutants: check --mutant": (
-            {m.name: m.about for m in load_mutants(lab.base.mutants).values()} if lab.base.mutants.exists() else {}
+            {m.name: m.about for m in load_mutants(lab.base.mutants).values()}
+            if plan.LAB in lab.base.kernels and lab.base.mutants.exists()
+            else {}
         ),
         "models of time: --timing, timing": {name: timing.load(name).about for name in timing.known()},
         "tests: selftest --tests": {name: " ".join(s.options) or "KUnit" for name, s in selftests.load().items()},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull tree: a git tree of the kernel to work in, a commit per feature."""
+"""lull tree: a git tree of the kernel to work in, with a commit for each patch of each feature."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 import json
 
 from lull import options, plan
+from lull.base import patches_of
 from lull.kernel import series
 from lull.lab import Lab
 
@@ -21,9 +22,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
     features = list(lab.base.exported().values())
     if arguments.dry_run:
-        names = [f.name for f in features]
+        names = [patch.name for patch in patches_of(features)]
         lines = [f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for {', '.join(names)}"]
-        plan.show(lines, {"tree": str(arguments.dir.absolute()), "features": names}, as_json=arguments.json)
+        plan.show(lines, {"tree": str(arguments.dir.absolute()), "patches": names}, as_json=arguments.json)
         return 0
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
     print(json.dumps({"tree": str(arguments.dir.absolute())}) if arguments.json else arguments.dir)

@@ -27,8 +27,8 @@ def alone(feature: str) -> tuple[str, ...]:
 
 
 def has(results: Results, feature: str) -> bool:
-    """Return true if the run's base has the feature, or one whose name extends it (``teardown_free``)."""
-    return any(name == feature or name.startswith(f"{feature}_") for name in results.settings.get("features", ()))
+    """Return true if the run's base has the feature."""
+    return feature in results.settings.get("features", ())
 
 
 def concerns(results: Results, feature: str, programs: Collection[str]) -> bool:

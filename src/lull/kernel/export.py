@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import paths
-from lull.base import Base, Feature
+from lull.base import Base, Patch, patches_of
 from lull.errors import LullError, UsageError
 from lull.kernel import message, switches
-from lull.kernel.series import BASE_TAG, BRANCH, DIFF, FIXED, IDENTITY, commit_base, commit_feature, git, note_of
+from lull.kernel.series import BASE_TAG, BRANCH, DIFF, FIXED, IDENTITY, commit_base, commit_patch, git, note_of
 from lull.kernel.tree import Tree
 from lull.progress import progress
 
@@ -53,10 +53,9 @@ def is_ours(path: Path) -> bool:
         return AUTHOR in (line.rstrip("\n") for line, _ in zip(mail, range(3), strict=False))
 
 
-def hooked(features: Sequence[Feature], tree: Path) -> list[str]:
-    """The files of ``tree`` that the features change."""
-    texts = [f.hooks.read_text() for f in features if f.hooks]
-    named = {name for text in texts for name in re.findall(r"(?m)^--- a/(\S+)", text)}
+def hooked(patches: Sequence[Patch], tree: Path) -> list[str]:
+    """The files of ``tree`` that the patches change."""
+    named = {name for patch in patches for name in re.findall(r"(?m)^--- a/(\S+)", patch.hooks_text())}
     return sorted(name for name in named if (tree / name).is_file())
 
 
@@ -68,18 +67,18 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
     Raises: UsageError when ``out`` holds other things, ApplyError when a feature does not fit ``pristine``.
     """
     check_out(out)
-    features = list(base.exported().values())
+    patches = patches_of(base.exported().values())
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
         with tempfile.TemporaryDirectory(prefix="lull-export-") as scratch, progress.step("making the series"):
             tree = Path(scratch) / "linux"
-            for name in hooked(features, pristine.path):
+            for name in hooked(patches, pristine.path):
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(pristine.path / name, tree / name)
                 os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
-            commit_all(pristine, features, tree, Path(scratch) / "log")
+            commit_all(pristine, patches, tree, Path(scratch) / "log")
             letter = message.split(cover_letter(pristine, base, tree))
             git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
             words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
@@ -91,11 +90,11 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
     return sorted(out.iterdir())
 
 
-def commit_all(pristine: Tree, features: Sequence[Feature], tree: Path, log: Path) -> None:
-    """Make ``tree`` a git tree with a commit of its files and then one for each feature. Raises ApplyError."""
+def commit_all(pristine: Tree, patches: Sequence[Patch], tree: Path, log: Path) -> None:
+    """Make ``tree`` a git tree with a commit of its files and then one for each patch. Raises ApplyError."""
     commit_base(tree, pristine.version)
-    for feature in features:
-        commit_feature(tree, feature, ASSISTED, log, source=pristine.origin or pristine.path)
+    for patch in patches:
+        commit_patch(tree, patch, ASSISTED, log, source=pristine.origin or pristine.path)
 
 
 def figures() -> str:
@@ -115,7 +114,7 @@ def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
     """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in.
 
     Args:
-        tree: the git tree, with a commit for each feature in the order of the base.
+        tree: the git tree, with a commit for each patch in the order of the base.
     """
     features = list(base.exported().values())
     fields = {
@@ -125,19 +124,19 @@ def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
         "figures": figures(),
         "suites": ", ".join(suite for f in features for suite in f.kunit),
         "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
-        "commits": "\n\n".join(commit_stats(features, tree)),
+        "commits": "\n\n".join(commit_stats(patches_of(features), tree)),
     }
     # A single pass over COVER.md: text that is put in may have braces, which must stay.
     return re.sub(r"\{(\w+)\}", lambda match: fields[match.group(1)], LETTER.read_text())
 
 
-def commit_stats(features: Sequence[Feature], tree: Path) -> list[str]:
-    """The subject and the diffstat of each feature's commit, as Markdown."""
+def commit_stats(patches: Sequence[Patch], tree: Path) -> list[str]:
+    """The subject and the diffstat of each patch's commit, as Markdown."""
     found = []
-    for number, feature in enumerate(features, 1):
-        commit = f"{BRANCH}~{len(features) - number}"
+    for number, patch in enumerate(patches, 1):
+        commit = f"{BRANCH}~{len(patches) - number}"
         stat = git(tree, "diff", "--no-renames", f"--stat={STAT_WIDTH}", f"{commit}^", commit, env=FIXED)
-        subject = message.split(note_of(feature.folder))[0] or feature.name
+        subject = message.split(note_of(patch.folder))[0] or patch.name
         lines = [f"{number}. {subject}", "", *(message.INDENT + line.strip() for line in stat.splitlines())]
         found.append("\n".join(lines))
     return found

@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lull import cache
-from lull.base import Feature
+from lull.base import Feature, patches_of
 from lull.kernel.build import BUILD_GIB, Builder, Kernel, fragments_text, publish
 from lull.kernel.toolchain import Toolchain
-from lull.kernel.tree import Tree, apply_feature, check_place, waiting
+from lull.kernel.tree import Tree, apply_patch, check_place, waiting
 from lull.progress import progress
 
 PART = ".lull-part"
@@ -99,9 +99,10 @@ def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: 
     Raises: ApplyError, as ``lull.kernel.tree.apply_features``.
     """
     touched: set[str] = set()
-    for feature in features:
-        hooks = feature.hooks.read_text() if feature.hooks else ""
-        touched |= {*re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", hooks), *map(str, feature.files())}
+    patches = patches_of(features)
+    for patch in patches:
+        hooked = re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", patch.hooks_text())
+        touched |= {*hooked, *map(str, patch.files())}
     if scratch.exists():
         shutil.rmtree(scratch)
     scratch.mkdir(parents=True)
@@ -110,8 +111,8 @@ def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: 
     for relative in touched & wanted.keys():
         (scratch / relative).parent.mkdir(parents=True, exist_ok=True)
         os.link(wanted[relative], scratch / relative, follow_symlinks=False)
-    for feature in features:
-        apply_feature(feature, scratch, log, source=pristine.origin or pristine.path)
+    for patch in patches:
+        apply_patch(patch, scratch, log, source=pristine.origin or pristine.path)
     patched = files_of(scratch)
     return {path: file for path, file in wanted.items() if path not in touched} | patched
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`lull tree` and `lull save`: features as commits of a git tree, and commits back to features.
 
-The tree has a commit with the base. After it comes, for each feature, a group of commits with the trailer
-``Lull-feature: NAME``. ``lull save`` writes the changes of each group to the feature's folder in kernel/: files that
-the commits add go to files/, changes of other files become the patch in hooks/.
+The tree has a commit with the base. After it comes, for each patch of each feature, a group of commits with the trailer
+``Lull-feature: FEATURE``, or ``Lull-feature: FEATURE/PATCH`` where the feature has several patches. ``lull save``
+writes the changes of each group to the patch's folder in kernel/: files that the commits add go to files/ (or
+files-SERIES/, ``place_of``), changes of other files become the patch in hooks/.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, process
-from lull.base import Base, Feature
+from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import UsageError
 from lull.kernel import message
-from lull.kernel.tree import Tree, apply_feature
+from lull.kernel.tree import Tree, apply_patch
 from lull.progress import progress
 
 TRAILER = "Lull-feature"
@@ -60,11 +61,11 @@ FIXED = {
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of the tree: its hash, its subject, and the feature of its trailer (empty without one)."""
+    """A commit of the tree: its hash, its subject, and the patch that its trailer names (empty without one)."""
 
     hash: str
     subject: str
-    feature: str
+    patch: str
 
 
 @dataclass(frozen=True)
@@ -80,25 +81,16 @@ def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
     return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
 
 
-def commit_message(feature: Feature, trailer: str) -> str:
-    """The commit message of a feature: the title of its NOTE.md, the note as plain text, and ``trailer``."""
-    subject, body = message.split(note_of(feature.folder))
-    return f"{subject or feature.name}\n\n{message.text(notes_named(body, feature.folder.parent))}\n\n{trailer}\n"
+def commit_message(patch: Patch, trailer: str) -> str:
+    """The commit message of a patch: the title of its NOTE.md, the note as plain text, and ``trailer``."""
+    subject, body = message.split(note_of(patch.folder))
+    return f"{subject or patch.name}\n\n{message.text(body)}\n\n{trailer}\n"
 
 
 def note_of(folder: Path) -> str:
-    """The note of the feature in ``folder``; empty when it has none."""
+    """The note in ``folder``; empty when it has none."""
     note = folder / "NOTE.md"
     return note.read_text() if note.exists() else ""
-
-
-def notes_named(body: str, kernel: Path) -> str:
-    """``body`` with each path of another feature's note replaced by the subject of that feature's commit."""
-
-    def subject(match: re.Match[str]) -> str:
-        return f'the commit "{message.split(note_of(kernel / match.group(1)))[0]}"'
-
-    return re.sub(r"`?kernel/(\w+)/NOTE\.md`?", subject, body)
 
 
 def commit_base(tree: Path, version: str) -> None:
@@ -109,19 +101,19 @@ def commit_base(tree: Path, version: str) -> None:
     git(tree, "tag", BASE_TAG, env=FIXED)
 
 
-def commit_feature(tree: Path, feature: Feature, trailer: str, log: Path, *, source: Path) -> None:
-    """Apply a feature to a git tree, and commit it.
+def commit_patch(tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path) -> None:
+    """Apply a patch to a git tree, and commit it.
 
     Args:
         trailer: the last line of the commit message.
         log: takes the output of patch(1).
         source: the tree that an error message names.
 
-    Raises: ApplyError when the feature does not fit.
+    Raises: ApplyError when the patch does not fit.
     """
-    apply_feature(feature, tree, log, source=source)
+    apply_patch(patch, tree, log, source=source)
     git(tree, "add", "-A", "-f", env=FIXED)
-    git(tree, "commit", "-q", "-m", commit_message(feature, trailer), env=FIXED)
+    git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
 
 
 def check_new(target: Path) -> None:
@@ -131,9 +123,9 @@ def check_new(target: Path) -> None:
 
 
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
-    """Make ``target`` a git tree: the pristine source, then one commit per feature.
+    """Make ``target`` a git tree: the pristine source, then one commit for each patch of ``features``.
 
-    Raises: UsageError when ``target`` is not empty; ApplyError when a feature does not fit.
+    Raises: UsageError when ``target`` is not empty; ApplyError when a patch does not fit.
     """
     check_new(target)
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
@@ -148,10 +140,10 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             process.run_logged(["chmod", "-R", "u+w", part], log)
         with progress.step("committing the base"):
             commit_base(part, pristine.version)
-        for feature in features:
-            with progress.step(f"applying {feature.name}"):
-                trailer = f"{TRAILER}: {feature.name}"
-                commit_feature(part, feature, trailer, log, source=pristine.origin or pristine.path)
+        for patch in patches_of(features):
+            with progress.step(f"applying {patch.name}"):
+                trailer = f"{TRAILER}: {patch.name}"
+                commit_patch(part, patch, trailer, log, source=pristine.origin or pristine.path)
         if target.exists():
             target.rmdir()
         part.rename(target)
@@ -174,32 +166,33 @@ def commits(tree: Path) -> list[Commit]:
 
 
 def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
-    """Feature -> its commits, oldest first.
+    """Patch -> its commits, oldest first.
 
-    Raises: UsageError for a commit that names no feature or an unknown one, or that other commits separate from the
-    earlier ones of its feature.
+    Raises: UsageError for a commit that names no patch or an unknown one, or that other commits separate from the
+    earlier ones of its patch.
     """
+    names = [patch.name for patch in patches_of(base.exported().values())]
     found: dict[str, list[Commit]] = {}
     last = ""
     for commit in commits(tree):
         where = f"commit {commit.hash[:12]} '{commit.subject}'"
-        if not commit.feature:
+        if not commit.patch:
             raise UsageError(
                 f"{where} names no feature",
                 remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
             )
-        if commit.feature not in base.exported():
+        if commit.patch not in names:
             raise UsageError(
-                f"{where} names feature '{commit.feature}', which base {base.name} does not have",
-                remedy=f"known: {', '.join(base.exported())}; a new one gets an entry in its TOML file first",
+                f"{where} names feature '{commit.patch}', which base {base.name} does not have",
+                remedy=f"known: {', '.join(names)}; a new one gets an entry in its TOML file first",
             )
-        if commit.feature in found and commit.feature != last:
+        if commit.patch in found and commit.patch != last:
             raise UsageError(
-                f"{where}: other commits separate it from the earlier commits of feature {commit.feature}",
+                f"{where}: other commits separate it from the earlier commits of feature {commit.patch}",
                 remedy="put each feature's commits next to each other with git rebase -i",
             )
-        found.setdefault(commit.feature, []).append(commit)
-        last = commit.feature
+        found.setdefault(commit.patch, []).append(commit)
+        last = commit.patch
     return found
 
 
@@ -222,22 +215,33 @@ def changes(tree: Path, base: Base) -> list[Change]:
     if git(tree, "status", "--porcelain").strip():
         raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
     found: list[Change] = []
+    patches = {patch.name: patch for patch in patches_of(base.exported().values())}
     for name, group in groups(tree, base).items():
-        feature = base.features[name]
+        patch = patches[name]
         before, after = f"{group[0].hash}^", group[-1].hash
         status = git(tree, "diff", "--no-renames", "--name-status", before, after)
         entries = [line.split("\t") for line in status.splitlines()]
         own = {path for kind, path in entries if kind == "A"}
         hooked = [path for kind, path in entries if kind != "A"]
         for path in sorted(own):
-            found.append(Change(feature.folder / "files" / path, git(tree, "show", f"{after}:{path}")))
-        for gone in feature.files():
-            if str(gone) not in own:
-                found.append(Change(feature.folder / "files" / gone, None))
-        hooks = feature.folder / "hooks" / f"{base.series}.patch"
+            found.append(Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")))
+        for relative, file in patch.files().items():
+            if str(relative) not in own:
+                found.append(Change(file, None))
         diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
-        found.append(Change(hooks, keep_header(hooks) + stable_diff(diff) if diff else None))
+        found.append(Change(patch.hooks, keep_header(patch.hooks) + stable_diff(diff) if diff else None))
     return [c for c in found if differs(c)]
+
+
+def place_of(path: str, patch: Patch) -> Path:
+    """The file of the repository for ``path`` of the kernel tree: where the patch has it, else in files/.
+
+    If the patch has ``path`` for other bases only, the file is in the folder files-SERIES/.
+    """
+    if file := patch.files().get(Path(path)):
+        return file
+    of_others = any((top / path).exists() for top in patch.folder.glob("files-*"))
+    return patch.folder / (f"files-{patch.series}" if of_others else "files") / path
 
 
 def keep_header(hooks: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from lull.base import Feature
 from lull.kernel import message
@@ -14,8 +15,8 @@ FOLDER = "/sys/kernel/mm/lull"
 
 
 def counters(feature: Feature) -> list[str]:
-    """The names that a feature adds to /proc/vmstat, read from its patch of mm/vmstat.c."""
-    hooks = feature.hooks.read_text() if feature.hooks else ""
+    """The names that a feature adds to /proc/vmstat, read from its hooks in mm/vmstat.c."""
+    hooks = "".join(patch.hooks_text() for patch in feature.patches)
     of_vmstat = re.findall(r"(?ms)^\+\+\+ b/mm/vmstat\.c\n(.*?)(?=^--- |\Z)", hooks)
     return re.findall(r'(?m)^\+\s*"(\w+)",', "".join(of_vmstat))
 
@@ -27,8 +28,11 @@ def table(features: Iterable[Feature]) -> str:
 
 
 def section(feature: Feature) -> str:
-    """A feature described in Markdown: its title, switch and counters, and the beginning of its note."""
-    title, body = message.split(note_of(feature.folder))
+    """A feature described in Markdown: its title, switch and counters, and the beginning of its note.
+
+    The beginnings of the notes of its patches follow, if these have notes of their own.
+    """
+    title, about = beginning(feature.folder)
     facts = []
     if feature.policies:
         facts = [
@@ -38,5 +42,12 @@ def section(feature: Feature) -> str:
         ]
     if names := counters(feature):
         facts.append(f"* In /proc/vmstat: {', '.join(names)}.")
-    about = re.split(r"(?m)^## ", body)[0].strip()
-    return "\n".join([f"# {feature.name}: {title.partition(': ')[2]}", "", *facts, "", about])
+    notes = [beginning(patch.folder) for patch in feature.patches if patch.folder != feature.folder]
+    parts = [line for subject, text in notes for line in ("", f"## {subject}", "", text)]
+    return "\n".join([f"# {feature.name}: {title.partition(': ')[2]}", "", *facts, "", about, *parts])
+
+
+def beginning(folder: Path) -> tuple[str, str]:
+    """The title of the note in ``folder``, and the text before the note's first section."""
+    title, body = message.split(note_of(folder))
+    return title, re.split(r"(?m)^## ", body)[0].strip()

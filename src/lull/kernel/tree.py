@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, process
-from lull.base import Base, Feature
+from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import ApplyError, UsageError
 from lull.progress import progress, say
 
@@ -48,14 +48,14 @@ def kernel_version(path: Path) -> str:
         raise UsageError(
             f"not a kernel source tree: {error.strerror}",
             where=str(path / "Makefile"),
-            remedy="name the top folder of an unpacked 6.12 source",
+            remedy="name the top folder of an unpacked kernel source",
         ) from error
     fields = dict(re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)", text))
     if len(fields) != 3:
         raise UsageError(
             "not a kernel source tree: its Makefile names no version",
             where=str(path),
-            remedy="name the top folder of an unpacked 6.12 source",
+            remedy="name the top folder of an unpacked kernel source",
         )
     return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
 
@@ -164,18 +164,19 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     """
     if not features:
         return pristine
-    key = cache.key_of(pristine.key, *(f.key() for f in features))
+    patches = patches_of(features)
+    key = cache.key_of(pristine.key, *(patch.key() for patch in patches))
     names = "+".join(f.name for f in features)
 
     def make(part: Path) -> None:
         log = part.parent / f"{part.name}.log"
         with progress.step(f"applying {names} to Linux {pristine.version}"):
-            # The new tree has hard links to the pristine files. That is safe: patch(1) and apply_feature() replace
+            # The new tree has hard links to the pristine files. That is safe: patch(1) and apply_patch() replace
             # files and never write into existing ones, which are read-only.
             process.run_logged(["cp", "-al", f"{pristine.path}/.", part], log)
             try:
-                for feature in features:
-                    apply_feature(feature, part, log, source=pristine.origin or pristine.path)
+                for patch in patches:
+                    apply_patch(patch, part, log, source=pristine.origin or pristine.path)
             except ApplyError:
                 shutil.rmtree(part)
                 raise
@@ -184,17 +185,18 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     return Tree(path, key, pristine.version)
 
 
-def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> None:
-    """Apply one feature to ``tree`` in place: its hooks by patch(1) without fuzz, then copies of its own files.
+def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
+    """Apply one patch to ``tree`` in place: its hooks by patch(1) without fuzz, then copies of its own files.
 
     Args:
         log: takes the output of patch(1).
         source: the tree that an error message names.
 
-    Raises: ApplyError when a hunk does not fit, or the tree already has one of the files.
+    Raises: ApplyError when a hunk does not fit, the patch has hooks but none for this series, or the tree already has
+    one of the files.
     """
-    if feature.hooks:
-        check_hooks(feature.hooks)
+    if patch.hooks.exists():
+        check_hooks(patch.hooks)
         done = process.complete(
             [
                 "patch",
@@ -207,28 +209,34 @@ def apply_feature(feature: Feature, tree: Path, log: Path, *, source: Path) -> N
                 "-d",
                 tree,
                 "-i",
-                feature.hooks,
+                patch.hooks,
             ]
         )
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:
             raise ApplyError(
-                f"feature {feature.name} does not apply: {failed_hunks(done.output)}",
-                where=f"{feature.hooks} on {source}",
+                f"feature {patch.name} does not apply: {failed_hunks(done.output)}",
+                where=f"{patch.hooks} on {source}",
                 remedy=f"use a tree nearer to the base, or port the hook: './lull tree DIR' makes a tree "
                 f"to work in and './lull save DIR' brings the change back; {source} is unchanged",
             )
-    for relative in feature.files():
+    elif patch.hooks.parent.is_dir():
+        raise ApplyError(
+            f"feature {patch.name} has no hooks for Linux {patch.series}",
+            where=str(patch.hooks),
+            remedy="port the hooks of another series to this file, or remove the feature from the base",
+        )
+    for relative, file in patch.files().items():
         target = tree / relative
         if target.exists():
             raise ApplyError(
-                f"feature {feature.name} adds {relative}, which this tree already has",
+                f"feature {patch.name} adds {relative}, which this tree already has",
                 where=str(source),
                 remedy="use a tree without Lull's features",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(feature.folder / "files" / relative, target)
+        shutil.copyfile(file, target)
 
 
 def check_hooks(hooks: Path) -> None:
