@@ -172,12 +172,20 @@ def test_a_base_can_stand_by_itself(tool: Tool) -> None:
     assert done.returncode == 2 and "6.99" in done.stderr
 
 
+def test_the_letter_says_which_features_a_base_lacks() -> None:
+    """Of a base with some of the features only."""
+    assert export.ported(bases.load()) == ""
+    assert "only these: core, young.**" in export.ported(bases.load("7.3"))
+
+
 def test_counters_are_what_the_hooks_add() -> None:
     """By the names that the notes give them, too."""
     features = bases.load().features
     assert switches.counters(features["reclaim"]) == ["reclaim_settled", "reclaim_batched", "reclaim_ranges"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
+    for name, feature in bases.load("7.3").features.items():
+        assert switches.counters(feature) == switches.counters(features[name])
 
 
 @pytest.mark.guest

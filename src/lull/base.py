@@ -140,6 +140,7 @@ class Base:
         workloads: the file that lists the workloads.
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
+        checked: the checker knows the functions of this series that it watches (lull.check.kernels).
     """
 
     name: str
@@ -154,6 +155,7 @@ class Base:
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
     suites: Mapping[str, Suite] = field(default_factory=dict)
+    checked: bool = True
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
@@ -254,5 +256,6 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         kernels,
         features,
         suites=suites,
+        checked=bool(raw.get("checker", True)),
         **extra,
     )

@@ -11,6 +11,7 @@ from lull.check import image as check_image
 from lull.errors import UsageError
 from lull.kernel import symbols
 from lull.lab import Lab
+from lull.progress import say
 
 FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
 """Functions that free pages. The plugin hooks them in a kernel without markers; the lab kernel marks what it frees."""
@@ -72,6 +73,11 @@ class CheckedKernel:
 
 def of_base(lab: Lab, name: str) -> CheckedKernel:
     """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
+    if not lab.base.checked:
+        say(
+            f"the checker does not know the functions of Linux {lab.base.series} that it watches: "
+            f"in the kernel {name} it can miss faults, and report what is none"
+        )
     built = lab.kernel(name)
     found = symbols.load(built.system_map, lab.toolchain.nm)
     return CheckedKernel(name, built.image, found, built.system_map, built.limit_factor)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from lull import base as bases
 from lull import paths
 from lull.base import Base, Patch, patches_of
 from lull.errors import LullError, UsageError
@@ -110,6 +111,17 @@ def figures() -> str:
     return found.group(1).strip()
 
 
+def ported(base: Base) -> str:
+    """What to say when the base has only some of the features that kernel/COVER.md describes; empty otherwise."""
+    described = bases.load()
+    if not base.exported().keys() < described.exported().keys():
+        return ""
+    return (
+        f"**Of the features that this letter describes, this series has only these: {', '.join(base.exported())}.** "
+        f"The figures were measured on Linux {described.series} with all of them."
+    )
+
+
 def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
     """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in.
 
@@ -119,6 +131,7 @@ def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
     features = list(base.exported().values())
     fields = {
         "linux": f"Linux {pristine.version}",
+        "ported": ported(base),
         "assisted": ASSISTED,
         "switches": switches.table(features),
         "figures": figures(),

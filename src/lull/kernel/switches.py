@@ -18,7 +18,8 @@ def counters(feature: Feature) -> list[str]:
     """The names that a feature adds to /proc/vmstat, read from its hooks in mm/vmstat.c."""
     hooks = "".join(patch.hooks_text() for patch in feature.patches)
     of_vmstat = re.findall(r"(?ms)^\+\+\+ b/mm/vmstat\.c\n(.*?)(?=^--- |\Z)", hooks)
-    return re.findall(r'(?m)^\+\s*"(\w+)",', "".join(of_vmstat))
+    # Newer kernels name the index of each entry: [I(SWAP_RA)] = "swap_ra",
+    return re.findall(r'(?m)^\+\s*(?:\[I\(\w+\)\]\s*= )?"(\w+)",', "".join(of_vmstat))
 
 
 def table(features: Iterable[Feature]) -> str:
