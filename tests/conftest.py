@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 GATES = {"": "host", "qemu": "fake kernel under QEMU", "guest": "real kernels", "whole": "what only --all runs"}
-"""Marker -> what its tests need; tests/test_style.py is a gate of its own."""
+"""Marker -> what its tests need; tests/repository/test_style.py is a gate of its own."""
 
 
 def gates(reports: Iterable[pytest.TestReport]) -> list[str]:

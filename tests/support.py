@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from lull import cache
+from lull import cache, paths
 from lull.guest import qemu
 from lull.kernel.fetch import Store
 from lull.lab import Lab
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = paths.REPOSITORY
+"""The top folder. A test names every file of the repository from here, so that test files can move."""
 FAKE = REPOSITORY / "tests/fake"
+DATA = REPOSITORY / "tests/data"
+"""Output of real guests."""
 SUMMARY: list[str] = []
 """What tests found that is worth a line at the end (conftest.py prints it)."""
 REAL_CACHE = cache.root()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import REPOSITORY
+from support import DATA
 
 from lull.errors import UsageError
 from lull.kernel import symbols
 
-MAP = REPOSITORY / "tests/data/check/System.map"
+MAP = DATA / "check/System.map"
 TEXT = """\
 0000000000000000 A _kernel_flags
 ffff800080000000 T _text

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from support import DATA
 
 from lull.guest.console import judge, reports
-
-DATA = Path(__file__).parent / "data"
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import REPOSITORY
+from support import DATA
 
 from lull.check import plugin_output
 from lull.errors import GuestGarbage
 from lull.kernel import symbols
 
-DATA = REPOSITORY / "tests/data/check"
+CHECK = DATA / "check"
 
 
 def sample() -> plugin_output.PluginOutput:
     """The sample's reports, with names."""
-    output = plugin_output.read([DATA / "reports.jsonl"])
-    found = symbols.load(DATA / "System.map", "nm")
+    output = plugin_output.read([CHECK / "reports.jsonl"])
+    found = symbols.load(CHECK / "System.map", "nm")
     for report in output.reports:
         plugin_output.annotate(report, found)
     return output
@@ -31,7 +31,7 @@ def sample() -> plugin_output.PluginOutput:
 def test_the_text_of_reports() -> None:
     """As tests/data/check/reports.log has it."""
     text = "\n".join(line for report in sample().reports for line in plugin_output.render(report)) + "\n"
-    assert text == (DATA / "reports.log").read_text()
+    assert text == (CHECK / "reports.log").read_text()
 
 
 def test_counts_of_repeated_reports_come_last() -> None:
@@ -46,7 +46,7 @@ def test_counts_of_repeated_reports_come_last() -> None:
 def test_a_killed_qemu(tmp_path: Path) -> None:
     """Half a last line is nobody's fault, and there is no verdict."""
     path = tmp_path / "reports.jsonl"
-    lines = (DATA / "reports.jsonl").read_bytes().splitlines()
+    lines = (CHECK / "reports.jsonl").read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
     output = plugin_output.read([path])
     assert len(output.reports) == 1 and output.end is None

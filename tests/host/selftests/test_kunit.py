@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import DATA
 
 from lull import cli
 from lull.guest.runner import APPEND, BootOutcome, Guest
 from lull.lab import Lab
 from lull.selftests import kunit
 
-LOG = (Path(__file__).parent / "data/kunit.log").read_text(errors="replace")
+LOG = (DATA / "kunit.log").read_text(errors="replace")
 
 
 @pytest.fixture

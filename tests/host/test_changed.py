@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,29 @@ from support import REPOSITORY
 
 from lull import changed, cli, paths, process
 
-TESTS = [path.name for path in (REPOSITORY / "tests").rglob(changed.ALL)]
+TESTS = [str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "tests").rglob(changed.ALL)]
+
+
+def named(patterns: Iterable[str]) -> set[str]:
+    """The test files that the patterns name. Each pattern names at least one."""
+    found = {pattern: {test for test in TESTS if Path(test).match(pattern)} for pattern in patterns}
+    assert all(found.values()), found
+    return {test for tests in found.values() for test in tests}
 
 
 @pytest.mark.parametrize(
     ("path", "some", "others"),
     [
-        ("kernel/young/files/arch/arm64/mm/lull/young.c", ["test_guest.py", "test_young.py"], ["test_real.py"]),
-        ("kernel/teardown_swap/NOTE.md", ["test_guest.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
-        ("kernel/bases/6.12.toml", ["test_guest.py", "test_soak.py", "test_plan.py"], ["test_stats.py"]),
-        ("checker/owe.c", ["test_checker_unit.py", "test_check_guest.py"], ["test_guest.py", "test_young.py"]),
+        ("kernel/young/files/arch/arm64/mm/lull/young.c", ["guest/test_guest.py", "test_young.py"], ["test_real.py"]),
+        ("kernel/teardown_swap/NOTE.md", ["guest/test_guest.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
+        ("kernel/bases/6.12.toml", ["guest/test_guest.py", "test_soak.py", "test_plan.py"], ["test_stats.py"]),
+        ("checker/owe.c", ["test_checker_unit.py", "guest/test_check.py"], ["guest/test_guest.py", "test_young.py"]),
         ("src/lull/judge/stats.py", ["test_stats.py", "test_compare.py", "test_cli.py"], ["test_ktap.py"]),
-        ("src/lull/selftests/ktap.py", ["test_ktap.py", "test_guest.py"], ["test_stats.py"]),
-        ("src/lull/timing/__init__.py", ["test_timing.py", "test_modelled.py"], ["test_ktap.py"]),
+        ("src/lull/selftests/ktap.py", ["test_ktap.py", "guest/test_guest.py"], ["test_stats.py"]),
+        ("src/lull/timing/__init__.py", ["timing/test_timing.py", "test_modelled_time.py"], ["test_ktap.py"]),
         ("docs/guide.md", ["test_guide.py", "test_style.py"], ["test_cli.py"]),
-        ("guest/young.c", ["test_young.py", "test_guest.py"], ["test_stats.py"]),
-        ("tests/test_stats.py", ["test_stats.py"], ["test_cli.py"]),
+        ("guest/young.c", ["test_young.py", "guest/test_guest.py"], ["test_stats.py"]),
+        ("tests/host/judge/test_stats.py", ["test_stats.py"], ["test_cli.py"]),
         ("tests/data/kunit.log", ["test_ktap.py", "test_kunit.py"], ["test_stats.py"]),
         ("requirements.txt", TESTS, []),
         ("tests/support.py", TESTS, []),
@@ -34,8 +42,8 @@ TESTS = [path.name for path in (REPOSITORY / "tests").rglob(changed.ALL)]
 )
 def test_what_a_file_can_break(path: str, some: list[str], others: list[str]) -> None:
     """The tests of its row in the table; what is not run is left out."""
-    chosen, left = ({Path(file).name for file in files} for files in changed.select([path]))
-    assert set(some) <= chosen and set(others) <= left
+    chosen, left = map(set, changed.select([path]))
+    assert named(some) <= chosen and named(others) <= left
     assert not chosen & left and chosen | left == set(TESTS)
 
 
@@ -60,7 +68,7 @@ def test_the_command_names_the_files(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(changed, "changed_files", lambda: ["docs/guide.md"])
     assert cli.main(["test", "--changed", "--fast", "--dry-run"]) == 0
     out, err = capsys.readouterr()
-    assert "-m 'not guest' " in out and "tests/test_guide.py" in out and "test_cli.py" not in out
+    assert "-m 'not guest' " in out and "tests/repository/test_guide.py" in out and "test_cli.py" not in out
     assert "changed: docs/guide.md\nleft out: " in err and "test_cli.py" in err and "test_guide.py" not in err
     assert "left out, too: tests that are marked guest\n" in err
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, SUMMARY, lab_under_test
+from support import DATA, REAL_CACHE, SUMMARY, lab_under_test
 
 from lull import base as bases
 from lull import plan, selftests
@@ -15,7 +15,7 @@ from lull.errors import BuildError, UsageError
 from lull.selftests import SelftestSuite, Setting, suite_outcomes
 from lull.selftests.suite_outcomes import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, SuiteOutcome
 
-CONSOLE = (Path(__file__).parent / "data/selftests.log").read_text()
+CONSOLE = (DATA / "selftests.log").read_text()
 BASE = bases.load()
 
 
@@ -84,7 +84,7 @@ def test_a_guest_that_died_is_told() -> None:
     assert "Internal error" in outcome.reports[0]
     judged = suite_outcomes.judge({("stock", "x"): [outcome]}, Baseline())
     assert any("the guest kernel panicked" in line for line in judged[REPORTED])
-    kunit = (Path(__file__).parent / "data/kunit.log").read_text(errors="replace")
+    kunit = (DATA / "kunit.log").read_text(errors="replace")
     assert set(suite_outcomes.of_kunit(kunit).verdicts.values()) <= {"ok", "skipped"}
     assert "did not all end" in suite_outcomes.of_kunit(kunit[: len(kunit) // 2]).trouble
     assert suite_outcomes.of_kunit(kunit[: len(kunit) // 2], "hung").trouble == "hung"

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from support import DATA
 
 from lull.selftests import ktap
 
-LOG = (Path(__file__).parent / "data/kunit.log").read_text(errors="replace")
+LOG = (DATA / "kunit.log").read_text(errors="replace")
 
 
 def test_a_real_log() -> None:
