@@ -20,16 +20,18 @@ WHOLE_LAB = ("test_cli.py", "test_fake_lab.py")
 """Tests that run the whole tool; they belong to every file of src/ and of the fake kernel."""
 KERNEL = ("guest/test_guest.py", "test_tree.py", "test_export.py", "test_message.py", "test_style.py")
 """Tests that belong to every file of kernel/; test_guest.py has the KUnit suites."""
+GUESTS = "tests/guest/test_*.py"
+"""Tests with real kernels. The folder is named from the top: tests/host/guest has tests of the package lull.guest."""
 RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"kernel/(bases|config|core)/.*", ("@guest", *KERNEL, "test_plan.py", "test_deb.py")),
+    (r"kernel/(bases|config|core)/.*", (GUESTS, *KERNEL, "test_plan.py", "test_deb.py")),
     (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_check*.py", "check/test_*.py")),
     (r"kernel/vmemmap(_demote)?/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "guest/test_check.py")),
     (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
     (r"kernel/(?P<name>[a-z]+)(_\w+)?/.*", (*KERNEL, "test_{name}*.py", "guest/test_check.py")),
-    (r"checker/.*", ("test_check*.py", "check/test_*.py", "test_fake_lab.py", "test_style.py")),
+    (r"checker/.*", ("test_check*.py", "test_plugin.py", "check/test_*.py", "test_fake_lab.py", "test_style.py")),
     (r"src/lull/(?P<module>.+)\.py", ("@imports", *WHOLE_LAB, "test_style.py")),
     (r"src/lull/report/templates/.*", ("report/test_*.py",)),
-    (r"guest/.*\.(c|h)|guest/init", ("@guest", "test_{stem}*.py", "test_style.py")),
+    (r"guest/.*\.(c|h)|guest/init", (GUESTS, "test_{stem}*.py", "test_style.py")),
     (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
     (r"models/.*", ("test_models.py",)),
     (r"timing/.*", ("test_timing.py", "timing/test_*.py", "test_modelled_time.py", "calibrate/test_*.py")),
@@ -43,7 +45,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Pattern of a changed file's path -> its tests, as patterns of the names of test files. The first row that fits a path
 is its row, and every document has the row of documents, too. In the tests, {name} is a group of the pattern, {path} is
 the changed file's path, and {stem} its name without the ending. ``@imports``: the tests that import the module or its
-package. ``@names``: the tests with the file's name in them. ``@guest``: the tests that boot real kernels."""
+package. ``@names``: the tests with the file's name in them."""
 DOCUMENT = RULES[-2]
 
 
@@ -105,7 +107,7 @@ def tests_of(path: str, files: dict[Path, str]) -> set[Path]:
                 for file, text in files.items()
                 if (test == "@imports" and imports(text, groups["module"]))
                 or (test == "@names" and Path(path).name in text)
-                or (test == "@guest" and "pytest.mark.guest" in text)
+                or (test == GUESTS and "pytest.mark.guest" in text)
                 or file.match(test.format(**groups))
             }
     return found or set(files)
