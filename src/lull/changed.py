@@ -18,8 +18,11 @@ from lull.errors import UsageError
 ALL = "test_*.py"
 WHOLE_LAB = ("test_cli.py", "test_fake_lab.py")
 """Tests that run the whole tool; they belong to every file of src/ and of the fake kernel."""
-KERNEL = ("guest/test_guest.py", "test_tree.py", "test_export.py", "test_message.py", "test_style.py")
-"""Tests that belong to every file of kernel/; test_guest.py has the KUnit suites."""
+IN_GUESTS = ("boot", "checkpatch", "erratum", "hvo", "images", "kunit", "run", "series")
+ON_HOST = ("export", "message", "tree")
+STYLE = "test_style.py"
+KERNEL = (*(f"tests/guest/test_{n}.py" for n in IN_GUESTS), *(f"host/kernel/test_{n}.py" for n in ON_HOST), STYLE)
+"""Tests that belong to every file of kernel/."""
 GUESTS = "tests/guest/test_*.py"
 """Tests with real kernels. The folder is named from the top: tests/host/guest has tests of the package lull.guest."""
 RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
