@@ -14,6 +14,7 @@ import pytest
 
 from lull import cache, paths
 from lull.guest import qemu
+from lull.kernel import series
 from lull.kernel.fetch import Store
 from lull.lab import Lab
 
@@ -65,6 +66,12 @@ def build_deb(root: Path, target: Path, depends: str = "") -> Path:
     return target
 
 
+def unpack_deb(package: Path, folder: Path) -> Path:
+    """Unpack a package into ``folder``, and return it."""
+    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+    return folder
+
+
 BASE_FILES = {
     "usr/share/base-passwd/passwd.master": "root:*:0:0:root:/root:/bin/bash\nnobody:*:65534:65534::/:/bin/false\n",
     "usr/share/base-passwd/group.master": "root:*:0:\nnogroup:*:65534:\n",
@@ -107,6 +114,19 @@ class Tool:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
         )
+
+
+def git(tree: Path, *words: str) -> str:
+    """The output of git for somebody who is not the author of the commits in ``tree``."""
+    stranger = ["-c", "user.name=A Stranger", "-c", "user.email=stranger@localhost"]
+    return subprocess.run(["git", "-C", tree, *stranger, *words], capture_output=True, text=True, check=True).stdout
+
+
+def apply_mails(tree: Path, mails: Path) -> str:
+    """Apply a series by git am to the base of a tree of 'lull tree', and return the hash of the tree that results."""
+    git(tree, "checkout", "-q", "-b", "mails", series.BASE_TAG)
+    git(tree, "am", "-q", "--empty=drop", *map(str, sorted(mails.glob("*.patch"))))
+    return git(tree, "rev-parse", "HEAD^{tree}")
 
 
 def common() -> list[str]:

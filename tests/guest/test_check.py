@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, SUMMARY, Tool, common, lab_under_test, silent
+from support import SUMMARY, Tool, common, lab_under_test, silent
 
 from lull import base as bases
 from lull import plan
@@ -17,18 +17,11 @@ from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.run.records import Results
 
-pytestmark = pytest.mark.guest
 BASE = bases.load()
 MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
 SHOWN = {mutant.rules[0]: name for name, mutant in MUTANTS.items()}.values()
 """One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
 LAB = (plan.LAB,) if plan.LAB in BASE.kernels else ()
-
-
-@pytest.fixture(autouse=True)
-def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
-    """Kernels are built into, and taken from, the user's cache."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
 
 KERNELS = tuple(word for kernel in (*BASE.default_kernels, *LAB) for word in ("--kernel", kernel))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""kernel/lab: kernel, tool and note say the same of the mutants, and the kernel does what it says."""
+"""The lab kernel: markers in its image, the mutant that it shows, and 8-bit ASIDs."""
 
 from __future__ import annotations
 
 import os
-import re
 import struct
 import subprocess
 from collections.abc import Callable
@@ -13,46 +12,14 @@ from pathlib import Path
 import pytest
 from support import REAL_CACHE, Tool, lab_under_test
 
-from lull import base as bases
-from lull import plan
-from lull.check import data as check_data
-
-BASE = bases.load()
-FOLDER = BASE.features["lab"].folder
-MUTANTS = check_data.load_mutants(BASE.mutants)
 MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 118, 119, 120)}
 
 
-def test_mutants_are_the_same_everywhere() -> None:
-    """In the kernel, in the file for the tool, and in the note."""
-    source = (FOLDER / "files/arch/arm64/mm/lull/lab.c").read_text()
-    names = re.findall(r'\[LULL_\w+\]\s*= "([a-z-]+)"', source)
-    assert names[0] == "none"
-    assert sorted(MUTANTS) == sorted(names[1:])
-    assert len(MUTANTS) >= 15
-    note = (FOLDER / "NOTE.md").read_text()
-    assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", note) == list(names[1:])
-
-
-def test_each_mutant_has_its_workload() -> None:
-    """What shows it is there, and runs only when it is asked for."""
-    workloads = plan.load_workloads(BASE.workloads)
-    for mutant in MUTANTS.values():
-        assert mutant.workload in workloads, mutant.name
-        assert not workloads[mutant.workload].default, mutant.name
-
-
-@pytest.mark.guest
 class TestKernel:
     """The kernel itself."""
 
-    @pytest.fixture(autouse=True)
-    def real_cache(self, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
-        """Kernels are built into, and taken from, the user's cache."""
-        monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-
     def test_markers_are_in_its_image(self) -> None:
-        """All six; test_guest.py sees that no production image has one."""
+        """All six; test_images.py sees that no production image has one."""
         data = lab_under_test().kernel("lab").image.read_bytes()
         assert set(struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])) >= MARKERS
 

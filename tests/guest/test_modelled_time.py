@@ -9,23 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, Tool
+from support import Tool
 
 from lull import timing
 from lull.run.records import Results
 from lull.timing import evaluation as timing_eval
 
-pytestmark = pytest.mark.guest
 CLOSE = {"stock": 0.02, "lull": 0.1}
 """How near two runs are. Lull's window is short, and the first after a boot, whose rest is up to 6 % of it."""
 LOOPS = 2000
 """Of mprotect_pinned, guest/workloads.toml."""
-
-
-@pytest.fixture(autouse=True)
-def real_cache(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
-    """Kernels are built into, and taken from, the user's cache."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
 
 
 def measured(real: Tool, out: Path, costs: str, vcpus: int) -> Results:

@@ -18,7 +18,6 @@ from lull import process
 from lull.guest.qemu import Machine, command
 from lull.lab import Lab
 
-pytestmark = pytest.mark.guest
 VCPUS = 3
 STOPPED = 3.0
 """Seconds. The first try lasts 63 ms with the guest's lull.vmemmap_wait_us."""

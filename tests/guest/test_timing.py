@@ -15,7 +15,6 @@ MISSED = "reclaim: TLBIs of swap_bench on lull"
 """Entries of files are not collected any more (docs/results.md)."""
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(("insn", "status"), [("0.174", 0), ("0.250", 1)])
 def test_swapping_by_a_model(insn: str, status: int, real: Tool, tmp_path: Path) -> None:
     """The model of a machine gives what it was fitted to; with a wrong instruction it does not, and says so."""

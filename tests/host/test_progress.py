@@ -7,8 +7,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
-from subprocess import CompletedProcess
 
 import pytest
 from support import REPOSITORY, Tool
@@ -82,22 +80,6 @@ def test_a_long_step_off_a_terminal(
         step.update("half")
     lines = ["building ...", "building  0 s  half", "building: done in 0 s  half"]
     assert capsys.readouterr().err.splitlines() == ([] if quiet else lines)
-
-
-Fake = Callable[..., CompletedProcess[str]]
-
-
-@pytest.mark.qemu
-@pytest.mark.parametrize("command", [["build"], ["run", "--repeat", "1"], ["boot", "--", "true"]])
-def test_quiet(fake: Fake, tool: Tool, command: list[str]) -> None:
-    """Nothing but the result; and without --quiet there is something."""
-    name, *rest = command
-    before = fake(name, *rest[: rest.index("--") if "--" in rest else None])
-    assert "building" in before.stderr
-    for kind in ("build", "results"):
-        subprocess.run(["rm", "-rf", tool.cache / kind, tool.cwd / kind], check=True)
-    done = fake(name, "--quiet", *rest)
-    assert done.stderr == "" and "\x1b" not in done.stdout
 
 
 @pytest.mark.parametrize(

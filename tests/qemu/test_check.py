@@ -25,7 +25,6 @@ from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.run.records import Results
 
-pytestmark = pytest.mark.qemu
 Check = Callable[..., CompletedProcess[str]]
 
 

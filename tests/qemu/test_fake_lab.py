@@ -19,7 +19,6 @@ from subprocess import CompletedProcess
 import pytest
 from support import FAKE, Tool
 
-pytestmark = pytest.mark.qemu
 Fake = Callable[..., CompletedProcess[str]]
 
 

@@ -191,7 +191,7 @@ def test_the_program_looks_at_what_it_wrote(program: Path, tmp_path: Path) -> No
 def test_what_linux_executes(
     case: str, ranges: bool, local: bool, kpti: bool, repeats: Repeats | None, counts: Counts
 ) -> None:
-    """By its source; calibrate/test_guest.py has it from the kernels."""
+    """By its source; tests/guest/test_calibrate.py has it from the kernels."""
     here = Here("6.12", (), 4, kpti, repeats, ranges)
     assert executed(case, 7, here, ranges=ranges, local=local) == counts
 

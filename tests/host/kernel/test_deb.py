@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian packages: of which configuration, with which document, and that they boot."""
+"""Debian packages: of which configuration, and with which document."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from support import FAKE
+from support import FAKE, unpack_deb
 
 from lull import base as bases
-from lull.errors import BuildError, MissingError, UsageError
-from lull.guest.qemu import Machine
-from lull.guest.runner import launch_retrying
+from lull.errors import MissingError, UsageError
 from lull.kernel import deb, switches, toolchain, tree
 from lull.kernel.build import asked_options
-from lull.lab import Lab
 from lull.requirements import Requirement, missing
 
 BASE = bases.load()
@@ -31,12 +27,6 @@ def fake_packages(fake_tree: Path, configuration: str, said: list[str], tmp_path
     return deb.packages(source, base, deb.of_user(deb.read(config), base, source), toolchain.find(), say=said.append)
 
 
-def contents(package: Path, folder: Path) -> Path:
-    """Where a package is unpacked."""
-    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
-    return folder
-
-
 @needs_packagers
 def test_packages_of_the_fake_kernel(fake_tree: Path, tmp_path: Path) -> None:
     """The kernel's package with its document; what is dropped is said; what replaces the distribution's is left out."""
@@ -44,7 +34,7 @@ def test_packages_of_the_fake_kernel(fake_tree: Path, tmp_path: Path) -> None:
     found = fake_packages(fake_tree, "CONFIG_FAKE=y\nCONFIG_WISH=m\nCONFIG_CC_VERSION_TEXT=1\n", said, tmp_path)
     assert [p.name for p in found] == ["linux-image-6.12.0-lull_6.12.0-1_arm64.deb"]
     assert "CONFIG_WISH=m (is n)" in "".join(said) and "CC_VERSION" not in "".join(said)
-    place = contents(found[0], tmp_path / "root") / "usr/share/doc/linux-image-6.12.0-lull"
+    place = unpack_deb(found[0], tmp_path / "root") / "usr/share/doc/linux-image-6.12.0-lull"
     assert "/sys/kernel/mm/lull/fast" in (place / deb.DOCUMENT).read_text()
     assert (place / "Image").stat().st_size > 0
     published = deb.publish(found, tmp_path / "new/out put")
@@ -98,47 +88,3 @@ def test_the_document_has_every_switch() -> None:
             assert f"It boots with {feature.default};" in " ".join(text.split())
     assert "unsafe" not in words  # a policy of the lab kernel
     assert max(map(len, text.splitlines())) <= 75
-
-
-@pytest.mark.guest
-def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
-    """arm64's own default gets all features, and what Kconfig does not know is said; without sysfs there are none."""
-    source = lab.tree_of("lull")
-    usual = (source.path / "arch/arm64/configs/defconfig").read_text()
-    said: list[str] = []
-
-    def configured(text: str) -> dict[str, str]:
-        (tmp_path / "config").write_text(text)
-        packager = deb.Packager(source, lab.toolchain, tmp_path, tmp_path / "log", said.append, debug=False)
-        packager.configure(deb.of_user(deb.read(tmp_path / "config"), lab.base, source))
-        return asked_options((packager.out / ".config").read_text())
-
-    have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")
-    assert all(have[f"CONFIG_LULL{name}"] == "y" for name in ("", "_RESIDENCY", "_TEARDOWN", "_VMEMMAP"))
-    assert "CONFIG_NO_SUCH_THING=y (is n)" in "".join(said)
-    with pytest.raises(BuildError, match="dropped options of Lull") as caught:
-        configured("CONFIG_EXPERT=y\n# CONFIG_SYSFS is not set\n")
-    assert "depends on SYSFS" in caught.value.tail
-
-
-@pytest.mark.guest
-@pytest.mark.whole
-@needs_packagers
-def test_a_package_boots(lab: Lab, tmp_path: Path) -> None:
-    """The packages of the small configuration: what is in them, and the kernel in them boots with its switches."""
-    found = deb.packages(lab.tree_of("lull"), lab.base, deb.small(lab.base), lab.toolchain, say=print)
-    release = f"{lab.pristine.version}{deb.SUFFIX}"
-    assert found[0].name.startswith(f"linux-image-{release}_")
-    listing = subprocess.run(["dpkg-deb", "-c", found[0]], capture_output=True, text=True, check=True).stdout
-    for name in (f"boot/vmlinuz-{release}", f"boot/config-{release}", f"doc/linux-image-{release}/README.lull.gz"):
-        assert name in listing
-    image = contents(found[0], tmp_path / "root") / f"boot/vmlinuz-{release}"
-    outcome = launch_retrying(
-        lab.guest_of(image, Machine(vcpus=2), "", None),
-        "program cat /sys/kernel/mm/lull/residency\n",
-        tmp_path / "boot",
-        job_seconds=lambda n: 60,
-        tell=print,
-        say=print,
-    )
-    assert outcome.done == 0 and outcome.kernel == release

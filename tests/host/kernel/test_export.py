@@ -1,35 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The series: by git am it is what 'lull tree' makes; checkpatch.pl likes it; each step builds and boots."""
+"""The series: git am of it makes what 'lull tree' makes."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support import FAKE, SUMMARY, Tool
+from support import FAKE, Tool, apply_mails, git
 
 from lull import base as bases
-from lull.guest.qemu import Machine
-from lull.guest.runner import launch_retrying
-from lull.kernel import build, export, message, series, switches
-from lull.kernel.tree import Tree
-from lull.lab import Lab
-from lull.progress import progress
+from lull.kernel import export, message, series, switches
 
 Fake = Callable[..., CompletedProcess[str]]
-STRANGER = ["-c", "user.name=A Stranger", "-c", "user.email=stranger@localhost"]
-NOT_OURS = {
-    "arch/arm64/include/asm/tlbflush.h": "PARENTHESIS_ALIGNMENT",
-    "arch/arm64/include/asm/smp.h": "AVOID_EXTERNS",
-    "arch/arm64/kernel/cpufeature.c": "LONG_LINE",
-}
-"""Where a line follows its neighbours, and they are not as checkpatch.pl would have them now."""
 
 
 @pytest.fixture
@@ -49,18 +36,6 @@ def fake(tool: Tool, fake_tree: Path, tmp_path: Path) -> Fake:
     return run
 
 
-def git(tree: Path, *words: str) -> str:
-    """Output of git, as a stranger uses it."""
-    return subprocess.run(["git", "-C", tree, *STRANGER, *words], capture_output=True, text=True, check=True).stdout
-
-
-def apply(tree: Path, mails: Path) -> str:
-    """Apply a series by git am to the base of a tree of 'lull tree'; returns what the tree is then."""
-    git(tree, "checkout", "-q", "-b", "mails", series.BASE_TAG)
-    git(tree, "am", "-q", "--empty=drop", *map(str, sorted(mails.glob("*.patch"))))
-    return git(tree, "rev-parse", "HEAD^{tree}")
-
-
 def test_git_am_gives_the_tree(fake: Fake, tmp_path: Path) -> None:
     """The same files; a message that people can complete; nothing of the lab kernel's."""
     out, tree = tmp_path / "a series", tmp_path / "tree"
@@ -70,7 +45,7 @@ def test_git_am_gives_the_tree(fake: Fake, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"series": str(out), "mails": mails}
     assert sorted(p.name for p in out.iterdir()) == mails
     assert fake("tree", str(tree)).returncode == 0
-    assert apply(tree, out) == git(tree, "rev-parse", f"{series.BRANCH}^{{tree}}")
+    assert apply_mails(tree, out) == git(tree, "rev-parse", f"{series.BRANCH}^{{tree}}")
     assert git(tree, "log", "-1", "--format=%B").splitlines() == [
         "fake: broadcast less",
         "",
@@ -150,44 +125,3 @@ def test_counters_are_what_the_hooks_add() -> None:
     assert switches.counters(features["reclaim"]) == ["reclaim_settled", "reclaim_batched", "reclaim_ranges"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
-
-
-@pytest.mark.guest
-def test_checkpatch(lab: Lab, tmp_path: Path) -> None:
-    """checkpatch.pl --strict on each mail: only what a submission fills in, and lines like their neighbours."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "out")[1:]
-    left = "MISSING_SIGN_OFF,FILE_PATH_CHANGES"  # a sign-off; an entry in MAINTAINERS
-    words = ["--strict", "--no-tree", "--no-summary", "--terse", "--showfile", "--show-types"]
-    script = lab.pristine.path / "scripts/checkpatch.pl"
-    done = subprocess.run(
-        [script, *words, "--ignore", f"{left},CAMELCASE", *mails], capture_output=True, text=True, cwd=lab.pristine.path
-    )
-    said = re.findall(r"(?m)^(\S+?):\d+: \w+:(\w+): ", done.stdout)
-    assert set(said) <= set(NOT_OURS.items()), done.stdout
-    assert len(said) == len(done.stdout.splitlines()), done.stdout
-
-
-@pytest.mark.guest
-@pytest.mark.whole
-def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path) -> None:
-    """git am on the real source gives what 'lull tree' makes; on the way there, each kernel boots to init."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")[1:]
-    tree = tmp_path / "tree"
-    series.make_tree(lab.pristine, list(lab.base.exported().values()), tree)
-    assert apply(tree, tmp_path / "mails") == git(tree, "rev-parse", f"{series.BRANCH}^{{tree}}")
-    out = tmp_path / "objects"
-    out.mkdir()
-    fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
-    for number, mail in enumerate(mails, 1):
-        git(tree, "checkout", "-q", f"mails~{len(mails) - number}")
-        builder = build.Builder(Tree(tree, "", lab.pristine.version), lab.toolchain, out, tmp_path / f"{number}.log")
-        with progress.step(mail.name) as step:
-            builder.configure(fragments)
-            builder.compile(step.update)
-            seconds = step.elapsed
-        guest = lab.guest_of(out / build.IMAGE, Machine(vcpus=2), "", None)
-        boot = launch_retrying(
-            guest, "program true\n", tmp_path / f"boot-{number}", job_seconds=lambda n: 60, tell=print, say=print
-        )
-        assert boot.done == 0, mail.name
-        SUMMARY.append(f"{mail.name}: built in {seconds:.0f} s, booted")

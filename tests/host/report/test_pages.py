@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
+from made_up_results import aged, checked, evaluation, given_back, paused, put, run
 from support import REPOSITORY, Tool
-from test_report import aged, checked, evaluation, given_back, paused, put, run
 
 from lull.check import plugin_output
 from lull.errors import UsageError

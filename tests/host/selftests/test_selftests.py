@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's own tests: what they say is read, compared with stock and with the baseline; on Lull they end as on stock."""
+"""Linux's own tests: what they say is read, and compared with stock and with the baseline."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from support import DATA, REAL_CACHE, SUMMARY, lab_under_test
+from support import DATA, lab_under_test
 
 from lull import base as bases
 from lull import plan, selftests
@@ -200,34 +199,3 @@ def test_files_are_well_formed(tmp_path: Path) -> None:
 def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
     """A star is anything; all else is itself."""
     assert suite_outcomes.matches(pattern, name) is fits
-
-
-@pytest.mark.guest
-class TestKernels:
-    """The kernels themselves."""
-
-    @pytest.fixture(autouse=True)
-    def real_cache(self, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
-        """Kernels are built into, and taken from, the user's cache."""
-        monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-
-    def conduct(self, names: list[str], folder: Path) -> None:
-        """Nothing differs, and what ran is not nothing."""
-        lab = lab_under_test()
-        lab.suite_name = "real"
-        suites = [suite for name, suite in selftests.load().items() if name in names]
-        specs = [plan.parse_spec(k, lab.base) for k in lab.base.default_kernels]
-        status = selftests.conduct(lab, suites, specs, 1, folder)
-        SUMMARY.extend((folder / "selftests.md").read_text().splitlines()[:20])
-        found = json.loads((folder / "selftests.json").read_text())
-        assert status == 0, found["findings"]
-        assert sum(e.get("stock") == "ok" for e in found["outcomes"].values()) > 20 * len(suites)
-
-    def test_short_cut(self, tmp_path: Path) -> None:
-        """Many small tests; the heavy ones are of the whole."""
-        self.conduct(["basic"], tmp_path / "run")
-
-    @pytest.mark.whole
-    def test_whole(self, tmp_path: Path) -> None:
-        """Every test."""
-        self.conduct(list(selftests.load()), tmp_path / "run")

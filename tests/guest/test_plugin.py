@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plugin under a booting Linux: what bare-metal programs do not come up with."""
+"""The plugin under a booting Linux: events that the bare-metal programs do not cause."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from lull.lab import Lab
 
 
-@pytest.mark.guest
-def test_segments_count_every_instruction(
-    build: Callable[[str], Path], qemu: str, stock_image: Path, tmp_path: Path
-) -> None:
+def test_segments_count_every_instruction(build: Callable[[str], Path], qemu: str, lab: Lab, tmp_path: Path) -> None:
     """Two copies of the plugin in one boot, adding in segments and at each instruction, agree.
 
     The kernel finds no root file system and panics, which ends QEMU: two hundred million instructions,
@@ -25,7 +22,7 @@ def test_segments_count_every_instruction(
     command = [
         qemu, "-M", "virt,gic-version=3", "-cpu", "max", "-smp", "4", "-m", "512", "-nic", "none",
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
-        "-kernel", str(stock_image), "-append", "console=ttyAMA0 panic=-1",
+        "-kernel", str(lab.kernel("stock").image), "-append", "console=ttyAMA0 panic=-1",
     ]  # fmt: skip
     outs = []
     for mode in ("segment", "each"):

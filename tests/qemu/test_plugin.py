@@ -14,8 +14,6 @@ import pytest
 from checker_tools import HERE, run
 from test_checker_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
-pytestmark = pytest.mark.qemu
-
 # What bare.S executes around BODY: instructions of its macros and handler.
 APART = 0x40180000  # where a body's section .apart goes
 CLOSE_MOV = 1  # close_window: the mov; the marker itself is outside
