@@ -19,7 +19,8 @@ from lull.check import data as check_data
 from lull.errors import LullError
 from lull.guest.qemu import Machine, has_range_tlbis
 from lull.guest.runner import launch_retrying
-from lull.run.experiment import IN_STEP, quiet
+from lull.run.experiment import IN_STEP
+from lull.run.measurements import quiet
 from lull.run.records import COUNT_UNIT, Check, Record, Results
 from lull.timing import METRIC, Costs, clock_slowdown
 from lull.timing.scale import Counts

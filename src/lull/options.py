@@ -18,7 +18,7 @@ from lull.errors import UsageError
 from lull.guest.qemu import Machine, host_mib
 from lull.kernel import series, tree
 from lull.lab import Lab
-from lull.run import experiment
+from lull.run import loop
 
 T = TypeVar("T")
 LEAST_MIB = 256
@@ -79,7 +79,7 @@ def path(word: str) -> Path:
 def check_results(lab: Lab, folder: Path) -> None:
     """Raise UsageError when ``folder`` cannot be written, or holds anything but results."""
     cache.check_writable(folder)
-    experiment.check_free(folder)
+    loop.check_free(folder)
 
 
 def check_new(folder: Path) -> None:

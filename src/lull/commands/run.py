@@ -101,13 +101,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lab.adopt(own, arguments.image, arguments.symbols)
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
-    return experiment.conduct(
-        lab,
-        machine,
-        boots,
-        arguments.out,
-        append=arguments.append,
-        as_json=arguments.json,
-        model=model,
-        short=bool(short),
+    results, folder = experiment.measure(
+        lab, machine, boots, arguments.out, append=arguments.append, model=model, short=bool(short)
     )
+    return experiment.told(results, folder, as_json=arguments.json, short=bool(short))
