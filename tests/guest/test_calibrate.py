@@ -15,7 +15,7 @@ from lull.calibrate.here import Here, Repeats, counted, executed
 from lull.check import data as check_data
 from lull.guest.qemu import Machine, has_range_tlbis
 from lull.guest.runner import launch_retrying
-from lull.run.experiment import quiet
+from lull.run.measurements import quiet
 from lull.timing import clock_slowdown
 
 

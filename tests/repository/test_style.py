@@ -15,6 +15,7 @@ import pytest
 from support import REPOSITORY
 
 import lull
+from lull import changed
 
 
 def tracked() -> list[Path]:
@@ -85,6 +86,40 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
     package = importlib.import_module(name)
     modules = {m.name: importlib.import_module(f"{name}.{m.name}") for m in pkgutil.iter_modules(package.__path__)}
     assert [short for short, module in modules.items() if getattr(package, short) is not module] == []
+
+
+LAYERS = (
+    ("cache", "errors", "paths", "picture", "process", "progress", "requirements"),
+    ("base", "changed", "extras", "guest", "kernel", "plan"),
+    ("lab", "timing", "took"),
+    ("run.loop", "run.measurements", "run.records"),
+    ("judge",),
+    ("check", "selftests", "timing.evaluation", "timing.evaluation_output"),
+    ("report",),
+    ("run.experiment", "run.native"),
+    ("calibrate", "sweep", "timing.runs"),
+    ("cli", "commands", "options"),
+)
+"""Modules and packages of the tool, lowest first: docs/architecture.md describes them."""
+
+
+def layer(name: str) -> int | None:
+    """The layer of a module, or of a name in it: that of the longest entry that it begins with."""
+    found = [(e, n) for n, entries in enumerate(LAYERS) for e in entries if f"{name}.".startswith(f"lull.{e}.")]
+    return max(found, key=lambda one: len(one[0]))[1] if found else None
+
+
+def test_imports_point_one_way() -> None:
+    """No module imports one of a higher layer, not even in a function; every module has a layer."""
+    source = REPOSITORY / "src"
+    names = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in source.rglob("lull/**/*.py")}
+    wrong = []
+    for path, name in names.items():
+        own = layer(name)
+        assert own is not None or path.name == "__init__.py", f"{name} has no layer"
+        found = sorted(changed.imported(path.read_text()))
+        wrong += [f"{name}: {other}" for other in found if (layer(other) or 0) > (own or 0)]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lull.commands import bench
 from lull.errors import GuestHang, LullError, UsageError
 from lull.kernel import toolchain
 from lull.lab import Lab
-from lull.run import experiment, native
+from lull.run import native, records
 from lull.run.records import Results
 
 FOUND = {"residency": "counted", "young": "none"}
@@ -214,7 +214,7 @@ def test_cpus_without_a_name(tmp_path: Path) -> None:
     """arm64 says implementer and part of each, big and little ones."""
     cpu = "processor\t: {}\nCPU implementer\t: 0x41\nCPU part\t: {}\n\n"
     (tmp_path / "cpuinfo").write_text("".join(cpu.format(n, part) for n, part in enumerate(["0xd0b", "0xd05"] * 2)))
-    assert experiment.cpu_model(tmp_path / "cpuinfo") == "implementer 0x41 part 0xd0b, implementer 0x41 part 0xd05"
+    assert records.cpu_model(tmp_path / "cpuinfo") == "implementer 0x41 part 0xd0b, implementer 0x41 part 0xd05"
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU\n")
-    assert experiment.cpu_model(tmp_path / "cpuinfo") == "Some CPU"
-    assert experiment.cpu_model(tmp_path / "none") == ""
+    assert records.cpu_model(tmp_path / "cpuinfo") == "Some CPU"
+    assert records.cpu_model(tmp_path / "none") == ""
