@@ -135,7 +135,7 @@ void contig_stored(struct shadow *s, unsigned int cpu, struct table *t, unsigned
 	set->task = s->cpus[cpu].task;
 	set->cpu = cpu;
 	set->pc = pc;
-	set->stack = s->stack ? s->stack(s->arg, cpu, pc) : 0;
+	set->stack = stack_of(s, cpu, pc);
 }
 
 struct told {

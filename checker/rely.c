@@ -274,7 +274,7 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 		if (!obl->moved || obl->cpu != cpu || obl->when < since ||
 		    !(obl->held & obl->context->current))
 			continue;
-		shadow_report_obligation(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
+		shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
 					 "owed", "unlocked", obl);
 		owe_drop(&s->obligations, obl);
 		if (last)
@@ -309,7 +309,7 @@ void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 		next = node->next;
 		if (obl->what.table || obl->change == CHANGE_LESS || !used_by_others(s, obl))
 			continue;
-		shadow_report_obligation(s, cpu, pc, s->stack ? s->stack(s->arg, cpu, pc) : 0,
+		shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
 					 "owed", "rmap", obl);
 		owe_drop(&s->obligations, obl);
 		if (last)

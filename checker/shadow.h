@@ -184,4 +184,16 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
 			    const char *rule, const char *kind);
 
+/* Advance the clock of the model. Returns the time of the event at hand. */
+static inline uint64_t tick(struct shadow *s)
+{
+	return __atomic_add_fetch(&s->now, 1, __ATOMIC_RELAXED);
+}
+
+/* Returns the number of the interned stack of the code that the CPU executes; 0: unknown. */
+static inline unsigned int stack_of(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	return s->stack ? s->stack(s->arg, cpu, pc) : 0;
+}
+
 #endif

@@ -12,18 +12,6 @@ static inline cpumask all_cpus(const struct shadow *s)
 	return s->ncpus == 64 ? ~0ull : CPU(s->ncpus) - 1;
 }
 
-/* Advance the clock of the model. Returns the time of the event at hand. */
-static inline uint64_t tick(struct shadow *s)
-{
-	return __atomic_add_fetch(&s->now, 1, __ATOMIC_RELAXED);
-}
-
-/* Returns the number of the interned stack of the code that the CPU executes; 0: unknown. */
-static inline unsigned int stack_of(struct shadow *s, unsigned int cpu, uint64_t pc)
-{
-	return s->stack ? s->stack(s->arg, cpu, pc) : 0;
-}
-
 /* shadow_report_obligation() with the stack of the code that the CPU executes. */
 void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 		       const char *rule, const char *kind, const struct obligation *obl);

@@ -206,14 +206,14 @@ void walks_table_freed(struct shadow *s, unsigned int cpu, const struct table *t
 	struct gone l = {
 		.s = s, .top = t,
 		.model = {
-			.when = __atomic_add_fetch(&s->now, 1, __ATOMIC_RELAXED),
+			.when = tick(s),
 			.task = s->cpus[cpu].task, .pc = pc, .cpu = cpu,
 		},
 	};
 
 	if (!s->physical)
 		return;
-	l.model.stack = s->stack ? s->stack(s->arg, cpu, pc) : 0;
+	l.model.stack = stack_of(s, cpu, pc);
 	for (l.index = 0; l.index < t->n; l.index++) {
 		if (desc_kind(&t->r, t->level, t->desc[l.index]) == DESC_INVALID)
 			continue;
@@ -271,7 +271,7 @@ static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
 {
 	struct finding f = {
 		.rule = "walk", .kind = kind, .cpu = cpu, .pc = pc,
-		.stack = s->stack ? s->stack(s->arg, cpu, pc) : 0,
+		.stack = stack_of(s, cpu, pc),
 		.asid = obl->what.asid, .kernel = kernel, .va = obl->what.va,
 		.level = obl->what.level, .table = obl->what.table,
 		.old = obl->old, .old_page = obl->page,

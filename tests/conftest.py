@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from checker_tools import CHECKER, CROSS, run
 from hypothesis import settings
-from support import FAKE, REAL_CACHE, SUMMARY, Tool, lab_under_test, real_qemu
+from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, real_qemu
 
 from lull import cli, process
 from lull.lab import Lab
@@ -28,14 +29,23 @@ settings.load_profile("lull")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+GATES = {"": "host", "qemu": "fake kernel under QEMU", "guest": "real kernels", "whole": "what only --all runs"}
+"""Marker -> what its tests need, the fast first; tests/repository/test_style.py is a gate of its own."""
+FOLDERS = {"qemu", "guest"}
+"""The folders of tests/ whose tests get the marker of the same name."""
+NEEDS: dict[str, str] = {}
+"""Id of a test -> the last marker of GATES that it has."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The fast first: host tests, then those with a QEMU, then those with real kernels, last what is long."""
-    order = ("qemu", "guest", "whole")
-    items.sort(key=lambda item: max((n for n, mark in enumerate(order, 1) if item.get_closest_marker(mark)), default=0))
-
-
-GATES = {"": "host", "qemu": "fake kernel under QEMU", "guest": "real kernels", "whole": "what only --all runs"}
-"""Marker -> what its tests need; tests/test_style.py is a gate of its own."""
+    for item in items:
+        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+        if folder in FOLDERS:
+            item.add_marker(folder)
+        NEEDS[item.nodeid] = [marker for marker in GATES if not marker or item.get_closest_marker(marker)][-1]
+    items.sort(key=lambda item: list(GATES).index(NEEDS[item.nodeid]))
 
 
 def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
@@ -43,8 +53,7 @@ def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
     seconds: Counter[str] = Counter()
     ends: dict[str, Counter[str]] = {name: Counter() for name in ("lint, types, style", *GATES.values())}
     for report in reports:
-        marker = next((m for m in reversed(GATES) if m in report.keywords), "")
-        name = "lint, types, style" if "test_style.py" in report.nodeid else GATES[marker]
+        name = "lint, types, style" if "test_style.py" in report.nodeid else GATES[NEEDS.get(report.nodeid, "")]
         seconds[name] += report.duration
         if report.when == "call" or report.outcome != "passed":
             ends[name][report.outcome] += 1
@@ -138,8 +147,31 @@ def heard() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.fixture
-def stock_image(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stock kernel's Image, from the real cache."""
-    monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE))
-    return lab_under_test().kernel("stock").image
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Builds a target of checker/Makefile, once, and says where it is."""
+    out = tmp_path_factory.mktemp("checker")
+
+    def make(target: str) -> Path:
+        goal = ["all"] if target == "lull.so" else [target]
+        run("make", "-s", "-C", CHECKER, f"OUT={out}", *goal)
+        return out / target
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def cross() -> str:
+    """The prefix of the arm64 binutils and compiler."""
+    if shutil.which(CROSS + "as") is None:
+        pytest.skip(f"{CROSS}as is not installed (apt install gcc-aarch64-linux-gnu)")
+    return CROSS
+
+
+@pytest.fixture(scope="session")
+def qemu() -> str:
+    """A qemu-system-aarch64 with the plugin interface."""
+    path = os.environ.get("LULL_QEMU")
+    if not path:
+        pytest.skip("LULL_QEMU does not name a qemu-system-aarch64 (9.2 to 10.2)")
+    return path

@@ -12,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from lull import cache
+from lull import cache, paths
 from lull.guest import qemu
+from lull.kernel import series
 from lull.kernel.fetch import Store
 from lull.lab import Lab
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = paths.REPOSITORY
+"""The top folder. A test names every file of the repository from here, so that test files can move."""
 FAKE = REPOSITORY / "tests/fake"
+DATA = REPOSITORY / "tests/data"
+"""Output of real guests."""
 SUMMARY: list[str] = []
 """What tests found that is worth a line at the end (conftest.py prints it)."""
 REAL_CACHE = cache.root()
@@ -60,6 +64,12 @@ def build_deb(root: Path, target: Path, depends: str = "") -> Path:
     (root / "DEBIAN/postinst").chmod(0o755)
     subprocess.run(["fakeroot", "dpkg-deb", "-b", root, target], check=True, capture_output=True)
     return target
+
+
+def unpack_deb(package: Path, folder: Path) -> Path:
+    """Unpack a package into ``folder``, and return it."""
+    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+    return folder
 
 
 BASE_FILES = {
@@ -104,6 +114,19 @@ class Tool:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
         )
+
+
+def git(tree: Path, *words: str) -> str:
+    """The output of git for somebody who is not the author of the commits in ``tree``."""
+    stranger = ["-c", "user.name=A Stranger", "-c", "user.email=stranger@localhost"]
+    return subprocess.run(["git", "-C", tree, *stranger, *words], capture_output=True, text=True, check=True).stdout
+
+
+def apply_mails(tree: Path, mails: Path) -> str:
+    """Apply a series by git am to the base of a tree of 'lull tree', and return the hash of the tree that results."""
+    git(tree, "checkout", "-q", "-b", "mails", series.BASE_TAG)
+    git(tree, "am", "-q", "--empty=drop", *map(str, sorted(mails.glob("*.patch"))))
+    return git(tree, "rev-parse", "HEAD^{tree}")
 
 
 def common() -> list[str]:

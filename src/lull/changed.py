@@ -16,34 +16,46 @@ from lull import paths, process
 from lull.errors import UsageError
 
 ALL = "test_*.py"
-WHOLE_LAB = ("test_cli.py", "test_fake_lab.py")
-"""Tests that run the whole tool; they belong to every file of src/ and of the fake kernel."""
-KERNEL = ("test_guest.py", "test_tree.py", "test_export.py", "test_message.py", "test_style.py")
-"""Tests that belong to every file of kernel/; test_guest.py has the KUnit suites."""
+STYLE = "repository/test_style.py"
+WHOLE_LAB = ("host/test_cli.py", "qemu/test_fake_lab.py", STYLE)
+"""Tests that run the whole tool; they belong to every file of src/."""
+GUESTS = "tests/guest/test_*.py"
+"""Tests with real kernels. The folder is named from the top: tests/host/guest has tests of the package lull.guest."""
+IN_GUESTS = ("boot", "checkpatch", "erratum", "hvo", "images", "kunit", "run", "series")
+ON_HOST = ("export", "message", "tree")
+KERNEL = (*(f"tests/guest/test_{n}.py" for n in IN_GUESTS), *(f"host/kernel/test_{n}.py" for n in ON_HOST), STYLE)
+"""Tests that belong to every file of kernel/."""
 RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"kernel/(bases|config|core)/.*", ("@guest", *KERNEL, "test_plan.py", "test_deb.py")),
-    (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_check*.py")),
-    (r"kernel/vmemmap(_demote)?/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "test_check_guest.py")),
+    (r"kernel/(bases|config|core)/.*", (GUESTS, *KERNEL, "test_plan.py", "test_deb.py")),
+    (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_mutants.py", "test_check.py", "host/check/*")),
+    (r"kernel/vmemmap(_demote)?/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
     (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
-    (r"kernel/(?P<name>[a-z]+)(_\w+)?/.*", (*KERNEL, "test_{name}*.py", "test_check_guest.py")),
-    (r"checker/.*", ("test_checker*.py", "test_check*.py", "test_plugin*.py", "test_fake_lab.py", "test_style.py")),
-    (r"src/lull/(?P<module>.+)\.py", ("@imports", *WHOLE_LAB, "test_style.py")),
-    (r"src/lull/report/templates/.*", ("test_report.py", "test_results_pages.py")),
-    (r"guest/.*\.(c|h)|guest/init", ("@guest", "test_{stem}*.py", "test_style.py")),
+    (r"kernel/(?P<name>[a-z]+)(_\w+)?/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
+    (
+        r"checker/.*",
+        ("checker/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py"),
+    ),
+    (r"src/lull/(?P<module>\w+)\.py", ("@imports", "test_{stem}.py", *WHOLE_LAB)),
+    (r"src/lull/(?P<module>(?P<package>\w+)/\w+)\.py", ("@imports", "test_{stem}.py", "host/{package}/*", *WHOLE_LAB)),
+    (r"src/lull/(?P<package>\w+)/.*", ("host/{package}/*",)),
+    (r"guest/.*\.(c|h)|guest/init", (GUESTS, "host/programs/*", "test_{stem}*.py", STYLE)),
     (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
     (r"models/.*", ("test_models.py",)),
-    (r"timing/.*", ("test_timing*.py", "test_calibrate*.py", "test_modelled.py", "test_scale.py")),
-    (r"tests/(.*/)?test_\w+\.py", ("{file}", "test_style.py")),
-    (r"tests/fake/.*", (*WHOLE_LAB, "test_kept.py", "@names")),
-    (r"tests/checker/.*", ("test_checker*.py",)),
+    (
+        r"timing/.*",
+        ("host/timing/*", "test_timing.py", "test_modelled_time.py", "host/calibrate/*", "test_calibrate.py"),
+    ),
+    (r"tests/(.*/)?test_\w+\.py", ("{path}", STYLE)),
+    (r"tests/fake/.*", ("host/test_cli.py", "qemu/*", "test_kept.py", "@names")),
+    (r"tests/checker/.*", ("checker/*", "test_plugin.py", "test_rules.py")),
     (r"tests/data/.*", ("@names",)),
-    (r"(docs/|\.githooks/).*|.*\.(md|svg)", ("test_guide.py", "test_results_pages.py", "test_style.py")),
+    (r"(docs/|\.githooks/).*|.*\.(md|svg)", ("repository/*", "test_pages.py")),
     (r".*", (ALL,)),
 )
-"""Pattern of a changed file's path -> its tests, as patterns of the names of test files. The first row that fits a path
-is its row, and every document has the row of documents, too. In the tests, {name} is a group of the pattern, {stem} and
-{file} are the changed file's name without and with its ending. ``@imports``: the tests that import the module or its
-package. ``@names``: the tests with the file's name in them. ``@guest``: the tests that boot real kernels."""
+"""Pattern of a changed file's path -> its tests, as patterns of the last parts of test files' paths. The first row that
+fits a path is its row, and every document has the row of documents, too. In the tests, {name} and {package} are groups
+of the pattern, {path} is the changed file's path, and {stem} its name without the ending. ``@imports``: the tests that
+import the module or its package. ``@names``: the tests with the file's name in them."""
 DOCUMENT = RULES[-2]
 
 
@@ -98,14 +110,13 @@ def tests_of(path: str, files: dict[Path, str]) -> set[Path]:
         match = re.fullmatch(pattern, path)
         if not match:
             continue
-        groups = {**match.groupdict(), "stem": Path(path).stem, "file": Path(path).name}
+        groups = {**match.groupdict(), "stem": Path(path).stem, "path": path}
         for test in tests:
             found |= {
                 file
                 for file, text in files.items()
                 if (test == "@imports" and imports(text, groups["module"]))
-                or (test == "@names" and groups["file"] in text)
-                or (test == "@guest" and "pytest.mark.guest" in text)
+                or (test == "@names" and Path(path).name in text)
                 or file.match(test.format(**groups))
             }
     return found or set(files)

@@ -17,10 +17,10 @@ from lull import cache, guest, paths, plan, process, timing
 from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
-from lull.guest.runner import Guest, Plugin
+from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
 from lull.kernel import build, kept, symbols, toolchain, tree
 from lull.kernel.fetch import Store
-from lull.progress import progress
+from lull.progress import progress, say
 
 SPIN = (
     "lull_pause_spin",
@@ -232,6 +232,13 @@ class Lab:
         """The text of the script /lull/job of a boot."""
         kind = self.base.kernels.get(boot.image)
         return plan.job_script(boot, self.base.default_policies() if kind and kind.features else {})
+
+    def launch(self, guest_: Guest, boot: plan.Boot, folder: Path, tell: Callable[[str], None]) -> BootOutcome:
+        """Run the jobs of ``boot`` in ``guest_``, which gets the memory that they need; see ``launch_retrying``."""
+        limits = plan.time_limits(boot, guest_.machine.vcpus)
+        memory_mib = max(guest_.machine.memory_mib, boot.memory)
+        guest_ = replace(guest_, machine=replace(guest_.machine, memory_mib=memory_mib))
+        return launch_retrying(guest_, self.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
 
     def describe(self) -> dict[str, object]:
         """The versions of everything that was used, for results.json."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The types of the command line's options: how each value is read, and how it is checked before any work begins.
+"""The options that several commands take, and the types of options.
 
-Values are also checked for a dry run.
+A type says how a value is read, and how it is checked before any work begins, for a dry run too.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from lull import cache
+from lull import cache, timing
 from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
-from lull.guest.qemu import host_mib
+from lull.guest.qemu import Machine, host_mib
 from lull.kernel import series, tree
 from lull.lab import Lab
-from lull.run import experiment
+from lull.run import loop
 
 T = TypeVar("T")
 LEAST_MIB = 256
@@ -79,7 +79,7 @@ def path(word: str) -> Path:
 def check_results(lab: Lab, folder: Path) -> None:
     """Raise UsageError when ``folder`` cannot be written, or holds anything but results."""
     cache.check_writable(folder)
-    experiment.check_free(folder)
+    loop.check_free(folder)
 
 
 def check_new(folder: Path) -> None:
@@ -137,3 +137,80 @@ HARDWARE = Kind(str, check_hardware)
 """A machine to check on, as --cpu of `lull check` takes it."""
 TYPES: dict[type, Callable[[str], object]] = {int: whole, float: number, Path: path}
 """Readers of plain types, with messages of their own for words that cannot be read."""
+
+REPEAT = 5
+"""Boots of each kernel in a measurement."""
+SEVERAL: dict[str, Any] = {"action": "append", "default": []}
+"""An option that may be repeated."""
+MACHINES: dict[str, Any] = {"metavar": "C", "type": HARDWARE, **SEVERAL}
+"""The option --cpu of commands that check on several machines."""
+COMMON: dict[str, dict[str, Any]] = {
+    "kernel": {"metavar": "K", **SEVERAL},
+    "workload": {"metavar": "W", **SEVERAL},
+    "image": {"metavar": "IMAGE", "type": IMAGE, "help": "boot this kernel image, and build none"},
+    "symbols": {"metavar": "FILE", "type": Path, "help": "the System.map or vmlinux of the build of --image"},
+    "repeat": {"metavar": "N", "type": int},
+    "out": {"metavar": "DIR", "type": RESULTS, "help": "folder for the results (default: a new folder in ./results)"},
+    "vcpus": {"metavar": "N", "type": int, "default": Machine.vcpus, "help": "virtual CPUs"},
+    "memory": {"metavar": "MIB", "type": MEMORY, "default": Machine.memory_mib, "help": "guest memory"},
+    "cpu": {"metavar": "MODEL", "type": MODEL, "default": Machine.cpu, "help": "CPU of QEMU"},
+    "accel": {"choices": ("tcg", "kvm"), "default": "tcg"},
+    "timing": {"metavar": "NAME"},
+    "append": {"metavar": "CMDLINE", "default": "", "help": "more kernel parameters"},
+}
+"""The options that several commands take, without ``--``, and what argparse is told of each. A command adds its own
+help text where the option means something special to it."""
+
+
+def add(parser: argparse._ActionsContainer, name: str, **more: Any) -> None:
+    """Add an option of COMMON to a parser or group. A default that the help text does not state is added to it.
+
+    Args:
+        more: arguments of argparse that add to those in COMMON, or replace them.
+    """
+    found = {**COMMON[name], **more}
+    if found.get("default") and "(default: " not in found["help"]:
+        found["help"] += f" (default: {found['default']})"
+    parser.add_argument(f"--{name}", **found)
+
+
+def add_measuring(parser: argparse.ArgumentParser, repeat: str = "") -> None:
+    """Add the options of every command that measures: those that are not of one machine or one choice of workloads.
+
+    Args:
+        repeat: the default of --repeat in words, where it is not one number; it is None then.
+    """
+    add(
+        parser,
+        "kernel",
+        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
+        "the policies a workload names); repeatable",
+    )
+    usual = None if repeat else REPEAT
+    add(parser, "repeat", default=usual, help=f"boots of each kernel (default: {repeat or REPEAT})")
+    add(parser, "out")
+    add(parser, "memory")
+    add(parser, "accel", help="kvm (arm64 hosts) gives real seconds but counts nothing")
+    names = ", ".join(timing.known())
+    add(parser, "timing", help=f"seconds of a machine with stated costs, too: {names}, or your own TOML file")
+    add(parser, "append")
+
+
+def add_vcpus(parser: argparse.ArgumentParser, usual: str, what: str) -> None:
+    """Add --vcpus of a command that has one ``what`` for each number of vCPUs; ``usual`` is the default."""
+    add(parser, "vcpus", metavar="LIST", type=str, default=usual, help=f"numbers of virtual CPUs, one {what} for each")
+
+
+def model(arguments: argparse.Namespace) -> timing.Model | None:
+    """The model that --timing names; None without it. Raises UsageError when --accel has no modelled time."""
+    if arguments.timing is None:
+        return None
+    if arguments.accel != "tcg":
+        raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
+    return timing.load(arguments.timing)
+
+
+def require_both(arguments: argparse.Namespace) -> None:
+    """Raise UsageError when only one of --image and --symbols was given."""
+    if bool(arguments.image) != bool(arguments.symbols):
+        raise UsageError("--image and --symbols belong together", remedy="name both")

@@ -55,12 +55,16 @@ def expected(parts: Sequence[Part]) -> float:
 
 @contextlib.contextmanager
 def keeping(part: Part) -> Iterator[None]:
-    """Keep what the body takes, if it ends well. What cannot be kept is not: it is only a help."""
+    """Keep what the body takes, if it ends well."""
     started = time.monotonic()
     yield
-    if not part.count:
-        return
-    kept = {**known(), part.name: round((time.monotonic() - started) / part.count, 1)}
+    if part.count:
+        keep(part.name, (time.monotonic() - started) / part.count)
+
+
+def keep(name: str, seconds: float) -> None:
+    """Keep the time of one part. What cannot be kept is not: it is only a help."""
+    kept = {**known(), name: round(seconds, 1)}
     with contextlib.suppress(OSError):
         cache.write_atomic(cache.root() / "took.json", json.dumps(kept, indent=1) + "\n")
 

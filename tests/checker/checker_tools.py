@@ -6,8 +6,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-HERE = Path(__file__).parent
-CHECKER = HERE.parents[1] / "checker"
+from support import REPOSITORY
+
+HERE = REPOSITORY / "tests/checker"
+CHECKER = REPOSITORY / "checker"
 CROSS = "aarch64-linux-gnu-"
 
 

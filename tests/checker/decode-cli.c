@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * decode-cli - for test_decode.py: reads lines "WORD [OPERAND]" in hexadecimal
+ * decode-cli - for test_checker_decode.py: reads lines "WORD [OPERAND]" in hexadecimal
  * and says in a line each what the checker makes of it.
  */
 #include <inttypes.h>

@@ -25,10 +25,10 @@ from typing import Any
 from lull import calibrate, guest, paths, process
 from lull.calibrate import BATCHES, DSB, FLUSH, PLAIN, Fit, Measurement
 from lull.errors import LullError, UsageError
+from lull.guest.runner import SKIPPED
 from lull.kernel import toolchain
 from lull.lab import Lab
 from lull.progress import progress
-from lull.run.experiment import SKIPPED
 from lull.timing import Costs
 from lull.timing.scale import Counts
 

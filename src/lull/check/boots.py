@@ -1,50 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boot a trial of `lull check`, and keep what the guest and the plugin reported."""
+"""Boot a trial of `lull check`, and collect what the guest and the plugin reported."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from lull import cache, plan
+from lull import plan
 from lull.check import plugin_output
 from lull.check.data import NARROW
 from lull.check.kernels import CheckedKernel
 from lull.check.trials import CheckOptions, Trial
 from lull.errors import GuestGarbage, GuestHang, GuestPanic
-from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
+from lull.guest.runner import BootOutcome, Guest, Plugin
 from lull.lab import Lab
 from lull.plan import LAB
-from lull.progress import say
-from lull.run import experiment
+from lull.run.loop import Kept, Tell
+from lull.run.measurements import measured
 
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
 """Errors of a guest that are results of a check, and the verdict of such a boot."""
 
 
-def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Any) -> dict[str, Any]:
-    """Boot once, read what the plugin wrote, and return the contents of boot.json.
+def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Tell) -> Kept:
+    """Boot once, read what the plugin wrote, and return what is kept of the boot.
 
-    If an interrupted check already finished this boot, its boot.json is read instead. A guest that crashes, hangs or
-    breaks its protocol raises nothing: that is the result, in ``trouble``.
+    A guest that crashes, hangs or breaks its protocol raises nothing: that is the result, in ``trouble``.
 
     Args:
-        folder: takes the logs and boot.json.
+        folder: takes the logs.
         tell: called with the guest's progress.
     """
-    done = folder / experiment.DONE
-    if done.exists():
-        kept: dict[str, Any] = json.loads(done.read_text())
-        return kept
     checker = guest.plugin is not None
-    kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
-    limits = plan.time_limits(boot, guest.machine.vcpus)
+    kept: Kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
     outcome: BootOutcome | None = None
     try:
-        outcome = launch_retrying(guest, lab.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        outcome = lab.launch(guest, boot, folder, tell)
         kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}
     except tuple(TROUBLE) as error:
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
@@ -60,12 +52,10 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
     if outcome:
         outcome.counts = output.windows
         try:
-            kept["measurements"] = experiment.measured(boot, outcome, checker)
+            kept["measurements"] = measured(boot, outcome, checker)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
-    kept |= {"reports": output.reports, "errors": output.errors, "end": output.end}
-    cache.write_atomic(done, json.dumps(kept, indent=1) + "\n")
-    return kept
+    return kept | {"reports": output.reports, "errors": output.errors, "end": output.end}
 
 
 def guests_of(

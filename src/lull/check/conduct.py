@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from lull import cache, plan
@@ -16,8 +16,8 @@ from lull.check.show import show
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import FELL_SHORT, BootResult, exit_code, judged
 from lull.lab import Lab
-from lull.progress import progress
-from lull.run import experiment
+from lull.run import loop
+from lull.run.loop import Kept, Turn, holding
 
 
 def conduct(
@@ -48,22 +48,18 @@ def conduct(
     contents = [cache.key_of_files([user.image, user.place])] if user else []
     key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
     results: list[BootResult] = []
-    with experiment.holding(out, key) as folder:
-        left = experiment.left_over([trial.boot for trial in trials], folder)
-        started = time.monotonic()
-        with progress.step(f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}") as step:
-            for number, (trial, guest) in enumerate(zip(trials, guests, strict=True), 1):
+    with holding(out, key) as folder:
 
-                def tell(text: str, number: int = number, boot: plan.Boot = trial.boot) -> None:
-                    step.update(f"{number}/{len(trials)} {boot.name}: {experiment.job_name(boot, text)}")
+        def write(trial: Trial, kept: Kept, place: Path) -> None:
+            results.append(judged(trial, trial.what(options), kept, findings))
+            cache.write_atomic(folder / "check.json", to_json(lab, results, options))
+            cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
 
-                tell("booting")
-                place = folder / "boots" / trial.boot.name
-                raw = one_boot(lab, guest, kernels[trial.boot.image], trial.boot, place, tell)
-                results.append(judged(trial, trial.what(options), raw, findings))
-                cache.write_atomic(folder / "check.json", to_json(lab, results, options))
-                cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
-            step.update(experiment.account(len(trials), left, time.monotonic() - started))
+        turns = [
+            Turn(t.boot, partial(one_boot, lab, guest, kernels[t.boot.image], t.boot), partial(write, t))
+            for t, guest in zip(trials, guests, strict=True)
+        ]
+        loop.conduct(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}")
     goals = missed(as_results(lab, results, options))
     if as_json:
         print(to_json(lab, results, options), end="")

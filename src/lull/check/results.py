@@ -14,8 +14,8 @@ from lull.check.trials import CheckOptions
 from lull.check.verdicts import SILENT, BootResult, mutant_scores, overall, plain
 from lull.judge import gather
 from lull.lab import Lab
-from lull.run import experiment
-from lull.run.records import Check, Record, Results
+from lull.run import measurements
+from lull.run.records import Check, Record, Results, host
 
 SECONDS = "seconds_checked"
 """The metric of the guest's seconds. They include the work of the checker: no run's seconds compare with them."""
@@ -35,7 +35,7 @@ def to_json(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> s
     """The text of check.json."""
     description = {
         "lull": __version__,
-        "host": experiment.host(),
+        "host": host(),
         "settings": settings(lab, options),
         "boots": [r.to_json(options) for r in results],
         "mutants": [vars(s) for s in mutant_scores(results)],
@@ -52,12 +52,12 @@ def records_of(results: Sequence[BootResult], vcpus: int) -> list[Record]:
     """
     boots = plain(results)
     several = len({r.trial.hardware for r in boots}) > 1
-    measurements = [
+    found = [
         {**m, "kernel": f"{m['kernel']} on {r.trial.hardware.name}" if several else m["kernel"]}
         for r in boots
         for m in r.raw["measurements"]
     ]
-    return experiment.records_of(measurements, vcpus, SECONDS)
+    return measurements.records_of(found, vcpus, SECONDS)
 
 
 def walks(records: Sequence[Record], walk: float) -> list[Record]:
@@ -79,7 +79,7 @@ def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -
     found = Results(
         __version__,
         lab.base.name,
-        experiment.host(),
+        host(),
         records + (walks(records, options.walk) if options.walk else []),
         [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
         list(dict.fromkeys(process.commands)),

@@ -7,11 +7,12 @@ command repeats a failure. A round is a trial of a check, and is judged as one.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import SILENT, BootResult, judged
 from lull.judge import tables
 from lull.lab import Lab
-from lull.progress import clock, progress, say
-from lull.run import experiment
+from lull.progress import clock, say
+from lull.run import loop
+from lull.run.loop import Kept, Tell, Turn, holding
+from lull.run.records import host
 
 KERNELS = {"lab": 6, "lull": 3, "stock": 1}
 """Weights with which kernels are drawn. The lab kernel is drawn most: it marks the pages that it frees. Stock is drawn
@@ -46,7 +49,9 @@ FELL_SHORT = 1
 WINDOW, DEBIAN = "window", "debian"
 """Programs of the guest: ``window`` runs several programs at the same time in one window (guest/window.c), ``debian``
 runs a program with Debian's root file system."""
-KEPT = ("boot.json", "command.txt", "job.sh")
+ROUNDS = "rounds"
+"""The folder with a folder for each round."""
+KEPT = (loop.DONE, "command.txt", "job.sh")
 """The files that are kept of a silent round."""
 
 
@@ -177,19 +182,12 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     return Round(number, Trial(boot, hardware), CheckOptions(vcpus, choice.memory_mib, append))
 
 
-def boot(
-    lab: Lab, kernel: CheckedKernel, drawn: Round, folder: Path, tell: Any, findings: Sequence[KnownFinding]
-) -> BootResult:
-    """Boot a round and return its result. Of a silent round only the files KEPT stay in ``folder``."""
+def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path, tell: Tell) -> Kept:
+    """Say which round begins, with the command ``line`` that repeats it, and boot it."""
+    say(f"$ {line}\n  {drawn.what}")
     (guest,) = guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
     guest = replace(guest, limit_factor=LIMIT_FACTOR * guest.limit_factor)
-    raw = one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
-    result = judged(drawn.trial, drawn.what, raw, findings)
-    if result.verdict()[0] == SILENT:
-        for path in folder.iterdir():
-            if path.name not in KEPT:
-                path.unlink()
-    return result
+    return one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
 
 
 def totals(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -266,7 +264,7 @@ def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -
     """The text of soak.json."""
     description = {
         "lull": __version__,
-        "host": experiment.host(),
+        "host": host(),
         "settings": lab.describe(),
         "seed": choice.seed,
         "words": choice.words,
@@ -278,15 +276,6 @@ def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -
         "rounds": rounds,
     }
     return json.dumps(description, indent=1) + "\n"
-
-
-def kept(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the rounds that an interrupted soak finished in ``folder``."""
-    try:
-        found: list[dict[str, Any]] = json.loads((folder / "soak.json").read_text())["rounds"]
-    except FileNotFoundError:
-        return []
-    return found
 
 
 def conduct(
@@ -315,24 +304,31 @@ def conduct(
     kernels = {name: of_base(lab, name) for name in choice.kernels}
     made = (*(k.image for k in kernels.values()), lab.initramfs, lab.plugin, lab.disk, lab.qemu.version)
     key = plan.plan_key([], "soak", repr((choice, only)), *map(str, made))
-    with experiment.holding(out, key) as folder:
-        rounds = kept(folder)
-        with progress.step("soaking") as step:
-            while not enough(rounds, seconds, only, keep_going):
-                number = only if only is not None else len(rounds) + 1
+    rounds: list[dict[str, Any]] = []
+    with holding(out, key) as folder:
+
+        def turns() -> Iterator[Turn]:
+            for number in itertools.count(1) if only is None else [only]:
                 drawn = draw(lab.base, choice, number)
+                kernel, of_round = kernels[drawn.trial.boot.image], drawn.trial.boot
+                before = loop.complete(folder / ROUNDS / of_round.name)
+                if enough(rounds, seconds, keep_going) and not before:
+                    return
                 line = choice.line(number)
-                say(f"$ {line}\n  {drawn.what}")
+                yield Turn(of_round, partial(boot, lab, kernel, drawn, line), partial(write, drawn, line, before))
 
-                def tell(text: str, drawn: Round = drawn) -> None:
-                    step.update(f"round {drawn.number}: {experiment.job_name(drawn.trial.boot, text)}")
-
-                begun = time.monotonic()
-                place = folder / "rounds" / drawn.trial.boot.name
-                result = boot(lab, kernels[drawn.trial.boot.image], drawn, place, tell, findings)
-                rounds.append(entry(result, drawn, line, time.monotonic() - begun))
+        def write(drawn: Round, line: str, before: bool, kept: Kept, place: Path) -> None:
+            result = judged(drawn.trial, drawn.what, kept, findings)
+            rounds.append(entry(result, drawn, line))
+            if result.verdict()[0] == SILENT:
+                for path in place.iterdir():
+                    if path.name not in KEPT:
+                        path.unlink()
+            if not before:
                 cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
                 say(f"  {rounds[-1]['verdict']}; so far {how_many(rounds)}: {brief(rounds)}")
+
+        loop.conduct(turns(), folder, "soaking", within=ROUNDS)
         cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
     if as_json:
         print(to_json(lab, choice, rounds), end="")
@@ -341,20 +337,18 @@ def conduct(
     return FELL_SHORT if bad(rounds) or not rounds else 0
 
 
-def enough(rounds: Sequence[Mapping[str, Any]], seconds: float, only: int | None, keep_going: bool) -> bool:
-    """Return true if the soak is over; a round that runs is never cut short."""
-    if only is not None:
-        return bool(rounds)
+def enough(rounds: Sequence[Mapping[str, Any]], seconds: float, keep_going: bool) -> bool:
+    """Return true if no further round is to begin; a round that runs is never cut short."""
     return spent(rounds) >= seconds or bool(bad(rounds) and not keep_going)
 
 
-def entry(result: BootResult, drawn: Round, line: str, seconds: float) -> dict[str, Any]:
-    """The entry of a round in soak.json."""
+def entry(result: BootResult, drawn: Round, line: str) -> dict[str, Any]:
+    """The entry of a round in soak.json; ``seconds`` is from its boot.json."""
     found = result.to_json(drawn.options)
     del found["measurements"], found["end"]
     if result.verdict()[0] != SILENT:
         found["lines"] = result.lines()
-    return {"line": line, "what": drawn.what, "seconds": round(seconds, 1), **found}
+    return {"line": line, "what": drawn.what, **found}
 
 
 def by_rule(rounds: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
@@ -404,8 +398,8 @@ def show(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
         for text in one["lines"]:
             line(text)
         if one["trouble"]:
-            line(f"  where: {folder}/rounds/{one['boot']}/console.log")
+            line(f"  where: {folder}/{ROUNDS}/{one['boot']}/console.log")
         line(f"again: {one['line']}")
         line("")
-    line(f"results: {folder}/soak.json; rounds: {folder}/rounds")
+    line(f"results: {folder}/soak.json; rounds: {folder}/{ROUNDS}")
     line(f"verdict: {verdict(rounds)}: {brief(rounds)}")

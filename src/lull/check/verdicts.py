@@ -12,7 +12,7 @@ from lull.check import tables as check_tables
 from lull.check.data import KnownFinding, Mutant, died_of, matches
 from lull.check.tables import Score
 from lull.check.trials import CheckOptions, Trial
-from lull.run import experiment
+from lull.guest.runner import SKIPPED
 
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
 FELL_SHORT = 1
@@ -26,8 +26,8 @@ class BootResult:
         trial: the trial that was booted.
         what: the line that names it (Trial.what).
         raw: the contents of boot.json: ``status`` of the jobs, ``trouble`` of the guest, ``measurements``
-            (experiment.measured), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end``
-            and ``reports``, to which the reports on the console are added.
+            (``measured``), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end`` and
+            ``reports``, to which the reports on the console are added.
         known: place in ``reports`` -> the known finding that describes the report.
     """
 
@@ -58,7 +58,7 @@ class BootResult:
         return [
             f"{job.workload.name} ended with status {status.get(job.number, 'none')}"
             for job in self.trial.boot.jobs
-            if status.get(job.number) not in (0, experiment.SKIPPED)
+            if status.get(job.number) not in (0, SKIPPED)
         ]
 
     def verdict(self) -> tuple[str, str]:

@@ -24,26 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="confirm that the workloads run on this machine, as processes of its kernel",
     )
-    add(
-        "--kernel",
-        metavar="K",
-        action="append",
-        default=[],
+    options.add(
+        parser,
+        "kernel",
         help="as for run, if the switches of the running kernel can make it so (default: all that are "
         "possible); repeatable",
     )
-    add(
-        "--workload",
-        metavar="W",
-        action="append",
-        default=[],
+    options.add(
+        parser,
+        "workload",
         help="a workload of guest/workloads.toml (default: those of a run that change no setting of the "
         "machine); repeatable",
     )
-    add("--repeat", metavar="N", type=int, default=5, help="rounds of each kernel (default: 5)")
-    add(
-        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
-    )
+    options.add(parser, "repeat", default=options.REPEAT, help="rounds of each kernel")
+    options.add(parser, "out")
     add(
         "--allow-changes",
         action="store_true",

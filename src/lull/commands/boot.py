@@ -26,22 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--kernel", metavar="K", default="lull", help="kernel, with policies: lull+young=sync (default: lull)"
     )
-    which.add_argument("--image", metavar="IMAGE", type=options.IMAGE, help="boot this kernel image, and build none")
-    parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    parser.add_argument(
-        "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
-    )
-    parser.add_argument(
-        "--cpu", metavar="MODEL", type=options.MODEL, default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})"
-    )
-    parser.add_argument(
-        "--accel",
-        choices=("tcg", "kvm"),
+    options.add(which, "image")
+    options.add(parser, "vcpus")
+    options.add(parser, "memory")
+    options.add(parser, "cpu")
+    options.add(
+        parser,
+        "accel",
         default="kvm" if kvm_usable() else "tcg",
         help="tcg: emulate the CPUs; kvm: use those of an arm64 host (default: kvm where it is usable)",
     )
     parser.add_argument("--mte", action="store_true", help="give the guest memory with tags, for CPUs with MTE")
-    parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    options.add(parser, "append")
     parser.add_argument(
         "--timeout", metavar="S", type=float, default=600.0, help="seconds until the program is stopped (default: 600)"
     )

@@ -6,18 +6,17 @@ from __future__ import annotations
 import argparse
 import json
 
-from lull import cache
+from lull import cache, options
 from lull.lab import Lab
 from lull.plan import show, unknown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull build``."""
-    parser.add_argument(
-        "--kernel",
+    options.add(
+        parser,
+        "kernel",
         metavar="NAME",
-        action="append",
-        default=[],
         help="a kernel of the base, for example stock, lull, kunit, lab or debug (default: stock, lull); repeatable",
     )
     parser.add_argument(

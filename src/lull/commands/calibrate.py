@@ -51,14 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="try the calibration in a guest whose clock follows this model, a name or a TOML file",
     )
-    add("--vcpus", metavar="N", type=int, help=f"with --guest: virtual CPUs (default: {OF_GUEST['vcpus']})")
-    add(
-        "--cpu",
-        metavar="MODEL",
-        type=options.MODEL,
+    options.add(parser, "vcpus", default=None, help=f"with --guest: virtual CPUs (default: {OF_GUEST['vcpus']})")
+    options.add(
+        parser,
+        "cpu",
+        default=None,
         help=f"with --guest: CPU of QEMU (default: {OF_GUEST['cpu']}, which has no TLB ranges)",
     )
-    add("--repeat", metavar="N", type=int, help=f"with --guest: boots of each kernel (default: {OF_GUEST['repeat']})")
+    options.add(parser, "repeat", help=f"with --guest: boots of each kernel (default: {OF_GUEST['repeat']})")
     parser.epilog = (
         "exit: 0 measured; with --guest, all costs that must be found were found, and those found are right within "
         f"{TOLERANCE:.0%}; 1 one is not\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from lull import options, plan, timing
@@ -30,70 +31,53 @@ DEFAULT_MACHINE = "max"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull check``."""
-    add = parser.add_argument
+    add, own = partial(options.add, parser), parser.add_argument
     add(
-        "--kernel",
-        metavar="K",
-        action="append",
-        default=[],
+        "kernel",
         help="as for run (default: stock, lull, lull under the policies that a workload names, and lab); repeatable",
     )
     add(
-        "--workload",
-        metavar="W",
-        action="append",
-        default=[],
+        "workload",
         help="a workload of guest/workloads.toml (default: those marked default or check; for a mutant, "
         "its own); repeatable",
     )
     add(
-        "--cpu",
-        metavar="C",
-        action="append",
-        type=options.HARDWARE,
-        default=[],
+        "cpu",
+        **options.MACHINES,
         help="a machine of checker/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +ntlbpa or "
-        "+nontlbpa after it "
-        f"(default: {DEFAULT_MACHINE}); repeatable",
+        f"+nontlbpa after it (default: {DEFAULT_MACHINE}); repeatable",
     )
-    add("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
-    add(
+    own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
+    own(
         "--mutant",
         metavar="M",
-        action="append",
-        default=[],
+        **options.SEVERAL,
         help="boot the lab kernel with this bug switched on; repeatable",
     )
-    add("--mutants", action="store_true", help="boot the lab kernel with each mutant")
-    add("--image", metavar="IMAGE", type=Path, help="check your own kernel image; needs --symbols")
-    add("--symbols", metavar="FILE", type=Path, help="the System.map or vmlinux of the build of --image")
-    add("--repeat", metavar="N", type=int, default=1, help="boots of each kernel on each machine (default: 1)")
-    add("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    add("--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)")
-    add(
+    own("--mutants", action="store_true", help="boot the lab kernel with each mutant")
+    add("image", type=Path, help="check your own kernel image; needs --symbols")
+    add("symbols")
+    add("repeat", default=1, help="boots of each kernel on each machine")
+    add("vcpus")
+    add("memory")
+    own(
         "--speculation",
         choices=("on", "off"),
         default="on",
         help="off: a CPU caches only the translations that it used itself (default: on)",
     )
-    add(
+    own(
         "--checker",
         choices=("on", "off"),
         default="on",
         help="off: judge only what kernels report themselves, for kernels that are too slow under the "
         "checker (default: on)",
     )
-    add("--kpti", choices=("on", "off"), help="switch page-table isolation on or off (default: the kernel decides)")
-    add("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
-    add(
-        "--timing",
-        metavar="NAME",
-        help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model",
-    )
-    add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add(
-        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
-    )
+    own("--kpti", choices=("on", "off"), help="switch page-table isolation on or off (default: the kernel decides)")
+    own("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
+    add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
+    add("append")
+    add("out")
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
         "'lull list' shows the names of kernels, workloads, machines and mutants.\n"
@@ -173,8 +157,7 @@ def walk_of(name: str) -> float:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, boot, judge. Returns 1 when something was reported, missed or not seen."""
     of_mutants = arguments.mutants or bool(arguments.mutant)
-    if bool(arguments.image) != bool(arguments.symbols):
-        raise UsageError("--image and --symbols belong together", remedy="name both")
+    options.require_both(arguments)
     if of_mutants and arguments.checker == "off":
         raise UsageError("--checker off does not go with mutants, which the checker is to catch", remedy="leave it out")
     if arguments.timing is not None and (of_mutants or arguments.checker == "off"):

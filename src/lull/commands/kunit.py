@@ -13,7 +13,6 @@ from pathlib import Path
 
 from lull import options, plan
 from lull.errors import LullError, UsageError
-from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import progress
 from lull.selftests import kunit
@@ -28,11 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--kernel", metavar="NAME", default="kunit", help="a kernel of the base that has KUnit (default: kunit)"
     )
-    which.add_argument("--image", metavar="IMAGE", type=options.IMAGE, help="boot this kernel image, and build none")
-    parser.add_argument(
-        "--cpu", metavar="MODEL", type=options.MODEL, default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})"
-    )
-    parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    options.add(which, "image")
+    options.add(parser, "cpu")
+    options.add(parser, "append")
     parser.epilog = (
         "The kernel is built as with 'lull build --kept': after a small change that takes seconds.\n"
         "exit: 0 no case failed; 1 a case failed\n"

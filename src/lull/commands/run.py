@@ -6,18 +6,18 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from lull import options, plan, timing
+from lull import options, plan
 from lull.check.kernels import of_user
-from lull.errors import UsageError
 from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import say
 from lull.run import experiment
 
-REPEAT, SHORT_REPEAT = 5, 2
-"""Boots of each kernel."""
+SHORT_REPEAT = 2
+"""Boots of each kernel in the short run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,66 +29,16 @@ boots, on one workload of each published system.
     parser.add_argument(
         "--full", action="store_true", help="all default workloads, under each policy they name; judges the goals"
     )
-    parser.add_argument(
-        "--image",
-        metavar="IMAGE",
-        type=options.IMAGE,
-        help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols",
-    )
-    parser.add_argument("--symbols", metavar="FILE", type=Path, help="the System.map or vmlinux of --image")
-    measuring(parser, repeat=f"{REPEAT}; the short run: {SHORT_REPEAT}")
-    parser.add_argument(
-        "--workload",
-        metavar="W",
-        action="append",
-        default=[],
+    add = partial(options.add, parser)
+    add("image", help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols")
+    add("symbols")
+    options.add_measuring(parser, repeat=f"{options.REPEAT}; the short run: {SHORT_REPEAT}")
+    add(
+        "workload",
         help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
     )
-    parser.add_argument("--vcpus", metavar="N", type=int, default=4, help="virtual CPUs (default: 4)")
-    parser.add_argument(
-        "--cpu", metavar="MODEL", type=options.MODEL, default=Machine.cpu, help=f"CPU of QEMU (default: {Machine.cpu})"
-    )
-
-
-def measuring(parser: argparse.ArgumentParser, repeat: str = "") -> None:
-    """Options of every command that measures: those that are not of one machine or one choice of workloads.
-
-    Args:
-        repeat: the default of --repeat in words, where it is not one number; it is None then.
-    """
-    parser.add_argument(
-        "--kernel",
-        metavar="K",
-        action="append",
-        default=[],
-        help="stock, lull, lull+FEATURE=POLICY, lull-FEATURE, lull+only=FEATURE (default: stock, lull, and lull under "
-        "the policies a workload names); repeatable",
-    )
-    parser.add_argument(
-        "--repeat",
-        metavar="N",
-        type=int,
-        default=None if repeat else REPEAT,
-        help=f"boots of each kernel (default: {repeat or REPEAT})",
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=options.RESULTS, help="results (default: a new folder in ./results)"
-    )
-    parser.add_argument(
-        "--memory", metavar="MIB", type=options.MEMORY, default=2048, help="guest memory (default: 2048)"
-    )
-    parser.add_argument(
-        "--accel",
-        choices=("tcg", "kvm"),
-        default="tcg",
-        help="kvm (arm64 hosts) gives real seconds but counts nothing (default: tcg)",
-    )
-    parser.add_argument(
-        "--timing",
-        metavar="NAME",
-        help=f"seconds of a machine with stated costs, too: {', '.join(timing.known())}, or your own TOML file",
-    )
-    parser.add_argument("--append", metavar="CMDLINE", default="", help="more kernel parameters")
+    add("vcpus")
+    add("cpu")
 
 
 def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None) -> list[str]:
@@ -131,9 +81,8 @@ def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
-    model = None if arguments.timing is None else timing.load(arguments.timing)
-    if bool(arguments.image) != bool(arguments.symbols):
-        raise UsageError("--image and --symbols belong together", remedy="name both")
+    model = options.model(arguments)
+    options.require_both(arguments)
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     if arguments.image:
         own = plan.slug(of_user(lab, arguments.image, arguments.symbols).name)
@@ -142,7 +91,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if short:
         named = [plan.parse_spec(kernel, lab.base) for kernel in lab.base.default_kernels]
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
-    usual = SHORT_REPEAT if short else REPEAT
+    usual = SHORT_REPEAT if short else options.REPEAT
     repeat = usual if arguments.repeat is None else arguments.repeat
     boots = plan.make_plan(workloads, named, lab.base, repeat)
     if arguments.dry_run:
@@ -152,13 +101,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lab.adopt(own, arguments.image, arguments.symbols)
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
-    return experiment.conduct(
-        lab,
-        machine,
-        boots,
-        arguments.out,
-        append=arguments.append,
-        as_json=arguments.json,
-        model=model,
-        short=bool(short),
+    results, folder = experiment.measure(
+        lab, machine, boots, arguments.out, append=arguments.append, model=model, short=bool(short)
     )
+    return experiment.told(results, folder, as_json=arguments.json, short=bool(short))

@@ -12,25 +12,19 @@ from lull.lab import Lab
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull selftest``."""
-    add = parser.add_argument
-    add(
-        "--kernel",
-        metavar="K",
-        action="append",
-        default=[],
+    options.add(
+        parser,
+        "kernel",
         help="as for run; the others are compared with the first (default: stock and lull); repeatable",
     )
-    add(
+    parser.add_argument(
         "--tests",
         metavar="T",
-        action="append",
-        default=[],
+        **options.SEVERAL,
         help="a group of tests of guest/selftests.toml (default: all); repeatable",
     )
-    add("--repeat", metavar="N", type=int, default=1, help="boots of each kernel for each group of tests (default: 1)")
-    add(
-        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
-    )
+    options.add(parser, "repeat", default=1, help="boots of each kernel for each group of tests")
+    options.add(parser, "out")
     parser.set_defaults(suite="real")
     parser.epilog = (
         "exit: 0 all tests ended as on the first kernel, and there as guest/selftests-baseline.toml "

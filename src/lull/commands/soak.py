@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from functools import partial
 
 from lull import options, plan
 from lull.base import DEFAULT
@@ -19,37 +20,26 @@ SHOWN = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull soak``."""
-    add = parser.add_argument
-    add(
+    add, own = partial(options.add, parser), parser.add_argument
+    own(
         "--minutes",
         metavar="N",
         type=float,
         default=60.0,
         help="how long to soak; a round that has begun is finished (default: 60)",
     )
-    add("--seed", metavar="S", type=int, help="seed of all random choices (default: a new one, which is printed)")
-    add("--round", metavar="R", type=int, help="boot only this round of the seed")
-    add("--keep-going", action="store_true", help="continue after a round that failed")
+    own("--seed", metavar="S", type=int, help="seed of all random choices (default: a new one, which is printed)")
+    own("--round", metavar="R", type=int, help="boot only this round of the seed")
+    own("--keep-going", action="store_true", help="continue after a round that failed")
     add(
-        "--kernel",
+        "kernel",
         metavar="NAME",
-        action="append",
-        default=[],
         help=f"choose only from these kernels (default: {', '.join(soak.KERNELS)}); repeatable",
     )
-    add(
-        "--cpu",
-        metavar="C",
-        action="append",
-        type=options.HARDWARE,
-        default=[],
-        help="choose only from these machines, named as for check; repeatable",
-    )
-    add("--workload", metavar="W", action="append", default=[], help="choose only from these workloads; repeatable")
-    add("--append", metavar="CMDLINE", default="", help="more kernel parameters")
-    add(
-        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
-    )
+    add("cpu", **options.MACHINES, help="choose only from these machines, named as for check; repeatable")
+    add("workload", help="choose only from these workloads; repeatable")
+    add("append")
+    add("out")
     parser.epilog = (
         "exit: 0 the checker reported nothing; 1 a round failed: the command that repeats this round is printed\n"
         "The same command with the same --seed resumes an interrupted soak.\n"

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from lull import options, plan, sweep, timing
-from lull.commands import run as run_command
+from lull import options, plan, sweep
 from lull.errors import UsageError
 from lull.guest.qemu import Machine, numbers_of_vcpus
 from lull.lab import Lab
@@ -19,27 +19,17 @@ VCPUS = "1,4,16"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull sweep``."""
-    run_command.measuring(parser)
-    add = parser.add_argument
+    options.add_measuring(parser)
+    add = partial(options.add, parser)
     add(
-        "--workload",
-        metavar="W",
-        action="append",
-        default=[],
+        "workload",
         help="a workload, or several separated by commas, which share a job; repeatable, one job for "
         "each (default: one "
         "job with the workloads of 'lull run')",
     )
-    add("--vcpus", metavar="LIST", default=VCPUS, help=f"numbers of virtual CPUs, one job for each (default: {VCPUS})")
-    add(
-        "--cpu",
-        metavar="MODEL",
-        type=options.MODEL,
-        action="append",
-        default=[],
-        help=f"CPU of QEMU; repeatable, one job for each (default: {Machine.cpu})",
-    )
-    add(
+    options.add_vcpus(parser, VCPUS, "job")
+    add("cpu", **options.SEVERAL, help=f"CPU of QEMU; repeatable, one job for each (default: {Machine.cpu})")
+    parser.add_argument(
         "--workers",
         metavar="N",
         type=int,
@@ -95,9 +85,7 @@ def join(lab: Lab, arguments: argparse.Namespace) -> int:
 
 def chosen(lab: Lab, arguments: argparse.Namespace) -> sweep.SweepChoice:
     """What the command line asks for. Raises UsageError."""
-    model = timing.load(arguments.timing) if arguments.timing else None
-    if model and arguments.accel != "tcg":
-        raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
+    model = options.model(arguments)
     sets = tuple(tuple(dict.fromkeys(names.split(","))) for names in arguments.workload) or ((),)
     twice = {name for i, one in enumerate(sets) for name in one if any(name in other for other in sets[:i])}
     if twice:

@@ -7,7 +7,6 @@ import argparse
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from lull import cache, changed, paths, plan, process
 from lull.lab import Lab
@@ -42,7 +41,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         files = changed.changed_files()
         chosen, left = changed.select(files)
         say(f"changed: {', '.join(files) or 'no file'}")
-        say(f"left out: {', '.join(Path(file).name for file in left) or 'no file'}")
+        say(f"left out: {', '.join(file.removeprefix('tests/') for file in left) or 'no file'}")
         if without:
             say(f"left out, too: tests that are marked {without}")
         if not chosen:

@@ -14,25 +14,17 @@ VCPUS = "1,2,4,8,16,32"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull timing``."""
-    add = parser.add_argument
     names = ", ".join(timing.known())
-    add(
+    parser.add_argument(
         "name",
         metavar="NAME",
         nargs="?",
         default="ampere-32",
         help=f"the model: {names}, or your own TOML file (default: ampere-32)",
     )
-    add(
-        "--vcpus",
-        metavar="LIST",
-        default=VCPUS,
-        help=f"numbers of virtual CPUs, one run for each (default: {VCPUS})",
-    )
-    add("--repeat", metavar="N", type=int, default=3, help="boots of each kernel in each run (default: 3)")
-    add(
-        "--out", metavar="DIR", type=options.RESULTS, help="folder for the results (default: a new folder in ./results)"
-    )
+    options.add_vcpus(parser, VCPUS, "run")
+    options.add(parser, "repeat", default=3, help="boots of each kernel in each run")
+    options.add(parser, "out")
     parser.epilog = (
         "exit: 0 the simulation agrees with the runs, and the model with the numbers it was fitted to; 1 one does not\n"
         "example: lull timing kunpeng-920 --vcpus 4"

@@ -31,6 +31,8 @@ POWEROFF_SECONDS = 30.0
 ATTEMPTS = 3
 """Boots that are tried when the guest does not reach user space."""
 POLL_SECONDS = 0.05
+SKIPPED = 77
+"""Exit status of a guest program that this kernel or machine cannot run."""
 WHOLE_ASID = "tlbi_broadcast_asid"
 """A metric that read_counts() computes: broadcast TLBIs that invalidate a whole ASID."""
 MODELLED = ("modelled_ns", "insns_astray")

@@ -22,7 +22,8 @@ from lull.errors import GuestHang, LullError, UsageError
 from lull.guest.runner import BootOutcome, Follower
 from lull.kernel.toolchain import Toolchain
 from lull.run import experiment
-from lull.run.records import Results
+from lull.run.loop import Kept, Tell, holding
+from lull.run.records import Results, host
 
 SWITCHES = Path("/sys/kernel/mm/lull")
 """Lull's run-time switches, a file each, with the policy in brackets among those there are."""
@@ -96,9 +97,7 @@ class Switches:
         return {**(self.off if spec.image == STOCK else self.found), **dict(spec.settings)}
 
 
-def run_jobs(
-    boot: plan.Boot, programs: Path, switches: Switches, folder: Path, cpus: int, tell: experiment.Tell
-) -> BootOutcome:
+def run_jobs(boot: plan.Boot, programs: Path, switches: Switches, folder: Path, cpus: int, tell: Tell) -> BootOutcome:
     """Run the jobs of a plan's boot, each under its policies. They are left as the last one had them.
 
     Args:
@@ -177,12 +176,13 @@ def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, ou
         "policies found": " ".join(f"{name}={policy}" for name, policy in switches.found.items()),
     }
     key = plan.plan_key(boots, "native", linux, programs.name, repr(switches.found), str(cpus))
-    with experiment.holding(out, key) as folder, switches.restored():
-        results = Results(__version__, "", experiment.host(), settings=settings)
+    with holding(out, key) as folder, switches.restored():
+        results = Results(__version__, "", host(), settings=settings)
 
-        def one(boot: plan.Boot, place: Path, tell: experiment.Tell) -> experiment.Kept:
-            return experiment.kept(boot, place, False, lambda: run_jobs(boot, programs, switches, place, cpus, tell))
+        def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
+            outcome = run_jobs(boot, programs, switches, place, cpus, tell)
+            return experiment.kept(boot, outcome, place, False)
 
-        title = f"running {len(boots)} rounds on this machine, {cpus} CPUs"
+        title = f"running {len(boots)} round{'s' * (len(boots) > 1)} on this machine, {cpus} CPU{'s' * (cpus > 1)}"
         experiment.run_boots(results, boots, folder, title, cpus, "seconds", one)
     return results, folder

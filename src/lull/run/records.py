@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -110,3 +113,29 @@ class Results:
     def find(self, **wanted: object) -> Iterable[Record]:
         """The records whose fields equal all of ``wanted``."""
         return (r for r in self.records if all(getattr(r, key) == value for key, value in wanted.items()))
+
+
+def host() -> dict[str, Any]:
+    """The machine, for results.json; no names of it."""
+    return {
+        "architecture": platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "model": cpu_model(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+    }
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The CPUs by name or, on arm64, where they have none, by implementer and part; empty when neither is said."""
+    try:
+        lines = [line.partition(":") for line in cpuinfo.read_text().splitlines()]
+    except OSError:
+        return ""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, _, value in lines:
+        found[name.strip()].append(value.strip())
+    if "model name" in found:
+        return found["model name"][0]
+    parts = dict.fromkeys(zip(found["CPU implementer"], found["CPU part"], strict=False))
+    return ", ".join(f"implementer {implementer} part {part}" for implementer, part in parts)

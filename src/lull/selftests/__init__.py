@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from lull.kernel.toolchain import Toolchain, jobs
 from lull.kernel.tree import Tree, waiting
 from lull.lab import Lab
 from lull.progress import progress, say
-from lull.run import experiment
+from lull.run import loop
+from lull.run.loop import Kept, Tell, Turn, holding
 from lull.selftests import suite_outcomes
 from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, SuiteOutcome
 
@@ -235,27 +237,27 @@ def job(setting: Setting, suite: SelftestSuite) -> str:
     return "\n".join(lines if suite.options else setting.lines) + "\n"
 
 
-def one_boot(booted: Guest, suite: SelftestSuite, setting: Setting, folder: Path) -> SuiteOutcome:
-    """The outcome of one suite under one setting. The boot is skipped if an interrupted command already did it."""
-    log, done = folder / "console.log", folder / experiment.DONE
-    if not done.exists():
-        trouble = ""
-        try:
-            launch_retrying(
-                booted,
-                job(setting, suite),
-                folder,
-                job_seconds=lambda number: suite.timeout / LIMIT_FACTOR,
-                tell=lambda text: None,
-                say=say,
-            )
-        except (GuestHang, GuestPanic, GuestGarbage) as error:
-            trouble = error.what
-        cache.write_atomic(done, json.dumps({"trouble": trouble}) + "\n")
-    trouble = json.loads(done.read_text())["trouble"]
-    return (suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit)(
-        log.read_text(errors="replace"), trouble
-    )
+def boot_of(suite: SelftestSuite, setting: Setting, number: int) -> plan.Boot:
+    """The boot ``number`` of a suite under a setting, for the loop: its only job is the suite."""
+    tests = plan.Job(1, plan.Workload(suite.name, SCRIPT), plan.Spec(setting.name, setting.kernel))
+    name = f"{suite.name}-{number}-{setting.name.replace(', ', '-')}"
+    return plan.Boot(name, number, setting.kernel, setting.name, (tests,))
+
+
+def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path, tell: Tell) -> Kept:
+    """Boot a guest that runs a suite under a setting, with the logs in ``folder``; returns how the guest ended."""
+    # For selftests, keep the kernel's messages off the console, which has the output of the tests; they are read from
+    # dmesg. KUnit prints its results as kernel messages.
+    level = "loglevel=1" if suite.options else "loglevel=7"
+    arguments = guest_.arguments.replace("quiet loglevel=4", level)
+    limit_factor = LIMIT_FACTOR * guest_.limit_factor
+    guest_ = replace(guest_, arguments=arguments, append=suite.append, limit_factor=limit_factor)
+    limit = suite.timeout / LIMIT_FACTOR
+    try:
+        launch_retrying(guest_, job(setting, suite), folder, job_seconds=lambda number: limit, tell=tell, say=say)
+    except (GuestHang, GuestPanic, GuestGarbage) as error:
+        return {"trouble": error.what}
+    return {"trouble": ""}
 
 
 def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
@@ -296,20 +298,17 @@ def conduct(
     made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
     jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
     found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
-    with experiment.holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
-        with progress.step(f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}") as step:
-            for number, (suite, setting, turn) in enumerate(boots, 1):
-                step.update(f"{number}/{len(boots)} {suite.name} on {setting.name}")
-                # For selftests, keep the kernel's messages off the console, which has the output of the tests; they are
-                # read from dmesg. KUnit prints its results as kernel messages.
-                level = "loglevel=1" if suite.options else "loglevel=7"
-                arguments = guests[setting.kernel].arguments.replace("quiet loglevel=4", level)
-                limit_factor = LIMIT_FACTOR * guests[setting.kernel].limit_factor
-                booted = replace(
-                    guests[setting.kernel], arguments=arguments, append=suite.append, limit_factor=limit_factor
-                )
-                place = folder / "boots" / f"{suite.name}-{turn}-{setting.name.replace(', ', '-')}"
-                found[setting.name, suite.name].append(one_boot(booted, suite, setting, place))
+    with holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
+
+        def note(suite: SelftestSuite, setting: Setting, kept: Kept, place: Path) -> None:
+            read = suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit
+            log = (place / "console.log").read_text(errors="replace")
+            found[setting.name, suite.name].append(read(log, kept["trouble"]))
+
+        turns = [
+            Turn(boot_of(s, t, n), partial(one_boot, guests[t.kernel], s, t), partial(note, s, t)) for s, t, n in boots
+        ]
+        loop.conduct(turns, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
         judged = suite_outcomes.judge(found, baseline)
         described = json.dumps({"outcomes": suite_outcomes.described(found), "findings": judged}, indent=1)
         cache.write_atomic(folder / "selftests.json", described + "\n")

@@ -20,8 +20,8 @@ from lull.errors import EXIT_CODES, LullError
 from lull.guest.qemu import Machine, host_mib
 from lull.lab import Lab
 from lull.progress import clock, progress, say
-from lull.run import experiment
-from lull.run.records import Results
+from lull.run.loop import holding
+from lull.run.records import Results, host
 from lull.sweep import engine as sweep_engine
 from lull.sweep import job as sweep_job
 
@@ -148,7 +148,7 @@ def conduct(
         memory = max(boot.memory for job in jobs for boot in job.boots)
         workers = default_workers(max(choice.vcpus), max(memory, choice.memory_mib))
     key = prepare(lab, choice, jobs)
-    with experiment.holding(out, key) as folder:
+    with holding(out, key) as folder:
         job_states = JobStates(lab, jobs, folder)
         job_states.write()
         left = [job for job in jobs if job_states.state(job) not in (HELD, FAILED)]
@@ -302,7 +302,7 @@ class JobStates:
         """The text of sweep.json."""
         described = {
             "lull": __version__,
-            "host": experiment.host(),
+            "host": host(),
             "settings": self.lab.describe(),
             "jobs": self.entries(),
         }

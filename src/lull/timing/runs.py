@@ -15,6 +15,7 @@ from lull.judge.goals import STOCK
 from lull.lab import Lab
 from lull.plan import Boot, Workload
 from lull.run import experiment
+from lull.run.loop import holding
 from lull.run.records import Results
 from lull.timing import Model, evaluation_output
 from lull.timing import evaluation as timing_eval
@@ -72,7 +73,7 @@ def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | 
     Returns: the exit status: 1 when a check failed, else 0.
     """
     key = cache.key_of(repr(model), *(plan.plan_key(boots, str(number)) for number, boots in planned.items()))
-    with experiment.holding(out, key) as folder:
+    with holding(out, key) as folder:
         runs: dict[int, Results] = {}
         for number, boots in planned.items():
             runs[number], _ = experiment.measure(

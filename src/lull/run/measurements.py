@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The measurements of boots: from the windows that a guest reported to the records of results.json."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from lull import plan, timing
+from lull.guest.runner import BootOutcome
+from lull.run.records import COUNT_UNIT, Record
+
+
+def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool) -> list[dict[str, Any]]:
+    """The measurements of a boot: one per job and case, with kernel, workload and every metric.
+
+    The windows of a case are one measurement, their sum; several say what a quiet one is, too. What CPUs execute
+    without waiting for each other is called work.
+    """
+    jobs = {job.number: job for job in boot.jobs}
+    silent = [n for n, status in outcome.status.items() if status == 0 and n not in {w["job"] for w in outcome.windows}]
+    if silent:
+        raise ValueError(f"{jobs[silent[0]].workload.name} ended well and reported nothing")
+    cases: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    for window in outcome.windows:
+        cases[window["job"], window["case"]].append(window)
+    found: list[dict[str, Any]] = []
+    for (number, name), windows in cases.items():
+        job, window = jobs[number], windows[0]
+        if len({w["operations"] for w in windows}) > 1:
+            raise ValueError(f"the windows of {job.workload.name} {name} are not of one size")
+        kernel = job.spec.name if job.spec.settings else boot.label
+        case = f"/{name}" if name else ""
+        each = [{**w.get("metrics", {}), **(outcome.counts[w["window"]] if counted else {})} for w in windows]
+        metrics = {metric: float(sum(counts[metric] for counts in each)) for metric in each[0]}
+        if len(windows) > 1 and "insns_own" in metrics:
+            metrics["insns_quiet"] = float(len(windows) * quiet([counts["insns_own"] for counts in each]))
+        if "insns_spin" in metrics:
+            metrics["insns_work"] = metrics["insns"] - metrics["insns_spin"]
+        if "modelled_ns" in metrics:
+            metrics[timing.METRIC] = metrics.pop("modelled_ns") / 1e9
+        found.append(
+            {
+                "kernel": kernel,
+                "workload": f"{job.workload.name}{case}",
+                "operations": sum(w["operations"] for w in windows),
+                "unit": window.get("unit", ""),
+                "scale": window.get("scale", ""),
+                "seconds": float(sum(w.get("seconds", 0.0) for w in windows)),
+                "metrics": metrics,
+            }
+        )
+    return found
+
+
+def quiet(instructions: Sequence[int]) -> int:
+    """What a window takes when nothing else happens: the lowest tenth, without the few that are lower still.
+
+    A tick, a load average brought up to date, an interrupt only ever add, and come by the clock: the slower the host,
+    the more windows have one.
+    """
+    return sorted(instructions)[len(instructions) // 10]
+
+
+def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str) -> list[Record]:
+    """Measurements of all boots as records: values in the order of the run."""
+    values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    operations: dict[tuple[str, str], tuple[int, str]] = {}
+    for m in measurements:
+        operations[m["kernel"], m["workload"]] = (m["operations"], m["unit"])
+        if timing.METRIC not in m["metrics"]:  # by a clock that was made slower
+            values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
+        for metric, value in m["metrics"].items():
+            unit = "s" if metric == timing.METRIC else COUNT_UNIT
+            values[m["kernel"], m["workload"], metric, unit].append(value)
+    return [
+        Record(kernel, workload, vcpus, metric, unit, tuple(series), *operations[kernel, workload])
+        for (kernel, workload, metric, unit), series in values.items()
+    ]

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker on real kernels: silent where nothing is wrong, and no mutant gets past it. Minutes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import SUMMARY, Tool, common, lab_under_test, silent
+
+from lull import base as bases
+from lull import plan
+from lull.check import data as check_data
+from lull.check import kernels as check_kernels
+from lull.guest.qemu import Machine
+from lull.guest.runner import launch_retrying
+from lull.run.records import Results
+
+BASE = bases.load()
+MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
+SHOWN = {mutant.rules[0]: name for name, mutant in MUTANTS.items()}.values()
+"""One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
+LAB = (plan.LAB,) if plan.LAB in BASE.kernels else ()
+
+
+KERNELS = tuple(word for kernel in (*BASE.default_kernels, *LAB) for word in ("--kernel", kernel))
+FREES_TABLES = ("fork_exec", "sort_compute", "teardown_munmap", "swap_bench_shared", "mm_storm", "hvo_one")
+"""Workloads that free page-table pages in most ways."""
+
+
+def test_kernels_are_silent(real: Tool) -> None:
+    """Stock, lull and lab where there is one, as they boot, with every workload that is checked by default.
+
+    With FEAT_nTLBPA, for gather's goal is judged as well: without the feature a freed table costs other CPUs all that
+    they hold of the address space, and the goal is missed (docs/results.md).
+    """
+    silent(real, *KERNELS, "--cpu", "max-ntlbpa")
+
+
+def test_kernels_are_silent_without_ntlbpa(real: Tool) -> None:
+    """CPUs may keep copies of a freed table's entries by their physical addresses."""
+    silent(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
+
+
+@pytest.mark.whole
+def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
+    """Lull's that a workload names, too."""
+    silent(real)
+
+
+@pytest.mark.parametrize(
+    "machines",
+    [
+        pytest.param(("--cpu", "cortex-a72+kpti+asid8", "--cpu", "neoverse-n2+nokpti"), id="two"),
+        pytest.param(("--machines",), id="all", marks=pytest.mark.whole),
+    ],
+)
+def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
+    """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 28 boots."""
+    workloads = ("mm_storm", "swap_bench", "fork_exec")
+    silent(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
+
+
+@pytest.mark.parametrize(("policy", "more"), [("counted", []), ("rename", ["--asid-bits", "8", "--cpu", "max+ntlbpa"])])
+def test_storms_are_silent(real: Tool, policy: str, more: list[str]) -> None:
+    """Residency while CPUs go and come, and while its policy and limit change."""
+    storms = ["--workload", "storm_hotplug", "--workload", "storm_policies"]
+    silent(real, "--kernel", plan.LAB, *storms, "--append", f"lull_residency={policy}", *more)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "cpu"),
+    [
+        (plan.LAB, "max"),
+        pytest.param("lull", "cortex-a76", marks=pytest.mark.whole),
+        ("lull", "neoverse-n2"),
+    ],
+)
+def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
+    """Reclaim against those who change the same memory, and memory torn down in pieces.
+
+    With TLB ranges, without, and with both them and the workaround that repeats each broadcast.
+    """
+    silent(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "storm"),
+    [
+        ("lull", "file_crowd"),
+        pytest.param("lab", "file_hotplug", marks=pytest.mark.whole),
+        pytest.param("stock", "file_device", marks=pytest.mark.whole),
+    ],
+)
+def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
+    """Pages of files that are written through mappings while they are cleaned, written back, reclaimed and moved."""
+    silent(real, "--kernel", kernel, "--workload", storm)
+
+
+@pytest.mark.parametrize(
+    ("settings", "storm"),
+    [
+        ("reclaim=off", "storm_migrate"),
+        ("only=reclaim", "storm_reclaim"),
+        pytest.param("only=reclaim", "file_storm", marks=pytest.mark.whole),
+        pytest.param("reclaim=off", "file_storm", marks=pytest.mark.whole),
+        pytest.param("only=gather", "storm_pieces", marks=pytest.mark.whole),
+        pytest.param("only=gather", "storm_file_pieces", marks=pytest.mark.whole),
+        pytest.param("only=residency", "residency_storm", marks=pytest.mark.whole),
+        pytest.param("only=teardown", "storm_contpte", marks=pytest.mark.whole),
+        pytest.param("only=vmemmap", "hvo_one", marks=pytest.mark.whole),
+        pytest.param("residency=off", "batch_storm", marks=pytest.mark.whole),
+    ],
+)
+def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
+    """One feature may hide a bug of another: migration's flush is reclaim's, unless reclaim is off."""
+    silent(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
+
+
+@pytest.mark.parametrize("cpu", [pytest.param("max", marks=pytest.mark.whole), "cortex-a76+kpti"])
+def test_hvo_by_pausing_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
+    """Tables of the vmemmap replaced while all wait; with TLB ranges, and without. The checker has seen pauses."""
+    out = tmp_path / "out"
+    silent(real, "--kernel", plan.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
+    (boot,) = json.loads((out / "check.json").read_text())["boots"]
+    assert boot["seen"]["pauses"] >= 4
+
+
+def test_hvo_without_a_pause_is_reported(real: Tool, tmp_path: Path) -> None:
+    """What Linux does elsewhere, and upstream took back for arm64: valid entries of the vmemmap over valid ones."""
+    out = tmp_path / "out"
+    words = ["--kernel", f"{plan.LAB}+vmemmap=unsafe", "--workload", "hvo_one", "--out", str(out)]
+    done = real("check", *common(), *words, timeout=1200)
+    assert done.returncode == 1, done.stdout[-6000:] + done.stderr[-2000:]
+    (boot,) = json.loads((out / "check.json").read_text())["boots"]
+    assert {(f"{r['rule']}/{r['kind']}", r["kernel"]) for r in boot["reports"]} == {
+        ("bbm/output", True),
+        ("bbm/size", True),
+    }
+    assert {"vmemmap_remap_pte", "vmemmap_restore_pte", "vmemmap_pmd_entry"} <= {
+        function for r in boot["reports"] for function in r["noticed"]["functions"]
+    }
+
+
+def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
+    """A flush of the whole ASID costs threads what they read beside it; one of the page that changed, nothing."""
+    out = tmp_path / "out"
+    silent(
+        real, "--kernel", "stock", "--workload", "storm_pieces", "--workload", "mprotect_threaded", "--out", str(out)
+    )
+    results = Results.load(out / "results.json")
+    lost = {r.workload: r.values[0] for r in results.find(metric="tlb_lost_others")}
+    assert lost["storm_pieces/pieces"] > 50
+    assert lost["mprotect_threaded"] < 50
+    (held,) = (r.values[0] for r in results.find(metric="tlb_held", workload="mprotect_threaded"))
+    assert held > 0
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.whole) for name in MUTANTS]
+)
+def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
+    """Caught by the rule that is meant for it, in one of three boots: some need two CPUs to be in a race."""
+    for boot in range(1, 4):
+        out = tmp_path / str(boot)
+        done = real("check", *common(), "--mutant", name, "--out", str(out), timeout=1200)
+        scores = json.loads((out / "check.json").read_text())["mutants"] if (out / "check.json").exists() else []
+        for score in scores:
+            how = "caught" if score["as_meant"] == score["boots"] else "NOT CAUGHT AS MEANT"
+            seen = ", ".join(score["seen"]) or "nothing"
+            SUMMARY.append(f"mutant {name}: {how} in boot {boot} by {score['meant']}; seen: {seen}")
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_8_bit_asids(tmp_path: Path) -> None:
+    """The copy of the stock image has 256 ASIDs, and is the stock image but for an instruction."""
+    lab = lab_under_test()
+    kernel = check_kernels.of_base(lab, "stock")
+    narrow = kernel.narrow()
+    words = zip(kernel.image.read_bytes(), narrow.read_bytes(), strict=True)
+    assert 1 <= sum(a != b for a, b in words) <= 4
+    guest = lab.guest_of(narrow, Machine(vcpus=2), "", None)
+    guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
+    launch_retrying(guest, "true\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
+    assert "ASID allocator initialised with 256 entries" in (tmp_path / "boot/console.log").read_text(errors="replace")
+
+
+def test_hooks_are_found_in_the_stock_kernel() -> None:
+    """Each name is there, or the checker would be blind to it."""
+    kernel = check_kernels.of_base(lab_under_test(), "stock")
+    assert {o.partition("=")[2].partition("@")[0] for o in kernel.hooks()} == {
+        *check_kernels.FREES,
+        *check_kernels.RELIES,
+    }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""checkpatch.pl of the kernel's source, on features and on the series."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from lull import base as bases
+from lull.kernel import export
+from lull.lab import Lab
+
+NOT_OURS = {
+    "arch/arm64/include/asm/tlbflush.h": "PARENTHESIS_ALIGNMENT",
+    "arch/arm64/include/asm/smp.h": "AVOID_EXTERNS",
+    "arch/arm64/kernel/cpufeature.c": "LONG_LINE",
+}
+"""Where a line follows its neighbours, and they are not as checkpatch.pl would have them now."""
+
+
+def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
+    """checkpatch.pl --strict on every file and hook of every feature. Linux has CamelCase of its own."""
+    tree = lab.pristine.path
+    for patch in bases.patches_of(lab.base.features.values()):
+        files = list(patch.files().values())
+        done = subprocess.run(
+            [
+                tree / "scripts/checkpatch.pl",
+                "--strict",
+                "--no-tree",
+                "--no-summary",
+                "--terse",
+                "--ignore",
+                "FILE_PATH_CHANGES,CAMELCASE",
+                "-f",
+                *files,
+            ],
+            capture_output=True,
+            text=True,
+            cwd=tree,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_checkpatch(lab: Lab, tmp_path: Path) -> None:
+    """checkpatch.pl --strict on each mail: only what a submission fills in, and lines like their neighbours."""
+    mails = export.export(lab.pristine, lab.base, tmp_path / "out")[1:]
+    left = "MISSING_SIGN_OFF,FILE_PATH_CHANGES"  # a sign-off; an entry in MAINTAINERS
+    words = ["--strict", "--no-tree", "--no-summary", "--terse", "--showfile", "--show-types"]
+    script = lab.pristine.path / "scripts/checkpatch.pl"
+    done = subprocess.run(
+        [script, *words, "--ignore", f"{left},CAMELCASE", *mails], capture_output=True, text=True, cwd=lab.pristine.path
+    )
+    said = re.findall(r"(?m)^(\S+?):\d+: \w+:(\w+): ", done.stdout)
+    assert set(said) <= set(NOT_OURS.items()), done.stdout
+    assert len(said) == len(done.stdout.splitlines()), done.stdout

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plugin's lines: read, named, and put into words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import DATA
+
+from lull.check import plugin_output
+from lull.errors import GuestGarbage
+from lull.kernel import symbols
+
+CHECK = DATA / "check"
+
+
+def sample() -> plugin_output.PluginOutput:
+    """The sample's reports, with names."""
+    output = plugin_output.read([CHECK / "reports.jsonl"])
+    found = symbols.load(CHECK / "System.map", "nm")
+    for report in output.reports:
+        plugin_output.annotate(report, found)
+    return output
+
+
+def test_the_text_of_reports() -> None:
+    """As tests/data/check/reports.log has it."""
+    text = "\n".join(line for report in sample().reports for line in plugin_output.render(report)) + "\n"
+    assert text == (CHECK / "reports.log").read_text()
+
+
+def test_counts_of_repeated_reports_come_last() -> None:
+    """A report is written when it is first seen; how often it was, at the end."""
+    output = sample()
+    assert [r["count"] for r in output.reports] == [17, 1]
+    assert output.reports[0]["changed"]["functions"][:2] == ["ptep_clear_flush", "do_wp_page"]
+    assert plugin_output.blind(output) == []
+    assert "81523 stores to page tables" in plugin_output.seen_line(output.end)
+
+
+def test_a_killed_qemu(tmp_path: Path) -> None:
+    """Half a last line is nobody's fault, and there is no verdict."""
+    path = tmp_path / "reports.jsonl"
+    lines = (CHECK / "reports.jsonl").read_bytes().splitlines()
+    path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
+    output = plugin_output.read([path])
+    assert len(output.reports) == 1 and output.end is None
+    assert "no verdict" in plugin_output.blind(output)[0]
+
+
+@pytest.mark.parametrize("line", ["what", "[]", "7", '{"report":1}', '{"report":"x","rule":"a","kind":"b"}', "\udcff"])
+def test_garbage_is_named(tmp_path: Path, line: str) -> None:
+    """Anything else stops the check."""
+    path = tmp_path / "reports.jsonl"
+    path.write_bytes(line.encode(errors="surrogateescape") + b"\n")
+    with pytest.raises(GuestGarbage, match="the plugin wrote"):
+        plugin_output.read([path])
+
+
+JSON = st.recursive(st.none() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c))
+
+
+@given(st.dictionaries(st.sampled_from(["report", "rule", "kind", "verdict", "by", "error", "seen"]), JSON))
+def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, object]) -> None:
+    """Read, or refused as garbage."""
+    path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
+    path.write_text(json.dumps(message) + "\n")
+    with contextlib.suppress(GuestGarbage):
+        plugin_output.read([path])
+
+
+@pytest.mark.parametrize(
+    ("end", "missing"),
+    [
+        ({"verdict": "silent", "seen": {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}}, []),
+        (
+            {"verdict": "silent", "seen": {"frees": 0, "tlbis": 1, "table_stores": 1, "obligations": 1}},
+            ["frees of pages"],
+        ),
+        ({"verdict": "blind", "blind": ["frees"], "seen": {}}, [*plugin_output.VITAL.values()]),
+        (
+            {
+                "verdict": "blind",
+                "blind": ["walks"],
+                "seen": {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1},
+            },
+            ["walks"],
+        ),
+    ],
+)
+def test_blind(end: dict[str, object], missing: list[str]) -> None:
+    """What the plugin says it missed, and what its counts say."""
+    assert plugin_output.blind(plugin_output.PluginOutput(end=end)) == missing
+
+
+def test_every_rule_says_what_and_where() -> None:
+    """A statement without a full stop, and a section of the manual."""
+    kinds = {name.partition("/")[0] for name in plugin_output.KINDS}
+    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload", "walk"}
+    for says, section in plugin_output.KINDS.values():
+        assert not says.endswith(".") and section[0] in "CD"
+
+
+def test_what_the_kernel_reports_itself() -> None:
+    """Numbered behind the plugin's, in its own words; a busy host makes every kernel wait."""
+    waits = [
+        "watchdog: BUG: soft lockup - CPU#0 stuck for 49s! [swapper/0:0]",
+        "rcu: INFO: rcu_preempt self-detected stall on CPU",
+        "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+    ]
+    lines = [*waits, "BUG: Bad page state in process sh  pfn:48f2a", "Call trace:"]
+    (found,) = plugin_output.of_console("".join(f"[    1.000000] {line}\n" for line in lines), 2)
+    assert plugin_output.render(found) == [f"report 3: console/BUG: {lines[-2]}", "  Call trace:"]
+
+
+def test_a_rule_that_is_new_here() -> None:
+    """A plugin may know more than the tool."""
+    report = {**sample().reports[0], "rule": "owed", "kind": "sideways"}
+    assert plugin_output.render(report)[0].startswith("report 1, seen 17 times: owed/sideways: ")

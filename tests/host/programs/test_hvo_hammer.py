@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""guest/hvo_hammer.c on the host: options that it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from lull import guest, paths
+
+
+def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
+    """Before anything is changed: it would change the host's pools."""
+    program = tmp_path / "hvo_hammer"
+    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
+    subprocess.run(["gcc", *flags, "-o", program, paths.GUEST / "hvo_hammer.c"], check=True)
+    done = subprocess.run([program, "second=1"], capture_output=True, text=True)
+    assert done.returncode == 2 and "unknown option" in done.stderr
+    done = subprocess.run([program, "actors=walk,pool"], capture_output=True, text=True)
+    assert done.returncode == 2 and "walk, pools, hold, churn, blocks, take and peek" in done.stderr
+    done = subprocess.run([program, "until=walked,moves"], capture_output=True, text=True)
+    assert done.returncode == 2 and "until=walked,moves" in done.stderr

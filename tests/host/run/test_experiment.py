@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What becomes of the windows of a boot, and the loop over boots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lull import cache, plan, took
+from lull.guest.runner import BootOutcome
+from lull.run import loop, measurements
+
+JOB = plan.Job(1, plan.Workload("pingpong", "pingpong"), plan.Spec("stock", "stock"))
+BOOT = plan.Boot("r01-stock", 1, "stock", "stock", (JOB,))
+
+
+def outcome(own: list[int], case: str = "two-cpus", operations: int = 4) -> BootOutcome:
+    """A job that reports a window for each number, in which its vCPU executed that many instructions."""
+    windows: list[dict[str, Any]] = [
+        {"job": 1, "window": 1000 + n, "case": case, "operations": operations, "seconds": 0.5, "metrics": {"faults": n}}
+        for n in range(len(own))
+    ]
+    counts = {1000 + n: {"insns": 2 * value, "insns_own": value} for n, value in enumerate(own)}
+    return BootOutcome(windows=windows, status={1: 0}, counts=counts)
+
+
+def test_one_window_is_what_it_is() -> None:
+    """Its counts, and no quiet window: there is nothing to choose from."""
+    (found,) = measurements.measured(BOOT, outcome([7]), True)
+    assert found["workload"] == "pingpong/two-cpus"
+    assert (found["operations"], found["seconds"]) == (4, 0.5)
+    assert found["metrics"] == {"faults": 0, "insns": 14, "insns_own": 7}
+
+
+def test_windows_of_a_case_add_up_and_a_quiet_one_stands_for_all() -> None:
+    """Ticks are in the sums, and not in what is quiet; the one window that is too low neither."""
+    own = [50, *[100] * 10, *[5100] * 9]
+    (found,) = measurements.measured(BOOT, outcome(own), True)
+    assert (found["operations"], found["seconds"]) == (80, 10.0)
+    assert found["metrics"]["insns_own"] == sum(own)
+    assert found["metrics"]["insns_quiet"] == 20 * 100
+    assert found["metrics"]["faults"] == sum(range(20))
+
+
+def test_cases_stay_apart() -> None:
+    """Windows of two cases are two measurements."""
+    both, other = outcome([1, 2]), outcome([3])
+    for window in other.windows:
+        window |= {"case": "same-cpu", "window": 1900}
+    both.windows += other.windows
+    both.counts[1900] = other.counts[1000]
+    found = measurements.measured(BOOT, both, True)
+    assert {m["workload"]: m["metrics"]["insns_own"] for m in found} == {"pingpong/two-cpus": 3, "pingpong/same-cpu": 3}
+
+
+def test_without_the_plugin_there_is_nothing_quiet() -> None:
+    """On real CPUs nothing is counted."""
+    (found,) = measurements.measured(BOOT, outcome([5, 5]), False)
+    assert found["metrics"] == {"faults": 1}
+
+
+def test_windows_of_two_sizes_are_refused() -> None:
+    """A quiet one of them could not stand for the others."""
+    mixed = outcome([5, 5])
+    mixed.windows[1]["operations"] = 5
+    with pytest.raises(ValueError, match="not of one size"):
+        measurements.measured(BOOT, mixed, True)
+
+
+class Loop:
+    """A loop over boots that do nothing, and what it did."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.booted: list[str] = []
+        self.ended: list[tuple[loop.Kept, Path]] = []
+
+    def run(self, name: str, place: Path, tell: loop.Tell) -> loop.Kept:
+        """Boot; a boot with this name fails."""
+        if name == "broken":
+            raise ValueError(name)
+        tell("job 1")
+        self.booted.append(name)
+        return {"boot": name, "status": {1: 0}}
+
+    def turn(self, name: str) -> loop.Turn:
+        """The turn of a boot."""
+        ended = self.ended
+        return loop.Turn(plan.renamed(BOOT, name), partial(self.run, name), lambda *end: ended.append(end))
+
+    def conduct(self, *names: str) -> list[str]:
+        """Do these boots; returns those that were not complete before."""
+        before = len(self.booted)
+        loop.conduct([self.turn(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
+        return self.booted[before:]
+
+
+@pytest.fixture
+def looped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
+    """A loop in a folder of its own, with an empty cache."""
+    monkeypatch.setenv("LULL_CACHE", str(tmp_path / "cache"))
+    return Loop(tmp_path / "out")
+
+
+def test_a_complete_boot_is_not_repeated(looped: Loop) -> None:
+    """The loop goes on behind the boot that failed; what it hands over is what boot.json has, both times."""
+    with pytest.raises(ValueError, match="broken"):
+        looped.conduct("a", "b", "broken", "c")
+    boots = [plan.renamed(BOOT, name) for name in ("a", "b", "c")]
+    assert looped.booted == ["a", "b"] and loop.left(boots, looped.folder) == 1
+    assert looped.conduct("a", "b", "c") == ["c"]
+    assert [kept["boot"] for kept, _ in looped.ended] == ["a", "b", "a", "b", "c"]
+    (kept, place), again = looped.ended[0], looped.ended[2]
+    assert again == (kept, place) and kept["status"] == {"1": 0} and kept["seconds"] >= 0
+    assert place == looped.folder / "boots/a" and loop.complete(place)
+
+
+def test_what_one_boot_took_is_kept_if_any_was_done(looped: Loop) -> None:
+    """Boots of an earlier command have no part in it; a loop that fails keeps nothing."""
+    with pytest.raises(ValueError, match="broken"):
+        looped.conduct("a", "broken")
+    assert took.known() == {}
+    looped.conduct("a", "b")
+    assert list(took.known()) == ["boot x"]
+    (cache.root() / "took.json").unlink()
+    looped.conduct("a", "b")
+    assert took.known() == {}
+
+
+def test_results_decide_how_many_boots_there_are(looped: Loop) -> None:
+    """Each turn is asked for when the one before it has ended."""
+
+    def turns() -> Iterator[loop.Turn]:
+        while len(looped.ended) < 3:
+            yield looped.turn(f"r{len(looped.ended)}")
+
+    loop.conduct(turns(), looped.folder, "booting", within="rounds")
+    assert looped.booted == ["r0", "r1", "r2"] and loop.complete(looped.folder / "rounds/r2")
+
+
+def test_what_the_account_says() -> None:
+    """Boots of now, and those of before, if any."""
+    assert loop.account(1, 0, 7) == "1 boot in 7 s"
+    assert loop.account(2, 1, 61) == "2 boots in 1:01, 1 kept from before"
+    assert loop.job_name(BOOT, "job 1") == "pingpong" and loop.job_name(BOOT, "booting") == "booting"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Results that tests of reports make up: of a run, a timing and a check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lull import timing
+from lull.judge import aging, vmemmap
+from lull.run.records import Check, Record, Results
+from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
+from lull.timing.scale import Counts
+
+STICKY = "lull+residency=sticky"
+KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
+
+
+def records(kernel: str, broadcasts: float, local: float = 0.0, vcpus: int = 4, seconds: float = 0.02) -> list[Record]:
+    """mprotect_per_cpu on a kernel, three repeats of 1000 operations."""
+    counts = {
+        "tlbi_broadcast_user": broadcasts,
+        "tlbi_broadcast": broadcasts,
+        "tlbi_local": local,
+        **dict.fromkeys(KINDS, 0.0),
+    }
+    made = [
+        Record(kernel, "mprotect_per_cpu", vcpus, metric, "count", (value, value + 2, value + 4), 1000, "mprotect")
+        for metric, value in counts.items()
+    ]
+    times = (seconds, seconds * 1.1, seconds * 1.2)
+    return [*made, Record(kernel, "mprotect_per_cpu", vcpus, "seconds_emulated", "s", times, 1000, "mprotect")]
+
+
+CHECKS = [
+    Check("residency: broadcasts of mprotect_per_cpu", "held", "64, stock 4321: 1.5 %"),
+    Check("residency: broadcasts of sleeper", "skipped", "sleeper was not measured"),
+    Check("reclaim: TLBIs of swap_bench on lull", "failed", "1 a page, stock 1; at most 0.0625 are allowed"),
+    Check("verified: mprotect_per_cpu on stock", "held", "3 runs"),
+]
+
+
+def run(vcpus: int = 4, lull: str = "lull", more: tuple[Record, ...] = ()) -> Results:
+    """A run of stock twice, sticky and Lull."""
+    found = [
+        *records("stock", 4321, vcpus=vcpus),
+        *records("stock.control", 4321, vcpus=vcpus),
+        *records(STICKY, 987, 3334, vcpus),
+        *records(lull, 64, 4257, vcpus, 0.01),
+        *more,
+    ]
+    settings = {
+        "linux": "6.12.117",
+        "qemu": "10.0.2",
+        "features": ["residency", "vmemmap", "teardown"],
+        "machine": {"cpu": "max", "vcpus": vcpus, "accel": "tcg"},
+    }
+    host = {"architecture": "x86_64", "cpus": 2, "model": "A Model of CPU"}
+    return Results("0.1.0", "6.12", host, found, list(CHECKS), ["qemu --one <two>"], settings)
+
+
+def aged() -> tuple[Record, ...]:
+    """Six programs under three policies and on stock, three repeats."""
+    kernels = {policy: f"lull+residency=off+young={policy}" for policy in aging.POLICIES} | {"stock": "stock"}
+    return tuple(
+        Record(kernel, f"aging/{program}", 8, aging.METRIC, "s", (1.0 + n, 1.5 + n, 2.5 + n), 100, "page access")
+        for n, kernel in enumerate(kernels.values())
+        for program in aging.PROGRAMS
+    )
+
+
+def paused() -> tuple[Record, ...]:
+    """HVO's four operations on the lab kernel and its unsafe way."""
+    metrics = {"insns": 9e6, "insns_spin": 1e6, vmemmap.PAUSES: 1.0, vmemmap.LONGEST: 123_456.0}
+    return tuple(
+        Record(kernel, operation.workload, 8, metric, "count", (value, value), 2, "HugeTLB page")
+        for operation in vmemmap.OPERATIONS
+        for kernel in ("lab", *vmemmap.UNSAFE)
+        for metric, value in metrics.items()
+    )
+
+
+def given_back() -> tuple[Record, ...]:
+    """munmap of 100 pages on stock and on Lull: the least of the repeats counts."""
+    insns = {"stock": (90_000.0, 80_000.0), "lull": (52_000.0, 60_000.0)}
+    return tuple(
+        Record(kernel, "teardown_munmap/anon-4k", 8, "insns_quiet", "count", values, 100, "page")
+        for kernel, values in insns.items()
+    )
+
+
+def evaluation() -> TimingEvaluation:
+    """A timing of two numbers of vCPUs, and one beyond."""
+    model = timing.load("ampere-32")
+    points = []
+    for kernel, cost in (("stock", 3e-6), (STICKY, 2.5e-6), ("lull", 0.1e-6)):
+        ran = [Measured(cpus, cost * cpus, (cost * cpus,) * 2, Counts(2000, 1, 1, 1, 2), 0) for cpus in (8, 32)]
+        points += [Point(kernel, one.vcpus, one, one.seconds * 1.01) for one in ran]
+        points.append(Point(kernel, 512, ran[-1], cost * 512))
+    outcomes = tuple(
+        FigureOutcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
+        for figure in model.figures
+    )
+    return TimingEvaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
+
+
+def checked() -> dict[str, object]:
+    """check.json of two boots, one with a report, and of a mutant."""
+    report_ = {
+        "report": 1,
+        "count": 2,
+        "rule": "owed",
+        "kind": "no-tlbi",
+        "va": "0x5ce000",
+        "asid": 2,
+        "cpu": 1,
+        "level": 3,
+        "old": "0x1",
+        "new": "0x0",
+    }
+    plain = {"machine": "max", "mutant": None, "workloads": ["fork_exec stock"], "known": {}, "reports": []}
+    boots = [
+        {**plain, "boot": "r01-stock-max", "kernel": "stock", "verdict": "silent"},
+        {**plain, "boot": "r01-lull-max", "kernel": "lull", "verdict": "reports", "reports": [report_]},
+        {
+            **plain,
+            "boot": "r01-lab",
+            "kernel": "lab",
+            "verdict": "reports",
+            "mutant": "page-none",
+            "reports": [report_],
+        },
+    ]
+    score = {
+        "mutant": "page-none",
+        "meant": "owed/no-tlbi",
+        "seen": {"owed/no-tlbi": 1},
+        "caught": 1,
+        "as_meant": 1,
+        "boots": 1,
+        "ends": [],
+    }
+    verdict = "reports in 1 of 2 boots; 1 of 1 mutants caught each time by the rule that is meant"
+    return {"boots": boots, "mutants": [score], "verdict": verdict, "commands": []}
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    """A file of a results folder; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    return folder

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull check as a user has it, on the fake kernel, under a fake QEMU that writes what a checking plugin would."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from support import FAKE, Tool
+
+from lull import base as bases
+from lull import plan
+from lull.check import data as check_data
+from lull.check import results as check_results
+from lull.check import show as check_show
+from lull.check import trials as check_trials
+from lull.check import verdicts as check_verdicts
+from lull.commands import check as check_command
+from lull.lab import Lab
+from lull.run.records import Results
+
+Check = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def checked(fake: Callable[..., CompletedProcess[str]], tmp_path: Path) -> Check:
+    """Run a check; what happens in it is ``what``; each start of QEMU is logged in ``tmp_path/starts``."""
+    (tmp_path / "starts").mkdir()
+
+    def run(*words: str, what: str = "silent") -> CompletedProcess[str]:
+        return fake(
+            "check",
+            *words,
+            LULL_QEMU=str(FAKE / "qemu"),
+            LULL_FAKE_CHECK=what,
+            LULL_FAKE_LOG=str(tmp_path / "starts"),
+        )
+
+    return run
+
+
+def starts(tmp_path: Path) -> list[dict[str, Any]]:
+    """What QEMU was started with."""
+    files = sorted((tmp_path / "starts").iterdir(), key=lambda p: int(p.stem))
+    return [json.loads(f.read_text()) for f in files]
+
+
+def test_silent(checked: Check, tmp_path: Path) -> None:
+    """Exit 0; every kernel of the base is checked, with hooks by name, and the verdict is the last line."""
+    out = tmp_path / "out put"
+    done = checked("--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("stock on max, 4 vCPUs, boot 1: count")
+    assert done.stdout.splitlines()[-1] == "verdict: silent in all 3 boots"
+    kept = json.loads((out / "check.json").read_text())
+    assert [b["kernel"] for b in kept["boots"]] == ["stock", "lull", "lab"]
+    assert {b["verdict"] for b in kept["boots"]} == {"silent"}
+    assert all("nokaslr" in s["append"] for s in starts(tmp_path))
+    assert "speculation=on" in starts(tmp_path)[0]["options"]
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "words"),
+    [
+        ("reports", 1, "verdict: reports in 1 of 1 boots"),
+        ("blind", 1, "did not see frees of pages"),
+        ("mute", 1, "the plugin wrote no verdict"),
+        ("error", 1, "the plugin's own trouble"),
+        ("failing", 1, "count ended with status 1"),
+        ("panic", 4, "crashed: the guest kernel panicked: fake trouble"),
+        (
+            "warning",
+            1,
+            "report 1: console/WARNING: WARNING: CPU: 1 PID: 7 at mm/memory.c:42 f+0x4/0x8\n  Call trace:\n",
+        ),
+    ],
+)
+def test_not_silent(checked: Check, tmp_path: Path, what: str, code: int, words: str) -> None:
+    """Each way has its exit code, and says itself."""
+    done = checked("--kernel", "stock", "--out", str(tmp_path / "out"), what=what)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stdout
+    assert (tmp_path / "out/boots/r01-stock-max/console.log").exists()
+
+
+def test_without_the_checker(checked: Check, tmp_path: Path) -> None:
+    """Nothing is seen, and nothing has to be: what the kernel reports itself is judged."""
+    words = ["--kernel", "stock", "--checker", "off"]
+    done = checked(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verdict: silent: the kernel reported nothing\n" in done.stdout
+    assert starts(tmp_path)[0]["options"] == []
+    done = checked(*words, what="warning")
+    assert done.returncode == 1 and "verdict: reports in 1 of 1 boots" in done.stdout
+
+
+def test_a_report_for_people(checked: Check) -> None:
+    """Its first line says what, how often, and the manual's section follows."""
+    done = checked("--kernel", "stock", what="reports")
+    assert "report 1, seen 7 times: owed/local: a valid entry was taken away" in done.stdout
+    assert "Arm ARM (DDI 0487) D8.17.8" in done.stdout
+
+
+def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
+    """Each window's numbers are records, as a run's are, and a table; with several machines the kernel says which."""
+    out, two = tmp_path / "out", tmp_path / "two"
+    done = checked("--kernel", "stock", "--out", str(out))
+    results = Results.load(out / "results.json")
+    lost = {
+        r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check_results.SECONDS
+    }
+    assert lost == {"own": (5,), "tlb_held": (8,), "tlb_kept": (6,), "tlb_lost": (3,), "tlb_lost_others": (2,)}
+    assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("tlb_lost") + 1 :][:2] == ["workload  per   stock", "count     page    0.5"]
+    checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
+    assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
+
+
+def test_what_other_cpus_lost_is_a_goal() -> None:
+    """Of gather, where the base has it: missed, or reached, or none at all."""
+
+    def lost(features: list[str], entries: float) -> Results:
+        window = {"workload": "sparse/munmap-all", "operations": 48, "unit": "page", "seconds": 1.0}
+        boots = [
+            result(kernel, "max", measurements=[{**window, "kernel": kernel, "metrics": {"tlb_lost_others": counted}}])
+            for kernel, counted in (("stock", 192.0), ("lull", entries))
+        ]
+        lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
+        return check_results.as_results(cast(Lab, lab), boots, check_trials.CheckOptions(4, 1024, "", True))
+
+    name = "gather: entries that other CPUs lost: sparse on lull"
+    short = check_results.missed(lost(["gather"], 3))
+    assert [c.name for c in short] == [name]
+    assert short[0].detail == "munmap-all 3 (stock 192, none is due)"
+    held = lost(["gather"], 0)
+    assert not check_results.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
+    assert not [c for c in lost(["young"], 3).checks if c.name.startswith("gather")]
+
+
+def test_windows_that_the_plugin_did_not_see(checked: Check) -> None:
+    """Then its numbers are worth nothing."""
+    done = checked("--kernel", "stock", what="windowless")
+    assert done.returncode == 1
+    assert "the plugin's windows do not fit together: KeyError(1001)" in done.stdout
+
+
+def test_machines_and_settings(checked: Check, tmp_path: Path) -> None:
+    """CPU, KPTI and speculation reach QEMU, the kernel and the plugin."""
+    words = ["--kernel", "lab", "--cpu", "neoverse-n1+kpti", "--cpu", "max,sve=off+asid8", "--speculation", "off"]
+    done = checked(*words, "--append", "extra=1")
+    assert done.returncode == 0, done.stderr
+    first, second = starts(tmp_path)
+    assert first["cpu"] == "neoverse-n1" and first["append"].endswith("nokaslr kpti=1 extra=1")
+    assert second["cpu"] == "max,sve=off" and second["append"].endswith("nokaslr lull_asid_bits=8 extra=1")
+    assert "speculation=off" in first["options"]
+
+
+def test_8_bit_asids_of_a_kernel_without_the_function(checked: Check, tmp_path: Path) -> None:
+    """The fake kernel has no ASIDs: refused before anything is booted."""
+    done = checked("--kernel", "stock", "--asid-bits", "8")
+    assert done.returncode == 2
+    assert "no 8-bit ASIDs with this kernel" in done.stderr and "to do: " in done.stderr
+    assert not starts(tmp_path)
+
+
+def test_mutants(checked: Check, tmp_path: Path) -> None:
+    """Each with its parameters; caught, by the rule that is meant, or not; also in a guest that panics."""
+    out = tmp_path / "out"
+    done = checked("--mutants", "--repeat", "2", "--out", str(out))
+    assert done.returncode == 1, done.stderr
+    scores = {m["mutant"]: m for m in json.loads((out / "check.json").read_text())["mutants"]}
+    counts = {name: (s["caught"], s["as_meant"], s["boots"]) for name, s in scores.items()}
+    assert counts == {"caught": (2, 2, 2), "other": (2, 0, 2), "crashing": (2, 2, 2), "missed": (0, 0, 2)}
+    assert scores["crashing"]["ends"] == ["crashed"]
+    first = starts(tmp_path)[0]
+    assert first["append"].endswith("nokaslr lull_asid_bits=8 lull_mutant=caught one=1 two")
+    assert first["cpu"] == "cortex-a76" and first["words"][first["words"].index("-smp") + 1] == "6"
+    assert done.stdout.splitlines()[-1] == "verdict: 2 of 4 mutants caught each time by the rule that is meant"
+
+
+def test_one_mutant_caught(checked: Check) -> None:
+    """Exit 0."""
+    done = checked("--mutant", "crashing")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_image_of_the_users(checked: Check, tool: Tool, tmp_path: Path) -> None:
+    """Any kernel with its symbols, which must be its own."""
+    assert checked("--kernel", "stock", "--workload", "count").returncode == 0
+    built = next(p for p in tool.cache.glob("build/stock-*") if p.is_dir())
+    image, found = built / "Image", tmp_path / "my map"
+    more = "0000000040200040 T pgd_free\n0000000040200080 D memstart_addr\n"
+    found.write_text((built / "System.map").read_text() + more)
+    done = checked("--image", str(image), "--symbols", str(found), "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "Image on max" in done.stdout
+    options = starts(tmp_path)[-1]["options"]
+    assert [o for o in options if o.startswith("hook=")] == [
+        "hook=pgd_free@0x40200040",
+        "hook=memstart_addr@0x40200080",
+    ]
+    found.write_text("no symbols")
+    assert checked("--image", str(image), "--symbols", str(found)).returncode == 2
+
+
+def test_a_finished_boot_is_not_repeated(checked: Check, tmp_path: Path) -> None:
+    """The same command takes up where an interrupted one was."""
+    out = tmp_path / "out"
+    assert checked("--kernel", "stock", "--out", str(out)).returncode == 0
+    (out / "complete").unlink()
+    assert checked("--kernel", "stock", "--out", str(out)).returncode == 0
+    assert len(starts(tmp_path)) == 1
+    assert checked("--kernel", "stock", "--repeat", "2", "--out", str(out)).returncode == 2
+
+
+def test_json(checked: Check) -> None:
+    """The whole of check.json."""
+    done = checked("--kernel", "stock", "--json", what="reports")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["boots"][0]["reports"][0]["rule"] == "owed"
+    assert found["verdict"] == "reports in 1 of 1 boots"
+
+
+def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
+    """A boot that ended well, but for what ``raw`` says."""
+    seen = {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}
+    whole = {
+        "status": {},
+        "trouble": None,
+        "checker": True,
+        "reports": [],
+        "errors": [],
+        "measurements": [],
+        "end": {"verdict": "silent", "seen": seen},
+    }
+    boot = plan.Boot("r01", 1, kernel, kernel)
+    trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
+    return check_verdicts.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
+
+
+FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
+KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "changed": {"functions": ["__p4d_free_tlb"]}}
+NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
+
+
+def test_known_findings_do_not_fail() -> None:
+    """They are shown; anything beside them fails; in a mutant a report is a report."""
+    known = result("stock", "max", reports=[KNOWN])
+    assert known.verdict()[0] == "silent" and check_verdicts.exit_code([known]) == 0
+    assert any("known finding early: freed early (docs/findings.md#early)" in line for line in known.lines())
+    both = result("stock", "max", reports=[KNOWN, NEW])
+    assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
+    mutant = check_data.Mutant("m", "", ("free/table",), "w")
+    assert result("lab", "max", mutant, reports=[KNOWN]).new
+
+
+def test_a_mutant_that_the_kernel_dies_of() -> None:
+    """Caught by what the console says, if it says that; a panic of another kind is none."""
+    read_only = "console/write to read-only memory"
+    mutant = check_data.Mutant("m", "", (read_only, "pause"), "w")
+    trouble = {"kind": "crashed", "code": 4, "text": ""}
+    died = "the guest kernel panicked: Unable to handle kernel write to read-only memory at virtual address ff"
+    (score,) = check_verdicts.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])
+    assert (score.held, score.seen, score.meant) == (True, {read_only: 1}, read_only)
+    other = result(
+        "lab", "max", mutant, trouble={**trouble, "what": "the guest kernel panicked: Attempted to kill init!"}
+    )
+    assert not other.caught(mutant.rules) and check_verdicts.exit_code([other]) == 1
+    assert not result("lab", "max", mutant).caught(mutant.rules)
+
+
+def test_the_table() -> None:
+    """A row for a machine, a column for a kernel; repeats in one cell."""
+    results = [
+        result("stock", "max"),
+        result("lab", "max", reports=[KNOWN]),
+        result("stock", "max+kpti", end=None),
+        result("stock", "max+kpti"),
+    ]
+    (grid,) = check_show.grids(results)
+    assert grid.header == ("machine", "stock", "lab")
+    assert grid.rows == (("max", "silent", "silent (1 known)"), ("max+kpti", "blind 1 of 2", ""))
+    assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
+
+
+def test_page_walks_for_what_was_lost() -> None:
+    """Per operation, at what one costs; nothing is said of them without a cost, or where nothing was lost."""
+    window = {"kernel": "stock", "workload": "w", "operations": 4, "unit": "page", "scale": "", "seconds": 1.0}
+    results = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 10}}])]
+    assert [grid.title for grid in check_show.grids(results)] == ["check", "tlb_lost"]
+    lost, walked = check_show.grids(results, walk=40)[1:]
+    assert (lost.rows, walked.title, walked.rows) == (
+        (("w", "page", "2.5"),),
+        "seconds_walks",
+        (("w", "page", "100ns"),),
+    )
+    (record,) = check_results.walks(check_results.records_of(results, 4), 40)
+    assert (record.metric, record.unit, record.values) == ("seconds_walks", "s", (10 * 40 / 1e9,))
+    none = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 0}}])]
+    assert [grid.title for grid in check_show.grids(none, walk=40)] == ["check"]
+
+
+def test_a_crash_does_not_hide_a_report() -> None:
+    """Both are said; the exit code is the report's."""
+    trouble = {"kind": "crashed", "what": "it panicked", "code": 4, "text": ""}
+    found = result("stock", "max", reports=[NEW], trouble=trouble, end=None)
+    assert found.verdict() == ("reports", "1, seen 3 times; the guest crashed: it panicked")
+    assert check_verdicts.exit_code([found]) == 1
+    assert check_verdicts.exit_code([result("stock", "max", trouble=trouble, end=None)]) == 4
+
+
+def test_the_default_plan() -> None:
+    """On the real base: the workloads of a run and those to check with, lull's policies, lab, no control."""
+    base = bases.load()
+    workloads = list(plan.load_workloads(base.workloads).values())
+    pairs = [(w, s) for w in workloads for s in plan.specs_for(w, [], base)]
+    hardware = check_data.matrix(check_data.load_machines(), None, None)
+    trials = check_trials.plan_kernels(pairs, hardware, 2)
+    assert len(trials) == 3 * 2 * len(hardware)
+    assert len({t.boot.name for t in trials}) == len(trials)
+
+
+def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() -> None:
+    """The unsafe way would be reported, as it must: not by a check that nobody asked it of."""
+    lab = Lab()
+    parser = argparse.ArgumentParser()
+    check_command.add_arguments(parser)
+
+    def kernels(*words: str) -> set[str]:
+        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]))
+        return {job.spec.name for trial in trials for job in trial.boot.jobs}
+
+    assert kernels() == {"lab", "lab+only=vmemmap"}
+    unsafe = "lab+only=vmemmap+vmemmap=unsafe"
+    assert kernels("--kernel", unsafe, "--kernel", "lab") == {"lab", unsafe}

@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plugin in a real QEMU, under programs whose every instruction is known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checker_tools import HERE, run
+from test_checker_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
+
+# What bare.S executes around BODY: instructions of its macros and handler.
+APART = 0x40180000  # where a body's section .apart goes
+CLOSE_MOV = 1  # close_window: the mov; the marker itself is outside
+HANDLER = 4
+SECONDARY = 9 + 2 + 5  # set_up, the flag, PSCI CPU_OFF
+OPERAND = {"user": "x10", "kernel": "x11", "range kernel": "x12"}
+LOAD_OPERANDS = """
+    const64 x10, 0x0005000000001234
+    const64 x11, 0x00050fffffff1234
+    const64 x12, 0x0005001000001234
+"""
+
+Bare = Callable[..., list[dict[str, Any]]]
+
+
+def boot(
+    tmp: Path,
+    cross: str,
+    qemu: str,
+    body: str,
+    plugin: str,
+    *options: str,
+    secondary: str = "",
+    cpus: int = 1,
+    el2: bool = False,
+    timeout: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Assemble bare.S around body and run it to its power-off."""
+    (tmp / "body.S").write_text(body + "\n")
+    (tmp / "secondary.S").write_text(secondary + "\n")
+    run(
+        cross + "gcc", "-nostdlib", "-static", "-Wl,-Ttext=0x40100000", f"-Wl,--section-start=.apart={APART:#x}",
+        f"-DCPUS={cpus}",
+        f'-DBODY="{tmp / "body.S"}"', f'-DSECONDARY="{tmp / "secondary.S"}"',
+        *(["-DEL2"] if el2 else []), HERE / "bare.S", "-o", tmp / "bare.elf",
+    )  # fmt: skip
+    machine = "virt,gic-version=3" + (",virtualization=on" if el2 else "")
+    return subprocess.run(
+        [
+            qemu, "-M", machine, "-cpu", "max", "-smp", str(cpus), "-nic", "none",
+            "-display", "none", "-serial", "none", "-monitor", "none",
+            "-kernel", str(tmp / "bare.elf"), "-plugin", plugin, *options,
+        ],
+        capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def bare(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> Bare:
+    """Runs a body that must end well; the lines the plugin wrote."""
+
+    def go(
+        body: str, insns: str = "segment", skip: Sequence[str] = (), costs: Mapping[str, str] = {}, **more: Any
+    ) -> list[dict[str, Any]]:
+        out = tmp_path / "counts"
+        words = [f"skip={s}" for s in skip] + [f"cost={name}:{ns}" for name, ns in costs.items()]
+        plugin = ",".join([f"{build('lull.so')},mode=count,out={out},insns={insns}", *words])
+        done = boot(tmp_path, cross, qemu, body, plugin, **more)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    return go
+
+
+def tlbi_lines(names: list[str], class_of: Callable[[str, str], str]) -> tuple[str, int, Counter[str]]:
+    """A different number of each form with each operand; instructions; what must be counted."""
+    nxs = nxs_words()
+    lines, total = [], 0
+    want: Counter[str] = Counter()
+    for i, name in enumerate(names):
+        what, ranged = by_name(name)[1], by_name(name)[4]
+        for kind in ("user", "kernel") if what == "va" else ("user",):
+            times = 1 + (7 * i + (kind == "kernel")) % 13
+            reg = OPERAND["range kernel" if ranged and kind == "kernel" else kind]
+            if name in nxs:  # not all assemblers know these
+                instruction = f".inst {(nxs[name] & ~31) | (31 if what == 'all' else int(reg[1:])):#x}"
+            else:
+                instruction = f"tlbi {name}" + ("" if what == "all" else f", {reg}")
+            lines.append(f".rept {times}\n{instruction}\n.endr")
+            want[f"{name}/{class_of(name, kind)}"] += times
+            total += times
+    return "\n".join(lines), total, want
+
+
+def el1_class(name: str, kind: str) -> str:
+    """What the contract says of each form."""
+    what, el = by_name(name)[1:3]
+    if what == "va":
+        return kind if el == 1 else "other"
+    return {"all": "all", "asid": "user", "vaa": "kernel", "ipa": "other"}[what]
+
+
+def check_totals(line: dict[str, Any]) -> None:
+    """The totals follow from the vCPUs' own numbers."""
+    total = line["total"]
+    sums: Counter[str] = Counter()
+    for cpu in line["cpus"]:
+        sums["insns"] += cpu["insns"]
+        sums["insns_spin"] += cpu["insns_spin"]
+        sums["atomics"] += cpu["atomics"]
+        # every program here opens its windows on the first vCPU; the whole run is nobody's
+        if cpu["cpu"] == 0 and line["window"] != "whole-run":
+            sums["insns_own"] += cpu["insns"]
+            sums["insns_spin_own"] += cpu["insns_spin"]
+            sums["atomics_own"] += cpu["atomics"]
+        sums["ipi"] += cpu["ipi"]
+        sums["ipi_all"] += cpu["ipi_all"]
+        for key, n in cpu["dsb"].items():
+            sums[f"dsb_{key}"] += n
+        for key, n in cpu["tlbi"].items():
+            name, cls = key.split("/")
+            reach = "local" if by_name(name)[0] == "local" else "broadcast"
+            sums[f"tlbi_{reach}"] += n
+            sums[f"tlbi_{cls}"] += n
+            sums[f"tlbi_{reach}_{cls}"] += n
+            sums["tlbi_range"] += n * by_name(name)[4]
+            sums["tlbi_asid"] += n * (by_name(name)[1] == "asid")
+    assert {k: v for k, v in total.items() if v} == {k: v for k, v in sums.items() if v}
+    assert {f"dsb_{k}" for k in DSB + DSB_NXS} <= set(total)
+
+
+def test_every_el1_tlbi(bare: Bare) -> None:
+    names = EL1 + [n + "nxs" for n in EL1]
+    body, insns, want = tlbi_lines(names, el1_class)
+    header, window, whole = bare(f"{LOAD_OPERANDS}\nopen_window 7\n{body}\nclose_window 7")
+    assert header == {"plugin": "lull", "mode": "count", "api": 4, "vcpus_max": 1}
+    assert (window["window"], window["seq"]) == (7, 1)
+    assert window["cpus"][0]["tlbi"] == dict(want)
+    assert window["total"]["insns"] == insns + CLOSE_MOV
+    assert (whole["window"], whole["seq"]) == ("whole-run", 2)
+    assert whole["cpus"][0]["tlbi"] == dict(want)
+    check_totals(window)
+    check_totals(whole)
+
+
+def test_every_el2_tlbi(bare: Bare) -> None:
+    """At EL2, where EL1's forms can be executed as well."""
+    names = EL2 + [n + "nxs" for n in EL2] + EL1
+    body, insns, want = tlbi_lines(names, el1_class)
+    _, window, _ = bare(f"{LOAD_OPERANDS}\nopen_window 7\n{body}\nclose_window 7", el2=True)
+    assert window["cpus"][0]["tlbi"] == dict(want)
+    assert window["total"]["insns"] == insns + CLOSE_MOV
+    assert window["total"]["tlbi_other"] > 0
+    check_totals(window)
+
+
+def test_dsb_and_ipi(bare: Bare) -> None:
+    want = {name: i + 1 for i, name in enumerate(DSB + DSB_NXS)}
+    body = "\n".join(f".rept {n}\ndsb {name}\n.endr" for name, n in want.items())
+    sgi = ".rept 5\nmsr icc_sgi1r_el1, xzr\n.endr\nmsr icc_sgi1r_el1, x9"  # x9: to all but the sender
+    _, window, _ = bare(f"mov x9, #1 << 40\nopen_window 1\n{body}\n{sgi}\nclose_window 1")
+    assert window["cpus"][0]["dsb"] == want
+    assert (window["cpus"][0]["ipi"], window["cpus"][0]["ipi_all"]) == (6, 1)
+    assert window["total"]["insns"] == sum(want.values()) + 6 + CLOSE_MOV
+    check_totals(window)
+
+
+# Instructions, and how many are attempted when they run: the exact count is what makes
+# kernels comparable, so everything that could upset it stands here.
+SNIPPETS = {
+    "plain": ("add x1, x1, #1\n" * 7, 7),
+    "nothing": ("", 0),
+    "loop": ("mov x1, #1000\n1: sub x1, x1, #1\ncbnz x1, 1b", 1 + 2000),
+    "loads": ("ldr x1, [x28]\nadd x1, x1, #1\nldp x2, x3, [x28, #16]\nstr x1, [x28]\nadd x1, x1, #1", 5),
+    # a fault in the middle of a block: what stands behind it is executed once, afterwards
+    "fault": ("add x1, x1, #1\n" * 3 + "ldr x1, [x27]\n" + "add x1, x1, #1\n" * 4, 8 + HANDLER),
+    "faults": ("ldr x1, [x27]\nadd x1, x1, #1\nstr x1, [x27]\nldr x1, [x28]", 4 + 2 * HANDLER),
+    "fault first and last": ("b 1f\n1: ldr x1, [x27]\nldr x2, [x27]\nb 2f\n2:", 4 + 2 * HANDLER),
+    # device memory: QEMU leaves the block and executes the instruction again
+    "device": ("add x1, x1, #1\nldr w1, [x26]\nadd x1, x1, #1\nldr w1, [x26]\nadd x1, x1, #1", 5),
+    "undefined": ("add x1, x1, #1\nudf #0\nadd x1, x1, #1", 3 + HANDLER),
+    "supervisor call": ("add x1, x1, #1\nsvc #0\nadd x1, x1, #1\nadd x1, x1, #1", 4 - 1 + HANDLER),
+    "system": ("mrs x1, midr_el1\nisb\ndmb ish\nmrs x1, esr_el1\nmsr tpidr_el0, x1\nnop", 6),
+    "atomics": ("mov x1, #0\nldadd x1, x2, [x28]\ncas x1, x2, [x28]\nldxr x3, [x28]\nstxr w4, x3, [x28]", 5),
+    "zero a line": ("dc zva, x28\ndc cvau, x28\nic ivau, x28", 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["segment", "each"])
+def test_insns(bare: Bare, mode: str) -> None:
+    """Each snippet in a window of its own, three times over: also when it was translated before."""
+    body = "mov x19, #3\n9:\n"
+    for i, (text, _) in enumerate(SNIPPETS.values()):
+        body += f"open_window {i + 1}\n{text}\nclose_window {i + 1}\n"
+    body += "sub x19, x19, #1\ncbnz x19, 9b"
+    _, *windows, whole = bare(body, insns=mode)
+    assert [w["window"] for w in windows] == [*range(1, len(SNIPPETS) + 1)] * 3
+    assert [w["seq"] for w in windows] == [*range(1, 3 * len(SNIPPETS) + 1)]
+    names = list(SNIPPETS)
+    got = [(names[w["window"] - 1], w["total"]["insns"] - CLOSE_MOV) for w in windows]
+    assert [w["total"]["insns_own"] for w in windows] == [w["total"]["insns"] for w in windows]
+    # "supervisor call": the handler skips the instruction after svc
+    assert got == [(name, n) for name, (_, n) in SNIPPETS.items()] * 3
+    in_windows = sum(n + CLOSE_MOV for _, n in got)
+    around = 3 * len(SNIPPETS) * 3 + 3 * 2 + 1  # open_window, the marker that closes; the loop
+    assert whole["total"]["insns"] == 2 + 9 + in_windows + around + 5
+
+
+# Each kind a number of times of its own, and what is close to one and is none.
+ATOMICS = [
+    "cas x1, x2, [x28]", "caspal x2, x3, x4, x5, [x28]", "swpb w1, w2, [x28]", "ldadd x1, x2, [x28]", "stadd x1, [x28]",
+    "ldclralh w1, w2, [x28]", "steor w1, [x28]", "ldset x1, xzr, [x28]", "ldsmax x1, x2, [x28]", "ldumin w1, w2, [x28]",
+    "stxr w4, x3, [x28]", "stlxrb w4, w3, [x28]", "stxp w4, x2, x3, [x28]", "stlxp w4, w2, w3, [x28]",
+]  # fmt: skip
+NO_ATOMICS = ["ldxr x1, [x28]", "ldaxp x1, x2, [x28]", "ldar x1, [x28]", "stlr x1, [x28]", "ldapr x1, [x28]", "clrex"]
+
+
+def test_atomics(bare: Bare) -> None:
+    """Each that is executed, the exclusive stores that fail too, by the vCPU that does it; also one that faults."""
+    body = "\n".join(f".rept {n + 1}\n{text}\n.endr" for n, text in enumerate(ATOMICS))
+    body += "\n" + "\n".join(NO_ATOMICS) + "\nldadd x1, x2, [x27]"
+    want = sum(range(1, len(ATOMICS) + 1)) + 1
+    _, window, whole = bare(f"open_window 1\n{body}\nclose_window 1")
+    assert window["total"]["atomics"] == window["total"]["atomics_own"] == window["cpus"][0]["atomics"] == want
+    assert window["total"]["insns"] == want + len(NO_ATOMICS) + HANDLER + CLOSE_MOV
+    assert (whole["total"]["atomics"], whole["total"]["atomics_own"]) == (want, 0)
+    secondary = ".rept 5\nstadd x1, [x28]\n.endr"
+    _, window, _ = bare("open_window 1\nstart_cpus\nstadd x1, [x28]\nclose_window 1", secondary=secondary, cpus=3)
+    assert [cpu["atomics"] for cpu in window["cpus"]] == [1, 5, 5]
+    assert (window["total"]["atomics"], window["total"]["atomics_own"]) == (11, 1)
+
+
+# Code that is counted apart from its fourth instruction up to the last but one: in the middle of blocks.
+SPUN = 1 + 2 * 100 + 3
+SPIN = """
+    .section .apart, "ax"
+apart:
+    add x1, x1, #1
+    add x1, x1, #1
+    add x1, x1, #1
+    mov x2, #100
+1:  sub x2, x2, #1
+    cbnz x2, 1b
+    ldr x1, [x27]
+    ldr x1, [x28]
+    add x1, x1, #1
+    add x1, x1, #1
+    ret
+    .text
+"""
+SKIP = f"{APART + 12:x}-{APART + 36:x}"
+
+
+@pytest.mark.parametrize("mode", ["segment", "each"])
+def test_code_that_is_counted_apart(bare: Bare, mode: str) -> None:
+    """To the instruction, faults and what stands beside it in a block; the handler is elsewhere. All has it too."""
+    body = f"{SPIN}\nopen_window 1\nbl apart\nadd x1, x1, #1\nbl apart\nclose_window 1\nbl apart"
+    _, window, whole = bare(body, insns=mode, skip=[SKIP, f"{APART + 40:#x}-{APART + 44:#x}"])
+    one = 3 + SPUN + 2 + HANDLER
+    assert window["total"]["insns"] == 2 * (1 + one) + 1 + CLOSE_MOV
+    assert window["total"]["insns_spin"] == window["total"]["insns_spin_own"] == 2 * (SPUN + 1)
+    assert (whole["total"]["insns_spin"], whole["total"]["insns_spin_own"]) == (3 * (SPUN + 1), 0)
+    check_totals(window)
+    _, without, _ = bare(body, insns=mode)
+    assert without["total"] == {**window["total"], "insns_spin": 0, "insns_spin_own": 0}
+
+
+def test_each_vcpu_spins_by_itself(bare: Bare) -> None:
+    """What others spin is theirs; a marker may stand in such code."""
+    body = f"{SPIN}\nopen_window 1\nstart_cpus\nbl apart\nclose_window 1"
+    secondary = "mov x14, #3\n1: bl apart\nsub x14, x14, #1\ncbnz x14, 1b"
+    _, window, _ = bare(body, secondary=secondary, cpus=3, skip=[SKIP])
+    assert [cpu["insns_spin"] for cpu in window["cpus"]] == [SPUN, 3 * SPUN, 3 * SPUN]
+    assert (window["total"]["insns_spin"], window["total"]["insns_spin_own"]) == (7 * SPUN, SPUN)
+    check_totals(window)
+    everything = "40100000-40200000"
+    _, window, whole = bare(f"open_window 1\n{SNIPPETS['faults'][0]}\nclose_window 1", skip=[everything])
+    assert window["total"]["insns_spin"] == window["total"]["insns"] == SNIPPETS["faults"][1] + CLOSE_MOV
+    assert whole["total"]["insns_spin"] == whole["total"]["insns"]
+
+
+def test_block_mode_is_not_exact(bare: Bare) -> None:
+    """Why it is not the default: a fault makes it count what was not executed."""
+    text = f"open_window 1\n{SNIPPETS['fault'][0]}\nclose_window 1"
+    exact = bare(text)[1]["total"]["insns"]
+    assert exact == SNIPPETS["fault"][1] + CLOSE_MOV
+    assert bare(text, insns="block")[1]["total"]["insns"] > exact
+
+
+def test_vcpus(bare: Bare) -> None:
+    """Four vCPUs at once, each booked to itself. The first one waits, so its insns are its own."""
+    secondary = ".rept 11\ntlbi vale1, x28\n.endr\n.rept 3\ntlbi aside1os, xzr\n.endr\ndsb nsh\nmsr icc_sgi1r_el1, xzr"
+    body = "open_window 9\ntlbi vmalle1is\nstart_cpus\ndsb ish\nclose_window 9"
+    header, window, whole = bare(body, secondary=secondary, cpus=4)
+    assert header["vcpus_max"] == 4
+    one = {
+        "insns": 11 + 3 + 2 + SECONDARY,
+        "insns_spin": 0,
+        "atomics": 0,
+        "tlbi": {"vale1/user": 11, "aside1os/user": 3},
+        "dsb": {"nsh": 1},
+        "ipi": 1,
+        "ipi_all": 0,
+    }
+    assert window["cpus"][1:] == [{"cpu": cpu, **one} for cpu in (1, 2, 3)]
+    assert window["cpus"][0]["tlbi"] == {"vmalle1is/all": 1}
+    assert window["cpus"][0]["dsb"] == {"ish": 1}
+    assert window["total"]["tlbi_local_user"] == 33
+    assert window["total"]["tlbi_broadcast"] == 10
+    check_totals(window)
+    assert whole["cpus"][1:] == window["cpus"][1:]
+
+
+def test_own_insns(bare: Bare) -> None:
+    """A window that another vCPU opens and closes: its own instructions, exactly, whatever the others do meanwhile."""
+    turns = 200 << 16  # long enough that the first vCPU, which waits, executes something too
+    secondary = f"""
+        mrs x2, mpidr_el1
+        and x2, x2, #255
+        cmp x2, #2
+        b.ne 2f
+        open_window 9
+        {SNIPPETS["faults"][0]}
+        movz x1, #{turns >> 16}, lsl #16
+    1:  sub x1, x1, #1
+        cbnz x1, 1b
+        close_window 9
+    2:
+    """
+    _, window, whole = bare("start_cpus", secondary=secondary, cpus=4)
+    own = SNIPPETS["faults"][1] + 1 + 2 * turns + CLOSE_MOV
+    assert window["cpus"][2]["insns"] == window["total"]["insns_own"] == own
+    assert window["cpus"][0]["insns"] > 0
+    assert window["total"]["insns"] == own + window["cpus"][0]["insns"]
+    assert whole["total"]["insns_own"] == 0
+
+
+def test_modelled_time(bare: Bare) -> None:
+    """One vCPU: what it executes and what that is said to cost, to the nanosecond."""
+    costs = {"insn": "1.5", "tlbi": "20", "broadcast": "3000", "latency": "700", "dsb": "40"}
+    body = """
+        open_window 9
+        .rept 100
+        nop
+        .endr
+        .rept 3
+        tlbi vmalle1
+        .endr
+        dsb nsh
+        close_window 9
+        open_window 10
+        .rept 3
+        tlbi vmalle1is
+        .endr
+        dsb ishst
+        dsb ish
+        dsb ish
+        close_window 10
+    """
+    _, local, broadcast, whole = bare(body, costs=costs)
+    assert local["total"]["insns"] == 100 + 3 + 1 + CLOSE_MOV
+    assert local["modelled_ns"] == int(1.5 * local["total"]["insns"] + 3 * 20 + 40)
+    # The third one is complete when all are served, which began with the first; that is behind itself and its issue.
+    served = 1.5 + 20 + 3 * 3000 + 700
+    assert broadcast["modelled_ns"] == int(served + 40 + 1.5 + 40 + 1.5 * CLOSE_MOV)
+    assert local["insns_astray"] == broadcast["insns_astray"] == 0
+    assert "modelled_ns" not in whole
+
+
+def test_vcpus_are_kept_in_step(bare: Bare) -> None:
+    """With modelled time the first vCPU, which polls, comes as far as the one that it waits for, and no further."""
+    turns = 20 << 16
+    secondary = f"""
+        open_window 9
+        movz x1, #{turns >> 16}, lsl #16
+    1:  sub x1, x1, #1
+        cbnz x1, 1b
+        close_window 9
+    """
+    _, window, _ = bare("start_cpus", secondary=secondary, cpus=2, costs={"insn": "1"})
+    own = window["total"]["insns_own"]
+    assert window["modelled_ns"] == own
+    assert window["cpus"][0]["insns"] == pytest.approx(own, rel=0.02)
+    assert window["insns_astray"] < own / 100
+
+
+def test_wrong_markers(bare: Bare) -> None:
+    """Close without open, nested open, close of another, one left open: errors, and the rest holds."""
+    lines = bare(
+        """
+        close_window 3
+        open_window 4
+        dsb ish
+        open_window 5
+        dsb ish
+        close_window 5
+        dsb ish
+        close_window 4
+        close_window 4
+        open_window 6
+        """
+    )
+    errors = [line["error"] for line in lines if "error" in line]
+    assert errors == [
+        "window 3 was to close and none is open",
+        "window 5 was to open while 4 is open",
+        "window 5 was to close while 4 is open",
+        "window 4 was to close and none is open",
+        "window 6 is still open at exit",
+    ]
+    windows = [line for line in lines if "window" in line]
+    assert [(w["window"], w["seq"], w["total"]["dsb_ish"]) for w in windows] == [
+        (4, 1, 3),
+        ("whole-run", 2, 3),
+    ]
+
+
+def test_large_id(bare: Bare) -> None:
+    """The id is all of x0."""
+    body = "const64 x0, 0xfedcba9876543210\nhint #112\nhint #113"
+    assert bare(body)[1]["window"] == 0xFEDCBA9876543210
+
+
+def test_window_is_written_when_it_closes(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:
+    """A guest that then hangs, and a QEMU that is killed, must not take it along."""
+    out = tmp_path / "counts"
+    body = "open_window 2\ndsb sy\nclose_window 2\n1: b 1b"
+    with pytest.raises(subprocess.TimeoutExpired):
+        boot(tmp_path, cross, qemu, body, f"{build('lull.so')},out={out}", timeout=3)
+    lines = out.read_text().splitlines()
+    assert len(lines) == 2
+    assert json.loads(lines[1])["total"]["dsb_sy"] == 1
+
+
+def test_shared_thread(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:
+    """Several vCPUs under thread=single are refused before they execute; one is welcome."""
+    out = tmp_path / "counts"
+    plugin = f"{build('lull.so')},mode=count,out={out}"
+    single = ("-accel", "tcg,thread=single")
+    done = boot(tmp_path, cross, qemu, "start_cpus", plugin, *single, cpus=4)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lull: several vCPUs share one host thread")
+    assert "thread=multi" in done.stderr
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [set(line) for line in lines] == [{"plugin", "mode", "api", "vcpus_max"}, {"error"}]
+
+    done = boot(tmp_path, cross, qemu, "dsb sy", plugin, *single)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(out.read_text().splitlines()[-1])["total"]["dsb_sy"] == 1
+
+
+def test_refused_options(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:
+    """QEMU ends, not zero, with what the plugin has to say."""
+    done = boot(tmp_path, cross, qemu, "", f"{build('lull.so')},out={tmp_path / 'x'},colour=red")
+    assert done.returncode == 1
+    known = "mode out insns skip cost quantum ram speculation ntlbpa hook"
+    assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
+
+
+def test_full_disk(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) -> None:
+    done = boot(tmp_path, cross, qemu, "", f"{build('lull.so')},out=/dev/full")
+    assert done.stderr.count("lull: cannot write to '/dev/full' (No space left on device)") == 1
+
+
+def test_all_forms_are_covered() -> None:
+    """The runs above execute everything but EL3's and RME's forms, which need EL3."""
+    assert {n for n in TLBI if by_name(n)[2] != 3} == set(EL1) | set(EL2)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The mutants of kernel/lab: kernel, tool and note have the same ones, each with its workload."""
+
+from __future__ import annotations
+
+import re
+
+from lull import base as bases
+from lull import plan
+from lull.check import data as check_data
+
+BASE = bases.load()
+FOLDER = BASE.features["lab"].folder
+MUTANTS = check_data.load_mutants(BASE.mutants)
+
+
+def test_mutants_are_the_same_everywhere() -> None:
+    """In the kernel, in the file for the tool, and in the note."""
+    source = (FOLDER / "files/arch/arm64/mm/lull/lab.c").read_text()
+    names = re.findall(r'\[LULL_\w+\]\s*= "([a-z-]+)"', source)
+    assert names[0] == "none"
+    assert sorted(MUTANTS) == sorted(names[1:])
+    assert len(MUTANTS) >= 15
+    note = (FOLDER / "NOTE.md").read_text()
+    assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", note) == list(names[1:])
+
+
+def test_each_mutant_has_its_workload() -> None:
+    """What shows it is there, and runs only when it is asked for."""
+    workloads = plan.load_workloads(BASE.workloads)
+    for mutant in MUTANTS.values():
+        assert mutant.workload in workloads, mutant.name
+        assert not workloads[mutant.workload].default, mutant.name

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Form: formatted, linted, typed, licensed, and free of what must not be in a repository."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import REPOSITORY
+
+import lull
+from lull import changed
+
+
+def tracked() -> list[Path]:
+    """The files git tracks; every file below when this is no checkout."""
+    done = subprocess.run(["git", "-C", REPOSITORY, "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout:
+        return [REPOSITORY / name for name in done.stdout.split("\0") if name]
+    return [p for p in REPOSITORY.rglob("*") if p.is_file() and ".git" not in p.parts]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    ids=["lint", "format", "types"],
+)
+def test_python_is_clean(words: list[str], tmp_path: Path) -> None:
+    """ruff and mypy strict, as pyproject.toml configures them."""
+    extra = [] if "format" in words else ["--cache-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", *words, *extra], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_file_has_its_licence() -> None:
+    """An SPDX line near the top of every file that can hold one."""
+    bare = [
+        str(path.relative_to(REPOSITORY))
+        for path in tracked()
+        if path.exists()
+        and path.suffix not in (".patch", ".svg", ".log", ".map", ".json", ".jsonl", ".png")
+        and path.name != "LICENSE"
+        and "SPDX-License-Identifier: GPL-2.0" not in path.read_text(errors="replace")[:600]
+    ]
+    assert not bare
+
+
+def test_no_host_names_of_registries() -> None:
+    """Mirrors come from the machine's configuration, never from here."""
+    pattern = re.compile(
+        r"(deb|ftp|security|snapshot)\.debian\.org|pypi\.org|pythonhosted|files\.python", re.IGNORECASE
+    )
+    guilty = [
+        str(p)
+        for p in tracked()
+        if p.exists() and p != Path(__file__) and pattern.search(p.read_text(errors="replace"))
+    ]
+    assert not guilty
+
+
+HOOKS = (".githooks/commit-msg", ".githooks/pre-commit")
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shell_scripts() -> None:
+    """The launcher, the guest's init, CI and the git hooks."""
+    scripts = [REPOSITORY / name for name in ("lull", "guest/init", ".ci/run", *HOOKS)]
+    done = subprocess.run(["shellcheck", "-x", *scripts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def packages() -> list[str]:
+    """The packages of the tool."""
+    return [lull.__name__, *(m.name for m in pkgutil.walk_packages(lull.__path__, "lull.") if m.ispkg)]
+
+
+@pytest.mark.parametrize("name", packages())
+def test_no_package_hides_one_of_its_modules(name: str) -> None:
+    """A name it imports from elsewhere takes the place of its own module: others then import the wrong one."""
+    package = importlib.import_module(name)
+    modules = {m.name: importlib.import_module(f"{name}.{m.name}") for m in pkgutil.iter_modules(package.__path__)}
+    assert [short for short, module in modules.items() if getattr(package, short) is not module] == []
+
+
+LAYERS = (
+    ("cache", "errors", "paths", "picture", "process", "progress", "requirements"),
+    ("base", "changed", "extras", "guest", "kernel", "plan"),
+    ("lab", "timing", "took"),
+    ("run.loop", "run.measurements", "run.records"),
+    ("judge",),
+    ("check", "selftests", "timing.evaluation", "timing.evaluation_output"),
+    ("report",),
+    ("run.experiment", "run.native"),
+    ("calibrate", "sweep", "timing.runs"),
+    ("cli", "commands", "options"),
+)
+"""Modules and packages of the tool, lowest first: docs/architecture.md describes them."""
+
+
+def layer(name: str) -> int | None:
+    """The layer of a module, or of a name in it: that of the longest entry that it begins with."""
+    found = [(e, n) for n, entries in enumerate(LAYERS) for e in entries if f"{name}.".startswith(f"lull.{e}.")]
+    return max(found, key=lambda one: len(one[0]))[1] if found else None
+
+
+def test_imports_point_one_way() -> None:
+    """No module imports one of a higher layer, not even in a function; every module has a layer."""
+    source = REPOSITORY / "src"
+    names = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in source.rglob("lull/**/*.py")}
+    wrong = []
+    for path, name in names.items():
+        own = layer(name)
+        assert own is not None or path.name == "__init__.py", f"{name} has no layer"
+        found = sorted(changed.imported(path.read_text()))
+        wrong += [f"{name}: {other}" for other in found if (layer(other) or 0) > (own or 0)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("message", "complaint"),
+    [
+        ("Do this\n\nBecause.\n# a comment\n", ""),
+        ("x" * 73, "has 73 characters"),
+        ("Do this.", "no full stop"),
+        ("Do this\nand that\n", "is empty"),
+    ],
+)
+def test_commit_messages(tmp_path: Path, message: str, complaint: str) -> None:
+    """The git hook that a contributor can switch on."""
+    (tmp_path / "message").write_text(message)
+    hook = [REPOSITORY / ".githooks/commit-msg", tmp_path / "message"]
+    done = subprocess.run(hook, capture_output=True, text=True, check=False)
+    assert done.returncode == bool(complaint) and complaint in done.stderr
+
+
+def slug(heading: str) -> str:
+    """The anchor of a Markdown heading, as GitHub and GitLab make it: links and code marks gone, words joined."""
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+def test_links_of_documents() -> None:
+    """Each link of a Markdown file to another file, or to a heading, leads to one."""
+    documents = [p for p in tracked() if p.suffix == ".md" and p.exists()]
+    plain = {p: re.sub(r"^(```|~~~).*?^\1", "", p.read_text(), flags=re.M | re.S) for p in documents}
+    anchors = {p: {slug(h) for h in re.findall(r"^#+ (.*)$", text, flags=re.M)} for p, text in plain.items()}
+    broken = []
+    for p, text in plain.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, anchor = link.partition("#")
+            target = (p.parent / name).resolve() if name else p
+            if "://" in link or link.startswith("mailto:"):
+                continue
+            if not target.exists() or (anchor and target in anchors and anchor not in anchors[target]):
+                broken.append(f"{p.relative_to(REPOSITORY)}: {link}")
+    assert broken == []
