@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from checker_tools import CHECKER, CROSS, run
 from hypothesis import settings
+from plugin_tools import CROSS, PLUGIN, run
 from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, real_qemu
 
 from lull import cli, process
@@ -149,12 +149,12 @@ def heard() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds a target of checker/Makefile, once, and says where it is."""
+    """Builds a target of plugin/Makefile, once, and says where it is."""
     out = tmp_path_factory.mktemp("checker")
 
     def make(target: str) -> Path:
         goal = ["all"] if target == "lull.so" else [target]
-        run("make", "-s", "-C", CHECKER, f"OUT={out}", *goal)
+        run("make", "-s", "-C", PLUGIN, f"OUT={out}", *goal)
         return out / target
 
     return make

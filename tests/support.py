@@ -14,9 +14,9 @@ import pytest
 
 from lull import cache, paths
 from lull.guest import qemu
-from lull.kernel import series
-from lull.kernel.fetch import Store
 from lull.lab import Lab
+from lull.linux import series
+from lull.linux.fetch import Store
 
 REPOSITORY = paths.REPOSITORY
 """The top folder. A test names every file of the repository from here, so that test files can move."""

@@ -23,17 +23,17 @@ GUESTS = "tests/guest/test_*.py"
 """Tests with real kernels. The folder is named from the top: tests/host/guest has tests of the package lull.guest."""
 IN_GUESTS = ("boot", "checkpatch", "erratum", "hvo", "images", "kunit", "run", "series")
 ON_HOST = ("export", "message", "tree")
-KERNEL = (*(f"tests/guest/test_{n}.py" for n in IN_GUESTS), *(f"host/kernel/test_{n}.py" for n in ON_HOST), STYLE)
+KERNEL = (*(f"tests/guest/test_{n}.py" for n in IN_GUESTS), *(f"host/linux/test_{n}.py" for n in ON_HOST), STYLE)
 """Tests that belong to every file of kernel/."""
 RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"kernel/(bases|config|core)/.*", (GUESTS, *KERNEL, "test_plan.py", "test_deb.py")),
     (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_mutants.py", "test_check.py", "host/check/*")),
-    (r"kernel/vmemmap(_demote)?/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
+    (r"kernel/vmemmap/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
     (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
-    (r"kernel/(?P<name>[a-z]+)(_\w+)?/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
+    (r"kernel/(?P<name>[a-z]+)/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
     (
-        r"checker/.*",
-        ("checker/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py"),
+        r"plugin/.*",
+        ("plugin/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py"),
     ),
     (r"src/lull/(?P<module>\w+)\.py", ("@imports", "test_{stem}.py", *WHOLE_LAB)),
     (r"src/lull/(?P<module>(?P<package>\w+)/\w+)\.py", ("@imports", "test_{stem}.py", "host/{package}/*", *WHOLE_LAB)),
@@ -47,7 +47,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (r"tests/(.*/)?test_\w+\.py", ("{path}", STYLE)),
     (r"tests/fake/.*", ("host/test_cli.py", "qemu/*", "test_kept.py", "@names")),
-    (r"tests/checker/.*", ("checker/*", "test_plugin.py", "test_rules.py")),
+    (r"tests/plugin/.*", ("plugin/*", "test_plugin.py", "test_rules.py")),
     (r"tests/data/.*", ("@names",)),
     (r"(docs/|\.githooks/).*|.*\.(md|svg)", ("repository/*", "test_pages.py")),
     (r".*", (ALL,)),
@@ -88,7 +88,7 @@ def imported(text: str) -> frozenset[str]:
 
 
 def imports(text: str, module: str) -> bool:
-    """Return true if the Python source ``text`` imports ``module`` (``kernel/tree``), or anything of its package.
+    """Return true if the Python source ``text`` imports ``module`` (``linux/tree``), or anything of its package.
 
     Args:
         module: its path below src/lull, without the ending.

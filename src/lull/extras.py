@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lull import cache, paths, process
 from lull.errors import FetchError
-from lull.kernel.tree import waiting
+from lull.linux.tree import waiting
 from lull.progress import progress
 
 

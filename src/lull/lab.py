@@ -18,8 +18,8 @@ from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
-from lull.kernel import build, kept, symbols, toolchain, tree
-from lull.kernel.fetch import Store
+from lull.linux import build, kept, symbols, toolchain, tree
+from lull.linux.fetch import Store
 from lull.progress import progress, say
 
 SPIN = (
@@ -179,14 +179,12 @@ class Lab:
     @cached_property
     def plugin(self) -> Path:
         """The QEMU plugin, compiled for this machine."""
-        key = cache.key_of_files(
-            [*sorted(paths.CHECKER.glob("*.[ch]")), paths.CHECKER / "Makefile"], platform.machine()
-        )
+        key = cache.key_of_files([*sorted(paths.PLUGIN.glob("*.[ch]")), paths.PLUGIN / "Makefile"], platform.machine())
 
         def make(part: Path) -> None:
             with progress.step("building the plugin"):
                 process.run_logged(
-                    ["make", "-C", paths.CHECKER, f"OUT={part}", "CC=gcc"],
+                    ["make", "-C", paths.PLUGIN, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
                     what="the QEMU plugin does not compile",

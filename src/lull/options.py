@@ -16,8 +16,8 @@ from lull import cache, timing
 from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
 from lull.guest.qemu import Machine, host_mib
-from lull.kernel import series, tree
 from lull.lab import Lab
+from lull.linux import series, tree
 from lull.run import loop
 
 T = TypeVar("T")

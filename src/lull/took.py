@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lull import cache, plan
-from lull.kernel.toolchain import jobs
 from lull.lab import Lab
+from lull.linux.toolchain import jobs
 
 FIRST_CPUS = 2
 """CPUs of the machine that FIRST was measured on."""

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 from lull import base as bases
-from lull.kernel import export
 from lull.lab import Lab
+from lull.linux import export
 
 NOT_OURS = {
     "arch/arm64/include/asm/tlbflush.h": "PARENTHESIS_ALIGNMENT",

@@ -12,9 +12,9 @@ from support import unpack_deb
 from lull.errors import BuildError
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
-from lull.kernel import deb
-from lull.kernel.build import asked_options
 from lull.lab import Lab
+from lull.linux import deb
+from lull.linux.build import asked_options
 from lull.requirements import missing
 
 needs_packagers = pytest.mark.skipif(bool(missing(deb.ALWAYS)), reason=f"wants {', '.join(missing(deb.ALWAYS))}")

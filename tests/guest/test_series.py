@@ -10,9 +10,9 @@ from support import SUMMARY, apply_mails, git
 
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
-from lull.kernel import build, export, series
-from lull.kernel.tree import Tree
 from lull.lab import Lab
+from lull.linux import build, export, series
+from lull.linux.tree import Tree
 from lull.progress import progress
 
 

@@ -28,7 +28,7 @@ def named(patterns: Iterable[str]) -> set[str]:
         ("kernel/young/files/arch/arm64/mm/lull/young.c", ["guest/test_kunit.py", "test_young.py"], ["test_real.py"]),
         ("kernel/teardown/swap/NOTE.md", ["guest/test_kunit.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
         ("kernel/bases/6.12.toml", ["guest/test_kunit.py", "guest/test_soak.py", "test_plan.py"], ["test_stats.py"]),
-        ("checker/owe.c", ["test_checker_unit.py", "guest/test_check.py"], ["guest/test_kunit.py", "test_young.py"]),
+        ("plugin/owe.c", ["test_unit.py", "guest/test_check.py"], ["guest/test_kunit.py", "test_young.py"]),
         ("src/lull/judge/stats.py", ["test_stats.py", "test_compare.py", "test_cli.py"], ["test_ktap.py"]),
         ("src/lull/selftests/ktap.py", ["test_ktap.py", "guest/test_kunit.py"], ["test_stats.py"]),
         ("src/lull/timing/__init__.py", ["timing/test_timing.py", "test_modelled_time.py"], ["test_ktap.py"]),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checker_tools import HERE, run
-from test_checker_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
+from plugin_tools import HERE, run
+from test_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
 # What bare.S executes around BODY: instructions of its macros and handler.
 APART = 0x40180000  # where a body's section .apart goes

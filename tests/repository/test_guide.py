@@ -15,7 +15,7 @@ from lull.errors import EXIT_CODES
 
 GUIDE = (REPOSITORY / "docs/guide.md").read_text()
 DOCUMENTS = [
-    p for folder in (".", "docs", "guest", "kernel", "checker", "models") for p in REPOSITORY.glob(f"{folder}/*.md")
+    p for folder in (".", "docs", "guest", "kernel", "plugin", "models") for p in REPOSITORY.glob(f"{folder}/*.md")
 ]
 OPTION = re.compile(r"(--[a-z][a-z-]*)(?: ([A-Z]+|[a-z0-9]+(?:\|[a-z0-9]+)+))?(?:\](\.\.\.)?)?")
 Options = dict[str, tuple[str, bool]]

@@ -90,7 +90,7 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
 
 LAYERS = (
     ("cache", "errors", "paths", "picture", "process", "progress", "requirements"),
-    ("base", "changed", "extras", "guest", "kernel", "plan"),
+    ("base", "changed", "extras", "guest", "linux", "plan"),
     ("lab", "timing", "took"),
     ("run.loop", "run.measurements", "run.records"),
     ("judge",),

@@ -26,8 +26,8 @@ from lull import calibrate, guest, paths, process
 from lull.calibrate import BATCHES, DSB, FLUSH, PLAIN, Fit, Measurement
 from lull.errors import LullError, UsageError
 from lull.guest.runner import SKIPPED
-from lull.kernel import toolchain
 from lull.lab import Lab
+from lull.linux import toolchain
 from lull.progress import progress
 from lull.timing import Costs
 from lull.timing.scale import Counts

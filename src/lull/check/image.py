@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 
 from lull.errors import UsageError
-from lull.kernel.symbols import Symbols
+from lull.linux.symbols import Symbols
 
 MAGIC = slice(56, 60), b"ARM\x64"
 """The magic number of an arm64 Image: its place in the header, and its value."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from lull import cache
 from lull.check import image as check_image
 from lull.errors import UsageError
-from lull.kernel import symbols
 from lull.lab import Lab
+from lull.linux import symbols
 from lull.progress import say
 
 FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
@@ -32,8 +32,8 @@ RELIES = (
     "folio_unlock",
 )
 """Symbols whose addresses the plugin gets for every kernel: functions in which the kernel relies on a completed flush
-(checker/rely.h) or on a page not being written (checker/written.h), the function in which a task sleeps
-(checker/unload.h), and the variable from which the plugin computes where the struct pages are (memstart_addr)."""
+(plugin/rely.h) or on a page not being written (plugin/written.h), the function in which a task sleeps
+(plugin/unload.h), and the variable from which the plugin computes where the struct pages are (memstart_addr)."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 from lull.check.data import RuleKind, load_rules
 from lull.errors import GuestGarbage
 from lull.guest import console
-from lull.kernel.symbols import Symbols
+from lull.linux.symbols import Symbols
 
 MANUAL = "Arm ARM (DDI 0487)"
 KINDS = {f"{rule}/{name}": kind for rule, entry in load_rules().items() for name, kind in entry.kinds.items()}
@@ -45,7 +45,7 @@ class PluginOutput:
         reports: in the order in which the plugin wrote them.
         end: the last line, with verdict and counts; None when QEMU was killed.
         errors: the plugin's errors about itself.
-        windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (checker/lost.h).
+        windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (plugin/lost.h).
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)

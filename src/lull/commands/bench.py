@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from lull import options, plan
 from lull.errors import UsageError
-from lull.kernel import toolchain
 from lull.lab import Lab
+from lull.linux import toolchain
 from lull.progress import say
 from lull.run import experiment, native
 

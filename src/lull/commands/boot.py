@@ -15,8 +15,8 @@ from lull import options, plan, process
 from lull.errors import LullError
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch, launch_retrying
-from lull.kernel.toolchain import kvm_usable
 from lull.lab import Lab
+from lull.linux.toolchain import kvm_usable
 from lull.progress import say
 
 

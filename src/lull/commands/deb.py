@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 from lull import options, plan
-from lull.kernel import deb
 from lull.lab import Lab
+from lull.linux import deb
 from lull.progress import say
 
 

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from lull import cache, paths
 from lull.errors import LullError
 from lull.guest import qemu
-from lull.kernel import apt, toolchain
 from lull.lab import Lab
+from lull.linux import apt, toolchain
 from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lull import options, plan
 from lull.base import patches_of
-from lull.kernel import export
 from lull.lab import Lab
+from lull.linux import export
 from lull.progress import say
 
 

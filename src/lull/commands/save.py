@@ -8,8 +8,8 @@ import json
 import os
 from pathlib import Path
 
-from lull.kernel import series
 from lull.lab import Lab
+from lull.linux import series
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ import json
 
 from lull import options, plan
 from lull.base import patches_of
-from lull.kernel import series
 from lull.lab import Lab
+from lull.linux import series
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from lull import cache, paths, process
 from lull.errors import BuildError
-from lull.kernel.toolchain import Toolchain, jobs
-from lull.kernel.tree import waiting
+from lull.linux.toolchain import Toolchain, jobs
+from lull.linux.tree import waiting
 from lull.progress import progress
 
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lull import process
 from lull.errors import MissingError, UsageError
-from lull.kernel import toolchain
+from lull.linux import toolchain
 
 SUPPORTED = (10,)
 """Supported major versions. The machine virt has a second PL011 (UART) since 9.1. The plugin API has version 4 or 5 in

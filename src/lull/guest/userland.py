@@ -14,9 +14,9 @@ from pathlib import Path
 
 from lull import cache, paths, process
 from lull.errors import BuildError, FetchError, UsageError
-from lull.kernel import apt
-from lull.kernel.fetch import Fetched, Store
-from lull.kernel.tree import waiting
+from lull.linux import apt
+from lull.linux.fetch import Fetched, Store
+from lull.linux.tree import waiting
 from lull.progress import progress
 
 SCRIPT = paths.REAL / "mkdisk"

@@ -20,7 +20,7 @@ from lull import __version__, guest, plan, process
 from lull.base import Base
 from lull.errors import GuestHang, LullError, UsageError
 from lull.guest.runner import BootOutcome, Follower
-from lull.kernel.toolchain import Toolchain
+from lull.linux.toolchain import Toolchain
 from lull.run import experiment
 from lull.run.loop import Kept, Tell, holding
 from lull.run.records import Results, host

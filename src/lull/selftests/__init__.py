@@ -23,9 +23,9 @@ from lull import cache, guest, paths, plan, process
 from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic, UsageError
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, launch_retrying
-from lull.kernel.toolchain import Toolchain, jobs
-from lull.kernel.tree import Tree, waiting
 from lull.lab import Lab
+from lull.linux.toolchain import Toolchain, jobs
+from lull.linux.tree import Tree, waiting
 from lull.progress import progress, say
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding

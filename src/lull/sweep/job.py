@@ -21,7 +21,7 @@ COMPLETE = "complete"
 GRACE = 10.0
 """Seconds that a run has to end its guest."""
 INTERVAL = 0.2
-SOURCES = ("src/lull", "kernel", "guest", "checker", "timing")
+SOURCES = ("src/lull", "kernel", "guest", "plugin", "timing")
 """Folders whose files make the fingerprint."""
 
 stopping = threading.Event()

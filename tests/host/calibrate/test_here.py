@@ -19,8 +19,8 @@ from lull import calibrate, guest, paths, process, timing
 from lull.calibrate import here as calibrate_here
 from lull.calibrate.here import Here, Repeats, Way, counted, executed, has_ranges, of_lines, way_of
 from lull.errors import UsageError
-from lull.kernel import toolchain
 from lull.lab import Lab
+from lull.linux import toolchain
 from lull.timing.scale import Counts
 
 HERE = Here("6.12.9-generic", ("0x41/0xd08",), 16, False, Repeats.NO, None)

@@ -9,7 +9,7 @@ import pytest
 
 from lull.check import image as check_image
 from lull.errors import UsageError
-from lull.kernel import symbols
+from lull.linux import symbols
 
 BASE = 0xFFFF800080000000
 NOP, RET = 0xD503201F, 0xD65F03C0

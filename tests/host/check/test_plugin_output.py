@@ -14,7 +14,7 @@ from support import DATA
 
 from lull.check import plugin_output
 from lull.errors import GuestGarbage
-from lull.kernel import symbols
+from lull.linux import symbols
 
 CHECK = DATA / "check"
 

@@ -17,7 +17,7 @@ from support import BASE_FILES, build_deb, write_files
 from lull.errors import BuildError, UsageError
 from lull.guest import userland
 from lull.guest.userland import Userland
-from lull.kernel import apt
+from lull.linux import apt
 
 PROGRAMS = ("dpkg-deb", "fakeroot", "mke2fs", "debugfs")
 SBIN = "/usr/sbin:/sbin"

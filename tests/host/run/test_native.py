@@ -14,8 +14,8 @@ from lull import base as bases
 from lull import plan
 from lull.commands import bench
 from lull.errors import GuestHang, LullError, UsageError
-from lull.kernel import toolchain
 from lull.lab import Lab
+from lull.linux import toolchain
 from lull.run import native, records
 from lull.run.records import Results
 

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`lull deb`: build a Lull kernel as Debian packages, with the kernel's own ``make bindeb-pkg``.
+
+The kernel has the lab's configuration, or one of the user's with Lull's options added.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import cache
+from lull.base import Base
+from lull.errors import BuildError, MissingError, UsageError
+from lull.linux import message, switches
+from lull.linux.build import Builder, asked_options, fragments_text, kconfig_reason, kernel_key
+from lull.linux.toolchain import Toolchain
+from lull.linux.tree import Tree, waiting
+from lull.progress import progress
+from lull.requirements import Requirement, apt_line, missing
+
+SUFFIX = "-lull"
+"""Follows the kernel's version, also in the packages' names: they can be installed beside the distribution's."""
+SMALL_GIB, WHOLE_GIB = 2.0, 25.0
+"""GiB of free space that a build needs: with the lab's configuration, and with a distribution's."""
+DOCUMENT = "README.lull"
+SOURCE = "linux-upstream"
+TARGET_SSL = Path("/usr/include/aarch64-linux-gnu/openssl")
+"""Headers of libssl-dev:arm64 on a machine of another architecture."""
+ALWAYS = [
+    Requirement("dpkg-dev", "dpkg-buildpackage", "building packages"),
+    Requirement("debhelper", "dh_builddeb", "the same"),
+    Requirement("rsync", "rsync", "the kernel's headers"),
+]
+WHEN = {
+    "CONFIG_MODULES": [Requirement("kmod", "/usr/sbin/depmod", "modules")],
+    "CONFIG_SYSTEM_TRUSTED_KEYRING": [Requirement("libssl-dev", "/usr/include/openssl/ssl.h", "certificates")],
+    "CONFIG_MODULE_SIG": [Requirement("openssl", "openssl", "signing modules")],
+    "CONFIG_DEBUG_INFO_BTF": [Requirement("libelf-dev", "/usr/include/libelf.h", "BTF")],
+    "CONFIG_IKHEADERS": [Requirement("cpio", "cpio", "headers in the kernel")],
+}
+"""Option of the configuration -> packages of the machine that a build with this option needs."""
+KEYS = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
+"""Options that name key files, which a distribution's source has but Linux's has not."""
+REMEDY = "name one of an arm64 kernel: /boot/config-VERSION, unpacked"
+COMPILER = re.compile(
+    r"CONFIG_(HAVE_|TOOLS_SUPPORT_|(AS|CC|CLANG|GCC\d*|LD|LLD|PAHOLE|RUSTC)_(CAN|HAS|IS|NO|VERSION)[_=])"
+)
+"""Options that Kconfig sets from what the compiler can do; no one chooses them."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The configuration of a packaged kernel.
+
+    Args:
+        text: a whole .config, or fragments.
+        whole: True for a whole .config.
+        wanted: options of ``text`` that Kconfig must not drop.
+    """
+
+    text: str
+    whole: bool
+    wanted: frozenset[str] = frozenset()
+
+
+def small(base: Base) -> Configuration:
+    """The configuration of the lab's Lull kernel."""
+    return Configuration(fragments_text(base.kernels["lull"].fragments), whole=False)
+
+
+def read(path: Path) -> str:
+    """The text of the user's configuration. Raises UsageError when it cannot be read or is not one for arm64."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise UsageError(f"the configuration cannot be read: {reason}", where=str(path), remedy=REMEDY) from error
+    found = re.search(r"(?m)^# Linux/(\w+) ", text)
+    if not asked_options(text) or (found and found.group(1) != "arm64"):
+        what = f"for {found.group(1)}" if found else "none of a kernel"
+        raise UsageError(f"the configuration is {what}", where=str(path), remedy=REMEDY)
+    return text
+
+
+def of_user(text: str, base: Base, tree: Tree) -> Configuration:
+    """The user's configuration ``text`` with the options that Lull's features need."""
+    stock = base.kernels["stock"].fragments
+    ours = fragments_text([f for f in base.kernels["lull"].fragments if f not in stock])
+    return Configuration(
+        f"{text}\n{without_keys(text, tree.path)}{ours}", whole=True, wanted=frozenset(asked_options(ours))
+    )
+
+
+def without_keys(text: str, tree: Path) -> str:
+    """Configuration lines that empty those options among KEYS whose file ``tree`` does not have."""
+    named = {option: value.strip('"') for option, value in asked_options(text).items() if option in KEYS}
+    return "".join(f'{option}=""\n' for option, value in named.items() if value and not (tree / value).exists())
+
+
+def document(base: Base, version: str) -> str:
+    """The text of README.lull in /usr/share/doc: each feature's switch, policies, boot parameter and counters."""
+    features = list(base.exported().values())
+    head = f"""# What can be switched in Linux {version}{SUFFIX}
+
+Write a policy to a file to choose it, at any time, as root; read it to see which there are, and the [chosen] one. A
+boot parameter chooses what it boots with. Without CONFIG_LULL_... of its name a feature is not in the kernel at all.
+
+{switches.table(features)}
+
+What each does follows."""
+    sections = "\n\n\n".join(message.text(section) for section in map(switches.section, features))
+    title, text = message.split(head)
+    return f"{title}\n\n{message.text(text)}\n\n\n{sections}\n"
+
+
+def variables(tree: Tree) -> list[str]:
+    """The variables for the kernel's make that concern packages."""
+    # -d: dpkg-buildpackage does not check build dependencies, because its list also has packages of the target's
+    # architecture. Packager.check() checks those that the configuration needs.
+    # --hook-build: the makefiles create debian/ anew and start dpkg-buildpackage, which runs this command before it
+    # builds. debian/docs is debhelper's list of documents for the first package, which is the kernel's.
+    return [
+        f"LOCALVERSION={SUFFIX}",
+        f"KDEB_SOURCENAME={SOURCE}",
+        f"KDEB_PKGVERSION={tree.version}-1",
+        "KDEB_CHANGELOG_DIST=unstable",
+        f"DPKG_FLAGS=-d --hook-build='echo {DOCUMENT} >debian/docs'",
+    ]
+
+
+class Packager:
+    """Makes the packages of one kernel in a folder.
+
+    Args:
+        tree: the source with features applied; it is only read.
+        toolchain: the compiler.
+        folder: takes the packages, and in a subfolder the objects.
+        log: takes every command and its output.
+        say: called with messages for the user.
+        debug: also make a package of debug symbols.
+    """
+
+    def __init__(
+        self, tree: Tree, toolchain: Toolchain, folder: Path, log: Path, say: Callable[[str], None], *, debug: bool
+    ) -> None:
+        self.out = folder / "objects"
+        self.out.mkdir(exist_ok=True)
+        self.builder = Builder(tree, toolchain, self.out, log)
+        self.debug = debug
+        self.say = say
+
+    def configure(self, configuration: Configuration) -> None:
+        """Configure the kernel. Tell the user which options of a whole configuration Kconfig dropped.
+
+        Raises: BuildError when Kconfig dropped one of Lull's options.
+        """
+        if not configuration.whole:
+            self.builder.configure(configuration.text)
+            return
+        dropped = [d for d in self.builder.configure_from(configuration.text) if not COMPILER.match(d)]
+        lost = [d for d in dropped if d.partition("=")[0] in configuration.wanted]
+        if lost:
+            reasons = "\n".join(f"{d}  {kconfig_reason(self.builder.tree.path, d)}" for d in lost)
+            raise BuildError(
+                "Kconfig dropped options of Lull's features from this configuration",
+                tail=reasons,
+                remedy="add the options that they depend on to the file of --config",
+            )
+        if dropped:
+            self.say(f"Kconfig dropped {len(dropped)} option(s) of the configuration, or gave them other values:")
+            self.say("\n".join(f"  {d}" for d in dropped))
+
+    def check(self) -> None:
+        """Raise MissingError when packages that the build needs are not installed.
+
+        Raise UsageError when a package of debug symbols is asked for and the configuration makes none.
+        """
+        have = asked_options((self.out / ".config").read_text())
+        wanted = [*ALWAYS, *(r for option, more in WHEN.items() if have.get(option) == "y" for r in more)]
+        if packages := missing(wanted):
+            raise MissingError(f"making packages needs {', '.join(packages)}", remedy=apt_line(packages))
+        if self.debug and have.get("CONFIG_DEBUG_INFO") != "y":
+            raise UsageError(
+                "this configuration makes no debug symbols",
+                remedy="enable CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT in the file of --config",
+            )
+
+    def left_out(self) -> list[str]:
+        """The kernel's build profiles that leave packages out.
+
+        The package of headers is left out when it cannot be built: it contains sign-file, a program for the target,
+        which needs libssl-dev of the target's architecture.
+        """
+        left = [] if self.debug else ["nokerneldbg"]
+        have = asked_options((self.out / ".config").read_text())
+        if self.builder.toolchain.prefix and have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists():
+            self.say("no package of headers is made: its program sign-file needs libssl-dev:arm64")
+            left.append("nokernelheaders")
+        return left
+
+    def build(self, text: str) -> None:
+        """Compile the kernel and make the packages. ``text`` becomes the document of the kernel's package."""
+        (self.out / DOCUMENT).write_text(text)
+        profiles = [f"pkg.{SOURCE}.{name}" for name in self.left_out()]
+        environment = {
+            "DEB_BUILD_OPTIONS": "terse",
+            "DEB_BUILD_PROFILES": " ".join(profiles),
+            "DEBFULLNAME": "Lull",
+            "DEBEMAIL": "lull@localhost",
+        }
+        with progress.step(f"building packages of Linux {self.builder.tree.version}{SUFFIX}") as step:
+            self.builder.compile(step.update, *variables(self.builder.tree), "bindeb-pkg", env=environment)
+
+
+def packages(
+    tree: Tree,
+    base: Base,
+    configuration: Configuration,
+    toolchain: Toolchain,
+    *,
+    debug: bool = False,
+    say: Callable[[str], None],
+) -> list[Path]:
+    """The packages of a Lull kernel, from the cache or built: the kernel, headers if it has modules, debug symbols.
+
+    linux-libc-dev, which bindeb-pkg also makes, is left out, because it would replace the distribution's package.
+    An interrupted build is continued.
+
+    Args:
+        tree: the source with features applied.
+        debug: also make the package of debug symbols.
+        say: called with messages for the user.
+
+    Raises: BuildError, MissingError, UsageError.
+    """
+    text = document(base, tree.version)
+    key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug), *variables(tree))
+
+    def make(part: Path) -> None:
+        cache.need_space(part, WHOLE_GIB if configuration.whole else SMALL_GIB, "building packages")
+        log = cache.root() / "deb" / f"lull-{key}.log"
+        log.unlink(missing_ok=True)
+        packager = Packager(tree, toolchain, part, log, say, debug=debug)
+        packager.configure(configuration)
+        packager.check()
+        packager.build(text)
+        for other in part.glob("*"):
+            if other.suffix != ".deb" or other.name.startswith("linux-libc-dev"):
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
+        shutil.copyfile(log, part / "build.log")
+        log.unlink()
+
+    return sorted(cache.make_entry("deb", f"lull-{key}", make, resume=True, waiting=waiting).glob("*.deb"))
+
+
+def publish(found: Sequence[Path], out: Path) -> list[Path]:
+    """Copy packages to the folder ``out``, each in one step, and return the copies."""
+    for package in found:
+        cache.write_atomic(out / package.name, package.read_bytes())
+    return [out / package.name for package in found]

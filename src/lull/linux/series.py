@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`lull tree` and `lull save`: features as commits of a git tree, and commits back to features.
+
+The tree has a commit with the base. After it comes, for each patch of each feature, a group of commits with the trailer
+``Lull-feature: FEATURE``, or ``Lull-feature: FEATURE/PATCH`` where the feature has several patches. ``lull save``
+writes the changes of each group to the patch's folder in kernel/: files that the commits add go to files/ (or
+files-SERIES/, ``place_of``), changes of other files become the patch in hooks/.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import cache, process
+from lull.base import Base, Feature, Patch, patches_of
+from lull.errors import UsageError
+from lull.linux import message
+from lull.linux.tree import Tree, apply_patch
+from lull.progress import progress
+
+TRAILER = "Lull-feature"
+BASE_TAG = "lull-base"
+BRANCH = "lull"
+# Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
+DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
+IDENTITY = [
+    "-c",
+    "user.name=Lull",
+    "-c",
+    "user.email=lull@localhost",
+    "-c",
+    "commit.gpgsign=false",
+    "-c",
+    "core.autocrlf=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.algorithm=myers",
+]
+# Commits made from the same features have the same hashes: fixed dates, fixed language, no configuration of the user.
+FIXED = {
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_DATE": "@0 +0000",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the tree: its hash, its subject, and the patch that its trailer names (empty without one)."""
+
+    hash: str
+    subject: str
+    patch: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that ``lull save`` makes: a file of the repository, and its new text (None: delete the file)."""
+
+    path: Path
+    text: str | None
+
+
+def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
+    """Run git in ``tree`` with the options IDENTITY, and return its output. Raises UsageError when it fails."""
+    return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
+
+
+def commit_message(patch: Patch, trailer: str) -> str:
+    """The commit message of a patch: the title of its NOTE.md, the note as plain text, and ``trailer``."""
+    subject, body = message.split(note_of(patch.folder))
+    return f"{subject or patch.name}\n\n{message.text(body)}\n\n{trailer}\n"
+
+
+def note_of(folder: Path) -> str:
+    """The note in ``folder``; empty when it has none."""
+    note = folder / "NOTE.md"
+    return note.read_text() if note.exists() else ""
+
+
+def commit_base(tree: Path, version: str) -> None:
+    """Make the folder ``tree`` a git tree with one commit, tagged BASE_TAG."""
+    git(tree, "init", "-q", "-b", BRANCH, env=FIXED)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
+    git(tree, "tag", BASE_TAG, env=FIXED)
+
+
+def commit_patch(tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path) -> None:
+    """Apply a patch to a git tree, and commit it.
+
+    Args:
+        trailer: the last line of the commit message.
+        log: takes the output of patch(1).
+        source: the tree that an error message names.
+
+    Raises: ApplyError when the patch does not fit.
+    """
+    apply_patch(patch, tree, log, source=source)
+    git(tree, "add", "-A", "-f", env=FIXED)
+    git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
+
+
+def check_new(target: Path) -> None:
+    """Raise UsageError when ``target`` is a file, or a folder that is not empty."""
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
+
+
+def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
+    """Make ``target`` a git tree: the pristine source, then one commit for each patch of ``features``.
+
+    Raises: UsageError when ``target`` is not empty; ApplyError when a patch does not fit.
+    """
+    check_new(target)
+    cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
+    part = target.with_name(f".{target.name}.part")
+    if part.exists():
+        shutil.rmtree(part)
+    part.mkdir(parents=True)
+    log = cache.root() / "tree.log"
+    try:
+        with progress.step(f"copying Linux {pristine.version}"):
+            process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
+            process.run_logged(["chmod", "-R", "u+w", part], log)
+        with progress.step("committing the base"):
+            commit_base(part, pristine.version)
+        for patch in patches_of(features):
+            with progress.step(f"applying {patch.name}"):
+                trailer = f"{TRAILER}: {patch.name}"
+                commit_patch(part, patch, trailer, log, source=pristine.origin or pristine.path)
+        if target.exists():
+            target.rmdir()
+        part.rename(target)
+    finally:
+        if part.exists():
+            shutil.rmtree(part)
+
+
+def check_tree(tree: Path) -> None:
+    """Raise UsageError when ``tree`` is not a git tree."""
+    if not (tree / ".git").exists():
+        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
+
+
+def commits(tree: Path) -> list[Commit]:
+    """The commits after the base, oldest first."""
+    form = f"%H%x00%s%x00%(trailers:key={TRAILER},valueonly,separator=%x2C)"
+    listing = git(tree, "log", "--reverse", f"--format={form}", f"{BASE_TAG}..HEAD")
+    return [Commit(*line.split("\0")) for line in listing.splitlines() if line]
+
+
+def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
+    """Patch -> its commits, oldest first.
+
+    Raises: UsageError for a commit that names no patch or an unknown one, or that other commits separate from the
+    earlier ones of its patch.
+    """
+    names = [patch.name for patch in patches_of(base.exported().values())]
+    found: dict[str, list[Commit]] = {}
+    last = ""
+    for commit in commits(tree):
+        where = f"commit {commit.hash[:12]} '{commit.subject}'"
+        if not commit.patch:
+            raise UsageError(
+                f"{where} names no feature",
+                remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
+            )
+        if commit.patch not in names:
+            raise UsageError(
+                f"{where} names feature '{commit.patch}', which base {base.name} does not have",
+                remedy=f"known: {', '.join(names)}; a new one gets an entry in its TOML file first",
+            )
+        if commit.patch in found and commit.patch != last:
+            raise UsageError(
+                f"{where}: other commits separate it from the earlier commits of feature {commit.patch}",
+                remedy="put each feature's commits next to each other with git rebase -i",
+            )
+        found.setdefault(commit.patch, []).append(commit)
+        last = commit.patch
+    return found
+
+
+def stable_diff(text: str) -> str:
+    """A diff without git's own header lines and the function names behind ``@@``, which change for no reason."""
+    lines = [
+        re.sub(r"^(@@ .*? @@).*", r"\1", line)
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(("index ", "diff --git "))
+    ]
+    return "".join(lines)
+
+
+def changes(tree: Path, base: Base) -> list[Change]:
+    """The changes that make the features' folders what the commits of ``tree`` say.
+
+    Raises: UsageError when ``tree`` is no git tree or has uncommitted changes, or as ``groups`` does.
+    """
+    check_tree(tree)
+    if git(tree, "status", "--porcelain").strip():
+        raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
+    found: list[Change] = []
+    patches = {patch.name: patch for patch in patches_of(base.exported().values())}
+    for name, group in groups(tree, base).items():
+        patch = patches[name]
+        before, after = f"{group[0].hash}^", group[-1].hash
+        status = git(tree, "diff", "--no-renames", "--name-status", before, after)
+        entries = [line.split("\t") for line in status.splitlines()]
+        own = {path for kind, path in entries if kind == "A"}
+        hooked = [path for kind, path in entries if kind != "A"]
+        for path in sorted(own):
+            found.append(Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")))
+        for relative, file in patch.files().items():
+            if str(relative) not in own:
+                found.append(Change(file, None))
+        diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
+        found.append(Change(patch.hooks, keep_header(patch.hooks) + stable_diff(diff) if diff else None))
+    return [c for c in found if differs(c)]
+
+
+def place_of(path: str, patch: Patch) -> Path:
+    """The file of the repository for ``path`` of the kernel tree: where the patch has it, else in files/.
+
+    If the patch has ``path`` for other bases only, the file is in the folder files-SERIES/.
+    """
+    if file := patch.files().get(Path(path)):
+        return file
+    of_others = any((top / path).exists() for top in patch.folder.glob("files-*"))
+    return patch.folder / (f"files-{patch.series}" if of_others else "files") / path
+
+
+def keep_header(hooks: Path) -> str:
+    """The text before the first diff of the file ``hooks``: its licence line and comments; empty without a file."""
+    if not hooks.exists():
+        return ""
+    header: list[str] = []
+    for line in hooks.read_text().splitlines(keepends=True):
+        if line.startswith("--- "):
+            break
+        header.append(line)
+    return "".join(header)
+
+
+def differs(change: Change) -> bool:
+    """Return true if writing ``change`` would change its file."""
+    if change.text is None:
+        return change.path.exists()
+    return not change.path.exists() or change.path.read_text() != change.text
+
+
+def write(found: Sequence[Change]) -> None:
+    """Write the changes; each file is replaced in one step."""
+    for change in found:
+        if change.text is None:
+            change.path.unlink()
+        else:
+            cache.write_atomic(change.path, change.text)

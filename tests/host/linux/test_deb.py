@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Debian packages: of which configuration, and with which document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import FAKE, unpack_deb
+
+from lull import base as bases
+from lull.errors import MissingError, UsageError
+from lull.linux import deb, switches, toolchain, tree
+from lull.linux.build import asked_options
+from lull.requirements import Requirement, missing
+
+BASE = bases.load()
+needs_packagers = pytest.mark.skipif(bool(missing(deb.ALWAYS)), reason=f"wants {', '.join(missing(deb.ALWAYS))}")
+
+
+def fake_packages(fake_tree: Path, configuration: str, said: list[str], tmp_path: Path) -> list[Path]:
+    """Packages of the fake kernel, configured from a file."""
+    base = bases.load(str(FAKE / "bases/fake.toml"))
+    source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("lull"))
+    config = tmp_path / "config"
+    config.write_text(configuration)
+    return deb.packages(source, base, deb.of_user(deb.read(config), base, source), toolchain.find(), say=said.append)
+
+
+@needs_packagers
+def test_packages_of_the_fake_kernel(fake_tree: Path, tmp_path: Path) -> None:
+    """The kernel's package with its document; what is dropped is said; what replaces the distribution's is left out."""
+    said: list[str] = []
+    found = fake_packages(fake_tree, "CONFIG_FAKE=y\nCONFIG_WISH=m\nCONFIG_CC_VERSION_TEXT=1\n", said, tmp_path)
+    assert [p.name for p in found] == ["linux-image-6.12.0-lull_6.12.0-1_arm64.deb"]
+    assert "CONFIG_WISH=m (is n)" in "".join(said) and "CC_VERSION" not in "".join(said)
+    place = unpack_deb(found[0], tmp_path / "root") / "usr/share/doc/linux-image-6.12.0-lull"
+    assert "/sys/kernel/mm/lull/fast" in (place / deb.DOCUMENT).read_text()
+    assert (place / "Image").stat().st_size > 0
+    published = deb.publish(found, tmp_path / "new/out put")
+    assert published[0].read_bytes() == found[0].read_bytes()
+    # From the cache: nothing is configured, so nothing is said.
+    said.clear()
+    assert fake_packages(fake_tree, "CONFIG_FAKE=y\nCONFIG_WISH=m\nCONFIG_CC_VERSION_TEXT=1\n", said, tmp_path) == found
+    assert not said
+
+
+def test_missing_packages_are_named_at_once(fake_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is always wanted, and what this configuration wants, in one line; before anything is compiled."""
+    monkeypatch.setattr(deb, "ALWAYS", [Requirement("first-package", "no-such-program", "")])
+    monkeypatch.setattr(deb, "WHEN", {"CONFIG_FAKE": [Requirement("second-package", "/no/such/file", "")]})
+    with pytest.raises(MissingError) as caught:
+        fake_packages(fake_tree, "CONFIG_FAKE=y\n", [], tmp_path)
+    assert "apt-get install --no-install-recommends first-package second-package" in caught.value.remedy
+
+
+@pytest.mark.parametrize("text", ["", "no options\n", "# Linux/x86 6.12.1 Kernel Configuration\nCONFIG_X=y\n"])
+def test_what_is_no_configuration(text: str, tmp_path: Path) -> None:
+    """Of another architecture, or of nothing."""
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(UsageError, match="configuration is"):
+        deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
+
+
+def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
+    """Lull is turned on in it, and keys are left out that only the distribution's own source has."""
+    (tmp_path / "config").write_text(
+        "# Linux/arm64 6.12.1 Kernel Configuration\n# CONFIG_LULL is not set\n"
+        'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_SYSTEM_REVOCATION_KEYS="config"\n'
+    )
+    found = deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
+    assert asked_options(found.text) == {
+        "CONFIG_LULL": "y",
+        "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
+        "CONFIG_SYSTEM_REVOCATION_KEYS": '"config"',
+    }
+    assert found.wanted == {"CONFIG_LULL"}
+
+
+def test_the_document_has_every_switch() -> None:
+    """With its policies, boot parameter and counters, in lines that a terminal shows."""
+    text = deb.document(BASE, "6.12.0")
+    words = set(text.replace(",", " ").replace(".", " ").split())
+    for feature in BASE.exported().values():
+        assert set(switches.counters(feature)) <= words
+        if feature.policies:
+            assert {f"/sys/kernel/mm/lull/{feature.name}", f"lull_{feature.name}=POLICY", *feature.policies} <= words
+            assert f"It boots with {feature.default};" in " ".join(text.split())
+    assert "unsafe" not in words  # a policy of the lab kernel
+    assert max(map(len, text.splitlines())) <= 75

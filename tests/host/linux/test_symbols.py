@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Symbols of a kernel, from all sorts of files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import DATA
+
+from lull.errors import UsageError
+from lull.linux import symbols
+
+MAP = DATA / "check/System.map"
+TEXT = """\
+0000000000000000 A _kernel_flags
+ffff800080000000 T _text
+ffff800080000000 t $x
+ffff800080000100 t __alias
+ffff800080000100 T plain
+ffff800080000200 t twice
+ffff800080000300 T twice
+ffff800080000400 t last
+ffff800080001000 D data
+ffff800080002000 B _end
+                 w missing
+"""
+
+
+@pytest.fixture
+def found() -> symbols.Symbols:
+    """A small file's."""
+    return symbols.parse(TEXT, "System.map")
+
+
+def test_names_of_addresses(found: symbols.Symbols) -> None:
+    """A function and how far into it; the plainest of several names; user space and modules by number."""
+    assert found.describe(0xFFFF800080000104) == "plain+0x4"
+    assert found.describe(0xFFFF800080000400) == "last+0x0"
+    assert found.describe(0xFFFF800080000FFC) == "last+0xbfc"
+    assert found.describe(0xFFFF800080001004) == "0xffff800080001004"
+    assert found.describe(0xFFFF800080002000) == "0xffff800080002000"
+    assert found.describe(0xFFFF7FFF80000000) == "0xffff7fff80000000"
+    assert found.describe(0x400010) == "0x400010 (user space)"
+    assert found.describe(0x40200104) == "0x40200104 (user space, or plain+0x4 in the identity map)"
+    assert found.describe(0x40202000) == "0x40202000 (user space)"
+
+
+def test_a_return_address_is_of_the_call_before_it(found: symbols.Symbols) -> None:
+    """A call that never returns may be a function's last word."""
+    assert found.describe(0xFFFF800080000200, returns=True) == "plain+0x100"
+    assert found.describe(0xFFFF800080000200) == "twice+0x0"
+
+
+def test_a_signed_return_address(found: symbols.Symbols) -> None:
+    """Bits of pointer authentication do not matter, but bit 55 does."""
+    assert found.describe(0x12BF800080000104) == "plain+0x4"
+    assert found.describe(0x127F800080000104).endswith("(user space)")
+
+
+def test_addresses_of_names(found: symbols.Symbols) -> None:
+    """A global one before a local one; data too; None for what is not there."""
+    assert found.address("twice") == 0xFFFF800080000300
+    assert found.address("data") == 0xFFFF800080001000
+    assert found.address("missing") is None
+    assert found.span("plain") == (0xFFFF800080000100, 0xFFFF800080000200)
+    assert found.span("data") is None
+    assert found.span("missing") is None
+
+
+def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
+    """Each function once, in their order; data, and names within others, are none."""
+    plain, twice = (0xFFFF800080000100, 0xFFFF800080000200), (0xFFFF800080000300, 0xFFFF800080000400)
+    assert found.spans("plain") == [plain]
+    assert found.spans("t") == [twice]
+    assert found.spans(("t", "plain", "lain")) == [plain, twice]
+    assert found.spans("data") == found.spans("lain") == []
+    assert len(found.spans("")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no function"),
+        ("ffff800080001000 D data\n", "no function"),
+        ("ffff800080001000 T a\nwhat is this\n", "line 2 is not of the form ADDRESS LETTER NAME"),
+        ("#define A_SYMBOL_MAP\n", "line 1"),
+        ("\x7fELF\x00\x01", "line 1"),
+        ("0000000000000000 T a\n0000000000000000 T b\n", "as root"),
+        ("fffffffffffffffff T a\n", "line 1"),
+    ],
+)
+def test_other_files_are_refused(text: str, words: str) -> None:
+    """What is wrong, in which line, and what to do."""
+    with pytest.raises(UsageError) as caught:
+        symbols.parse(text, "the file")
+    said = caught.value.text()
+    assert words in said and "where: the file" in said and "to do: " in said
+
+
+def test_modules_of_kallsyms_are_left_out() -> None:
+    """They are loaded elsewhere at each boot."""
+    found = symbols.parse("ffff800080001000 T a\nffff800070001000 t b\t[zram]\n", "kallsyms")
+    assert found.address("b") is None
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x2FF)) | st.text(alphabet="0f8 \ntTDx_.[]\t\r"))
+def test_any_text(text: str) -> None:
+    """Symbols, or a UsageError; never anything else. What is read answers for any address."""
+    try:
+        found = symbols.parse(text, "fuzz")
+    except UsageError:
+        return
+    for address in (0, 1 << 55, (1 << 64) - 1, *found.addresses.values()):
+        found.describe(address)
+        found.describe(address, returns=True)
+    for name in found.addresses:
+        found.span(name)
+
+
+@given(st.binary())
+def test_any_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    """Bytes that are no text are refused as such."""
+    path = tmp_path_factory.getbasetemp() / "fuzz"
+    path.write_bytes(data)
+    try:
+        symbols.load(path, "false")
+    except UsageError as error:
+        assert str(path) in error.text() or "false" in error.text()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Named, with what to do."""
+    with pytest.raises(UsageError, match="cannot be read"):
+        symbols.load(tmp_path / "none", "nm")
+    with pytest.raises(UsageError, match="cannot be read"):
+        symbols.load(tmp_path, "nm")
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no compiler")
+def test_an_elf_file_is_read_by_nm(tmp_path: Path) -> None:
+    """As a vmlinux is."""
+    source, program = tmp_path / "a.c", tmp_path / "a"
+    source.write_text("int there(void) { return 1; } int main(void) { return there(); }\n")
+    subprocess.run(["gcc", "-o", program, source], check=True)
+    assert symbols.load(program, "nm").span("there")
+    subprocess.run(["strip", program], check=True)
+    with pytest.raises(UsageError, match="no function"):
+        symbols.load(program, "nm")
+
+
+def test_the_sample(tmp_path: Path) -> None:
+    """The lines of a real kernel that other tests use."""
+    assert symbols.load(MAP, "nm").describe(0xFFFF80008012B844) == "ptep_clear_flush+0x48"

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What patch(1) says, and what Kconfig drops, put into words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import write_files
+
+from lull import paths
+from lull.base import Patch
+from lull.errors import ApplyError, UsageError
+from lull.linux import build, series, tree
+
+PATCH_OUTPUT = """\
+checking file a/b.c
+Hunk #1 succeeded at 10 (offset 2 lines).
+Hunk #2 FAILED at 123.
+1 out of 2 hunks FAILED
+patching file 'my file.h'
+Hunk #1 FAILED at 7.
+1 out of 1 hunk FAILED
+"""
+
+
+def test_failed_hunks_name_file_and_line() -> None:
+    """Only those that failed."""
+    assert tree.failed_hunks(PATCH_OUTPUT) == "a/b.c, hunk 2 (line 123); my file.h, hunk 1 (line 7)"
+
+
+def test_unreadable_patch() -> None:
+    """Something is said even when patch(1) says nothing we know."""
+    assert "could not read" in tree.failed_hunks("patch: **** Only garbage was found")
+
+
+HOOKS = """\
+--- a/f.h
++++ b/f.h
+@@ -1,3 +1,4 @@
+ one
++two
+ three
+ four
+@@ -11,3 +12,4 @@
+ eleven
++twelve
+ thirteen
+ fourteen
+"""
+
+
+def test_hooks_are_read_to_their_end(tmp_path: Path) -> None:
+    """A header that counts a line too few: patch(1) would leave out the hunks after it, and call that a success."""
+    hooks = tmp_path / "6.12.patch"
+    hooks.write_text(HOOKS)
+    tree.check_hooks(hooks)
+    hooks.write_text(HOOKS.replace("-1,3 +1,4", "-1,2 +1,3"))
+    with pytest.raises(ApplyError, match="line 8"):
+        tree.check_hooks(hooks)
+
+
+def test_hooks_of_all_features_are_whole() -> None:
+    """Those that are here."""
+    found = sorted(paths.KERNEL.rglob("hooks/*.patch"))
+    assert len(found) > 10
+    for hooks in found:
+        tree.check_hooks(hooks)
+
+
+def test_a_file_of_one_base(tmp_path: Path) -> None:
+    """The trees of a base have it and no others do; the same path for all bases and for one is an error."""
+    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b", "files-7.3/mm/c.c": "c"})
+    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
+    assert old.files() == {Path("mm/a.c"): top / "files/mm/a.c", Path("mm/b.c"): top / "files-6.12/mm/b.c"}
+    assert list(map(str, new.files())) == ["mm/a.c", "mm/c.c"] and old.key() != new.key()
+    before = old.key()
+    (top / "files-6.12/mm/b.c").rename(top / "files/mm/b.c")
+    assert old.key() == before
+    write_files(top, {"files-6.12/mm/a.c": "b"})
+    with pytest.raises(UsageError, match=r"mm/a.c is in files/ and in files-6.12/"):
+        old.files()
+
+
+def test_where_a_file_is_saved(tmp_path: Path) -> None:
+    """Where it is; a new one in files/, unless it is there for another base only."""
+    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b"})
+    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
+    assert series.place_of("mm/a.c", new) == top / "files/mm/a.c"
+    assert series.place_of("mm/b.c", old) == top / "files-6.12/mm/b.c"
+    assert series.place_of("mm/b.c", new) == top / "files-7.3/mm/b.c"
+    assert series.place_of("mm/d.c", new) == top / "files/mm/d.c"
+
+
+def test_no_hooks_for_this_base(tmp_path: Path) -> None:
+    """A patch that has hooks for another series is never applied without."""
+    top = write_files(tmp_path / "p", {"files/mm/a.c": "a", "hooks/6.12.patch": HOOKS})
+    place = tmp_path / "tree"
+    place.mkdir()
+    with pytest.raises(ApplyError, match=r"p has no hooks for Linux 7.3"):
+        tree.apply_patch(Patch("p", top, "7.3"), place, tmp_path / "log", source=place)
+    assert not any(place.iterdir())
+
+
+def test_dropped_options() -> None:
+    """Asked y and got n, asked n and got y, asked a value and got another."""
+    asked = build.asked_options('CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C="x y"\nCONFIG_D=3\n# a comment\n')
+    config = 'CONFIG_B=y\nCONFIG_C="x y"\nCONFIG_D=4\n'
+    assert build.dropped_options(asked, config) == ["CONFIG_A=y (is n)", "CONFIG_B=n (is y)", "CONFIG_D=3 (is 4)"]
+
+
+def test_an_absent_option_is_off() -> None:
+    """'is not set' is held by an option that Kconfig does not even offer."""
+    assert build.dropped_options({"CONFIG_A": "n"}, "") == []

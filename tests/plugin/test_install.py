@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the plugin says to a QEMU, a target or options that it cannot work with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugin_tools import HERE, PLUGIN, run
+
+Install = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture(scope="session")
+def install(build: Callable[[str], Path]) -> Install:
+    """Loads the plugin into fake_qemu; its output and its messages."""
+    plugin = build("lull.so")
+    host = plugin.with_name("fake_qemu")
+    cc = shutil.which("cc") or "gcc"
+    run(
+        cc,
+        "-Wall",
+        "-Werror",
+        f"-I{PLUGIN}",
+        "-rdynamic",
+        "-o",
+        host,
+        HERE / "fake_qemu.c",
+        "-ldl",
+    )
+
+    def ask(
+        *options: str, low: int = 2, cur: int = 4, target: str = "aarch64", kind: str = "system"
+    ) -> tuple[str, str]:
+        done = subprocess.run(
+            [host, plugin, str(low), str(cur), target, kind, *options],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    return ask
+
+
+@pytest.mark.parametrize("cur", [4, 5])
+def test_installs(install: Install, tmp_path: Path, cur: int) -> None:
+    out = tmp_path / "counts"
+    said, errors = install(f"out={out}", "mode=count", cur=cur)
+    assert said == "version 4\nvcpu_init 1\ntb_trans 1\natexit 1\ninstall 0\n"
+    assert errors == ""
+    assert json.loads(out.read_text()) == {
+        "plugin": "lull",
+        "mode": "count",
+        "api": cur,
+        "vcpus_max": 3,
+    }
+
+
+@pytest.mark.parametrize(("low", "cur"), [(0, 1), (2, 3), (2, 6), (2, 7), (5, 5)])
+def test_other_interface(install: Install, tmp_path: Path, low: int, cur: int) -> None:
+    """Refused, before anything is registered or written: what, which fits, what to do."""
+    out = tmp_path / "counts"
+    said, errors = install(f"out={out}", low=low, cur=cur)
+    assert said == "version 4\ninstall 1\n"
+    assert errors == (
+        f"lull: this QEMU has plugin API version {cur} (minimum {low}), "
+        "the plugin needs 4 to 5: use QEMU 9.2, 10.0, 10.1 or 10.2\n"
+    )
+    assert not out.exists()
+
+
+def test_other_target(install: Install, tmp_path: Path) -> None:
+    for target, kind in (("x86_64", "system"), ("aarch64", "user"), ("arm", "system")):
+        said, errors = install(f"out={tmp_path / 'counts'}", target=target, kind=kind)
+        assert said.endswith("install 1\n")
+        assert f"{target} {kind} emulation" in errors
+        assert "use qemu-system-aarch64" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "option out=FILE is missing"),
+        (
+            ("out=counts", "colour=on"),
+            "unknown option 'colour' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
+        ),
+        (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
+        (("out=counts", "mode=check"), "option ram=BYTES is missing"),
+        (("out=/nowhere/counts",), "cannot write to '/nowhere/counts': No such file or directory"),
+    ],
+)
+def test_bad_options(install: Install, options: tuple[str, ...], message: str) -> None:
+    said, errors = install(*options)
+    assert said.endswith("install 1\n")
+    assert errors.startswith("lull: " + message)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The checker broken on purpose, in a copy: each time a story must be told wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from plugin_tools import HERE, PLUGIN, run
+from test_trace import OPEN, TRACES, expected, totals, windows
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change of one place."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    # DSBs and TLBIs
+    Mutation("ishst-completes", "shadow_tlbi.c", "case DSB_ISH: case DSB_ISHNXS:", "case DSB_ISH: case DSB_ISHST:"),
+    Mutation("nsh-completes-all", "shadow_tlbi.c", "return COMPLETES_LOCAL;", "return COMPLETES_ALL;"),
+    Mutation("nxs-dsb-completes-all", "shadow_tlbi.c", "(p.nxs || !dsb_is_nxs(form))", "true"),
+    Mutation("ld-orders-stores", "shadow_tlbi.c", "return true;\t\t\t/* order no stores */",
+             "c->dsb_nsh = c->dsb_is = now; return true;"),
+    Mutation("order-unchecked", "shadow_tlbi.c", "if (!published(s, i, obl)) {", "if (false) {"),
+    Mutation("order-of-storer-ignored", "shadow_tlbi.c", "s->cpus[obl->cpu].dsb_is >= obl->when", "false"),
+    Mutation("order-of-storer-local", "shadow_tlbi.c", "s->cpus[obl->cpu].dsb_is >= obl->when",
+             "s->cpus[obl->cpu].dsb_nsh >= obl->when"),
+    Mutation("order-own-cpu", "shadow_tlbi.c", "(i->r->local ? c->dsb_nsh : c->dsb_is)", "c->dsb_nsh"),
+    Mutation("order-anybody", "shadow_tlbi.c", "obl->task == c->task && obl->cpu == i->cpu && !forgets", "!forgets"),
+    Mutation("local-reaches-all", "shadow_tlbi.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);",
+             "i.cpus = all_cpus(s);"),
+    Mutation("all-is-local", "shadow_tlbi.c", "i.cpus = r.local ? CPU(cpu) : all_cpus(s);", "i.cpus = CPU(cpu);"),
+    Mutation("one-cpu-is-enough", "shadow_tlbi.c", "obl->held &= ~p->cpus;", "obl->held = 0;"),
+    Mutation("issued-is-completed", "shadow_tlbi.c", "p.nxs || !dsb_is_nxs(form)", "false"),
+    Mutation("asid-flush-forgets-nothing", "shadow_tlbi.c", "if (o->flushed[cpu] < p->when)", "if (false)"),
+    Mutation("flush-of-all-forgets-nothing", "shadow_tlbi.c", "if (s->spaces.flushed_all[cpu] < p->when)",
+             "if (false)"),
+    Mutation("last-takes-tables", "reach.c", "if (r->last && c->table)", "if (false)"),
+    Mutation("ttl-ignored", "reach.c", "if (!same_level(r, c))", "if (false)"),
+    Mutation("asid-ignored", "reach.c", "return c->asid == r->asid;", "return true;"),
+    Mutation("global-by-asid", "reach.c", "return !r->every_va && !c->table;", "return false;"),
+    Mutation("range-too-long", "reach.c", "(field(operand, 39, 5) + 1) << shift",
+             "(field(operand, 39, 5) + 2) << shift"),
+    Mutation("kernel-not-flushed", "shadow_tlbi.c", "if (r.every_va ? r.any_asid : r.upper)\n\t\tlist_for",
+             "if (0)\n\t\tlist_for"),
+    Mutation("kind-unknown", "shadow.c", "switch (nearest) {", "switch (MISS_NONE) {"),
+    # What is owed
+    Mutation("less-owes-nothing", "shadow_store.c", "if (ch.kind >= CHANGE_LESS) {", "if (ch.kind > CHANGE_LESS) {"),
+    Mutation("withdrawn-by-less", "shadow_store.c", "if (kind <= CHANGE_MORE) {", "if (kind <= CHANGE_LESS) {"),
+    Mutation("never-withdrawn", "shadow_store.c", "if (kind <= CHANGE_MORE) {", "if (false) {"),
+    Mutation("leaves-below-forgotten", "shadow_store.c", "table_below(&s->spaces, t, index, lost_below, &ch);", ""),
+    Mutation("one-context-is-enough", "space.c",
+             "fn(arg, container_of(node, struct context, in_root), extend(&t->r, va));",
+             "{ fn(arg, container_of(node, struct context, in_root), extend(&t->r, va)); break; }"),
+    Mutation("tables-below-forgotten", "space.c", "child = child_of(s, t, i);", "child = NULL;"),
+    Mutation("below-never-withdrawn", "shadow_store.c", "table_below(&s->spaces, t, index, found_below, &ch);", ";"),
+    Mutation("parked-walks-nothing", "shadow_context.c",
+             "if (context_holders(&s->spaces, o, 0) & CPU(cpu))\n\t\t\t\t\to->left",
+             "if (false)\n\t\t\t\t\to->left"),
+    Mutation("kernel-of-one-asid", "shadow_tlbi.c", "if (obl->context->kernel && !obl->what.global && !i->r->any_asid)",
+             "if (false)"),
+    Mutation("due-once", "shadow_store.c", "if (obl->due && obl->what.table == table && !(model.held & ~obl->held) &&",
+             "if (obl->due && obl->what.table == table &&"),
+    Mutation("due-unchecked", "shadow_context.c", "if (!c->n_due)", "if (true)"),
+    Mutation("never-due", "shadow_context.c",
+             "report_obligation(s, cpu, pc, \"owed\", owed_kind(obl), obl);\n\t\t"
+             "owe_drop(&s->obligations, obl);\n\t} else",
+             "owe_drop(&s->obligations, obl);\n\t} else"),
+    Mutation("own-cpu-only", "shadow_context.c",
+             "if (obl->held & using(obl->context)) {\n\t\treport_obligation(s, cpu, pc, \"owed\"",
+             "if (obl->held & CPU(cpu)) {\n\t\treport_obligation(s, cpu, pc, \"owed\""),
+    Mutation("less-is-nothing", "walk.c", "if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) ||",
+             "if (type == CHANGE_LESS ||"),
+    Mutation("dbm-ignored", "walk.c", "return desc & LEAF_DBM ? 1 : 0;", "return 0;"),
+    # Who holds what
+    Mutation("flushed-ignored", "space.c", "c->left[cpu] > c->flushed[cpu] && ", ""),
+    Mutation("flushed-all-ignored", "space.c", " && c->left[cpu] > s->flushed_all[cpu]", ""),
+    Mutation("since-ignored", "space.c", "(c->left[cpu] > since || c->current & CPU(cpu))", "true"),
+    Mutation("since-never-set", "shadow_store.c", "t->since[index] = ch.when;", ";"),
+    Mutation("nothing-stays", "space.c", "c->left[cpu] = now;", "(void)now;"),
+    Mutation("always-current", "shadow_context.c", "o->current &= ~CPU(cpu);", ";"),
+    Mutation("speculation-always", "shadow_store.c", "if (s->speculation || c->kernel)", "if (true)"),
+    Mutation("speculation-never", "shadow_store.c", "if (s->speculation || c->kernel)", "if (c->kernel)"),
+    Mutation("reuse-unchecked", "shadow_context.c", "check_reuse(s, cpu, next, pc);", ""),
+    Mutation("cnp-ignored", "shadow_context.c", "if (s->cpus[cpu].ttbr0 & TTBR_CNP)", "if (true)"),
+    Mutation("asid-16-bits", "shadow_context.c", "c->tcr & TCR_AS ? 0xffff : 0xff", "0xffff"),
+    # What is relied on
+    Mutation("range-unseen", "rely.c", "if (obl->change != CHANGE_LESS)\n\t\ttake_over", "if (false)\n\t\ttake_over"),
+    Mutation("range-of-permissions", "rely.c", "if (obl->change != CHANGE_LESS)\n\t\ttake_over",
+             "if (true)\n\t\ttake_over"),
+    Mutation("range-too-long", "rely.c", "obl->what.va < end && ", "obl->what.va <= end && "),
+    Mutation("range-of-one-asid", "rely.c", "container_of(node, struct context, in_root), start, end, pc, &stack);",
+             "container_of(t->contexts.next, struct context, in_root), start, end, pc, &stack);"),
+    Mutation("range-looked-up-late", "rely.c", "va = start & ~0ull << r->granule; va < end", "va = start; va < end"),
+    Mutation("relied-where-it-was", "rely.c", "if (!(obl->held & obl->context->current)) {\n\t\t\talso_free",
+             "if (!obl->held) {\n\t\t\talso_free"),
+    Mutation("relied-unchecked", "rely.c", "if (!(obl->held & obl->context->current)) {\n\t\t\talso_free",
+             "if (true) {\n\t\t\talso_free"),
+    Mutation("issued-is-enough", "rely.c", "if (!(obl->held & obl->context->current)) {\n\t\t\talso_free",
+             "if (!(obl->held & obl->context->current & ~obl->issued)) {\n\t\t\talso_free"),
+    Mutation("touched-unseen", "shadow_store.c", "if (!ch.was_valid && is == DESC_INVALID && s->obligations.n)",
+             "if (false)"),
+    Mutation("collected-unseen", "rely.c", "return obl->collected ? ", "return false ? "),
+    Mutation("collected-all", "rely.c", "return obl->collected ? ", "return true ? "),
+    Mutation("collected-never-issued", "rely.c", "loaded & ~obl->issued", "loaded"),
+    Mutation("collected-issued-for-all", "shadow_tlbi.c", "obl->issued |= bits;", "obl->issued = ~0ull;"),
+    Mutation("collected-where-it-was", "rely.c", "obl->held & obl->context->loaded & ~obl->issued",
+             "obl->held & ~obl->issued"),
+    Mutation("collected-of-blocks", "shadow_store.c",
+             "contradicts(ch, c, t, index, obl);\n\t\tcollected_anew(ch, c, t, index, obl);\n\t}\n}",
+             "contradicts(ch, c, t, index, obl);\n\t}\n}"),
+    Mutation("moved-unseen", "rely.c", "obl->moved = me->moving = true;", ";"),
+    Mutation("moved-under-other-locks", "rely.c", " || obl->when < since", ""),
+    Mutation("moved-is-forked", "rely.c", "obl->context != c || ", ""),
+    Mutation("moved-tables-unseen", "rely.c", "if (!me->section || c->kernel)",
+             "if (!me->section || c->kernel || table)"),
+    Mutation("unlock-anywhere", "rely.c", "!(obl->held & obl->context->current))\n\t\t\tcontinue;\n\t\tshadow_report",
+             "!(obl->held & obl->context->current & ~obl->issued))\n\t\t\tcontinue;\n\t\tshadow_report"),
+    Mutation("rmaps-unseen", "rely.c", "!used_by_others(s, obl))", "true)"),
+    Mutation("rmaps-of-nobody", "rely.c", "!used_by_others(s, obl))", "!obl->held)"),
+    # What is said to be not loaded
+    Mutation("unload-loaded-unchecked", "unload.c", "if (may_use(s, cpu, c)) {", "if (false) {"),
+    Mutation("unload-asid-is-nothing", "unload.c",
+             "\n\t       (c->current & CPU(cpu) && context_holders(&s->spaces, c, 0) & CPU(cpu))", "false"),
+    Mutation("unload-asid-is-all", "unload.c", " && context_holders(&s->spaces, c, 0) & CPU(cpu))", ")"),
+    Mutation("unload-isb-unchecked", "unload.c", "if (me->synced < last->left[cpu])", "if (false)"),
+    Mutation("unload-dsb-unchecked", "unload.c", "else if (me->walks_over < last->left[cpu])", "else if (false)"),
+    Mutation("unload-any-dsb", "shadow_tlbi.c", "c->walks_over = c->synced;", "c->walks_over = now;"),
+    Mutation("unload-dsb-of-stores", "shadow_tlbi.c", "if (dsb_completes(form) != COMPLETES_NOTHING)\n", ""),
+    Mutation("unload-dsb-is", "shadow_tlbi.c", "if (dsb_completes(form) != COMPLETES_NOTHING)\n",
+             "if (dsb_completes(form) > COMPLETES_LOCAL)\n"),
+    Mutation("unload-isb-anywhere", "shadow_tlbi.c", "s->cpus[cpu].synced = __atomic",
+             "for (cpu = 0; cpu < s->ncpus; cpu++) s->cpus[cpu].synced = __atomic"),
+    Mutation("unload-forgotten", "unload.c", "t->unloaded |= CPU(cpu);", ";"),
+    Mutation("unload-for-all", "unload.c", "t->unloaded |= CPU(cpu);", "t->unloaded = ~0ull;"),
+    Mutation("unload-loaded-by-any", "unload.c", "t->unloaded &= ~CPU(cpu);\n\t\treturn;",
+             "t->unloaded = 0;\n\t\treturn;"),
+    Mutation("unload-never-loaded", "unload.c", "t->unloaded &= ~CPU(cpu);\n\t\treturn;", "return;"),
+    Mutation("unload-root-unchecked", "shadow_context.c", "unload_check(s, cpu, next, pc);", ""),
+    Mutation("unload-asid-unchecked", "shadow_context.c", "unload_check(s, cpu, o, pc);", ""),
+    # Permissions in the kernel's half
+    Mutation("less-waits-for-ever", "owe.c", "if (obl->context->kernel && obl->change != CHANGE_LESS)",
+             "if (obl->context->kernel)"),
+    Mutation("vfree-is-owed", "owe.c", "if (obl->context->kernel && obl->change != CHANGE_LESS)", "if (false)"),
+    Mutation("kernel-by-asid", "shadow_context.c", "return c->kernel ? c->loaded : c->current;", "return c->current;"),
+    Mutation("sleep-unseen", "shadow_context.c",
+             "for (struct obligation *obl = owe_of_kernel(&s->obligations, task); obl;",
+             "for (struct obligation *obl = NULL; obl;"),
+    Mutation("sleep-of-all", "owe.c", "o->open_kernel ? owes_of_task(o, task) : NULL",
+             "o->open_kernel ? (owes_of_task(o, task) ?: owes_of_task(o, 1ull << 63 | 0xf)) : NULL"),
+    Mutation("kernel-due-unseen", "shadow_context.c", "if (kernel && kernel->n_less)", "if (false)"),
+    Mutation("kernel-vfree-due", "shadow_context.c", "if (obl->context->kernel && obl->change != CHANGE_LESS)\n",
+             "if (false)\n"),
+    Mutation("less-anew-unseen", "shadow_store.c", "else if (c->kernel && obl->change != CHANGE_LESS)\n\t\t\t/*",
+             "else if (false)\n\t\t\t/*"),
+    Mutation("hugetlb-like-others", "linux.c", "if (by && by->moves_hugetlb)", "if (false)"),
+    Mutation("any-lock", "linux.c", "return lock >= l->vmemmap && page_is_followed", "return true || page_is_followed"),
+    Mutation("no-lock-in-mm", "linux.c", "if (by && lock >= by->mm && ", "if (false && "),
+    Mutation("range-moved-short", "linux.c", "x[1] + x[4], true, pc);", "x[1], true, pc);"),
+    Mutation("pgd-by-the-first-pointer", "linux.c", "shadow_is_root(l->shadow, *root);", "*root;"),
+    # Pauses
+    Mutation("pause-unchecked", "shadow.c", "if (others)\n", "if (false)\n"),
+    Mutation("pause-of-one", "shadow.c", "if (others)\n", "if (others & 1)\n"),
+    Mutation("pause-left-unseen", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (false)"),
+    Mutation("pause-left-of-pauser", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (s->broken)"),
+    Mutation("pause-never-whole", "shadow.c", "s->broken = false;", ";"),
+    Mutation("pause-still-waits", "shadow.c", "s->cpus[cpu].waits = false;", ";"),
+    Mutation("pause-of-those-off", "shadow.c", "if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)",
+             "if (!s->cpus[cpu].waits)"),
+    Mutation("pause-came-unseen", "shadow_context.c", "if (s->broken && value & SCTLR_M && !c->mmu)", "if (false)"),
+    Mutation("pause-came-again", "shadow_context.c", "if (s->broken && value & SCTLR_M && !c->mmu)",
+             "if (s->broken && value & SCTLR_M)"),
+    # Frees
+    Mutation("freed-unchecked", "shadow_free.c", "if (!c->n_freed)", "if (true)"),
+    Mutation("freed-on-load-unchecked", "shadow_context.c", "if (c->user)\n\t\tcheck_freed(s, cpu, next, pc);", ""),
+    Mutation("kernel-is-user", "shadow_free.c", "if (s->cpus[*who].user)", "if (true)"),
+    Mutation("user-is-kernel", "shadow_free.c", "if (s->cpus[*who].user)", "if (false)"),
+    Mutation("parked-asid-is-safe", "shadow_free.c", "if (obl->context->kernel || obl->held & obl->context->current) {",
+             "if (obl->context->kernel || obl->held & obl->context->loaded) {"),
+    Mutation("kernel-tables-later", "shadow_free.c", "if (obl->context->kernel || obl->held & obl->context->current) {",
+             "if (obl->held & obl->context->current) {"),
+    Mutation("blocks-whole", "shadow_free.c", "shift <= 30; shift += 9", "shift < 21; shift += 9"),
+    Mutation("root-freed-unseen", "shadow_free.c", "*(cpumask *)arg |= c->loaded;", "(void)arg; (void)c;"),
+    # Break before make, and accesses
+    Mutation("bbm-unchecked", "shadow_store.c", "if (ch->kind == CHANGE_BBM) {", "if (false) {"),
+    Mutation("anew-unchecked", "shadow_store.c", "if (!ch->was_valid && obl->held & c->loaded &&", "if (false &&"),
+    Mutation("anew-of-replaced", "shadow_store.c", "if (!ch->was_valid && obl->held & c->loaded &&",
+             "if (obl->held & c->loaded &&"),
+    Mutation("smaller-is-no-contradiction", "shadow_store.c", "if (obl->what.level <= t->level || obl->what.va < va ||",
+             "if (true ||"),
+    Mutation("smaller-anywhere", "shadow_store.c", "obl->what.va < va || obl->what.va >= end)", "obl->what.va < va)"),
+    Mutation("smaller-in-a-table", "shadow_store.c",
+             "if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)",
+             "if (t->level == 3)"),
+    Mutation("anew-by-anybody", "shadow_store.c", "(obl->task == ch->s->cpus[ch->cpu].task && !obl->due)", "true"),
+    Mutation("anew-kernel-like-user", "shadow_store.c", "(c->kernel || (obl->task", "(false || (obl->task"),
+    Mutation("contiguous-is-nothing", "walk.c", "LEAF_NS | LEAF_CONT |", "LEAF_NS |"),
+    Mutation("races-unseen", "shadow_access.c",
+             "if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))\n\t\t\ts->seen",
+             "if (false)\n\t\t\ts->seen"),
+    Mutation("races-of-used-unseen", "shadow_access.c",
+             "if (in_flight(s, &w) || flush_under_way(s, ctx, va, r))\n\t\t\t\ts->seen",
+             "if (false)\n\t\t\t\ts->seen"),
+    Mutation("remap-unchecked", "shadow_access.c", "if (!w.valid || (pa != NO_PA && w.pa != pa)) {", "if (!w.valid) {"),
+    Mutation("used-unchecked", "shadow_access.c", "if (e && e->output != output && !table && e->cpus & CPU(cpu)) {",
+             "if (false) {"),
+    Mutation("used-never-flushed", "used.c", "e->cpus &= ~f->cpus;", ";"),
+    # What TLBIs take
+    Mutation("lost-though-changed", "lost.c", "if (!cpus || !still_true(s, e))", "if (!cpus || e->table)"),
+    Mutation("lost-by-who-did-not-use-it", "lost.c", "cpus &= e->own;", ";"),
+    Mutation("lost-by-one", "lost.c", "l->entries += count_cpus(cpus);", "l->entries++;"),
+    Mutation("lost-by-itself", "lost.c", "cpus & ~CPU(issuer)", "cpus"),
+    Mutation("lost-with-more", "walk.c", "desc_change(r, level, old, new) == CHANGE_NOTHING;",
+             "desc_change(r, level, old, new) <= CHANGE_MORE;"),
+    Mutation("lost-but-for-dirty", "walk.c", "old &= ~LEAF_AP2;", ";"),
+    Mutation("lost-when-aged", "walk.c", "new & LEAF_AF && desc_change", "desc_change"),
+    Mutation("lost-before-counts", "lost.c", "l->entries_before = l->entries;", ";"),
+    Mutation("kept-for-ever", "used.c", "e->kept &= e->cpus;", ";"),
+    Mutation("kept-what-changed", "lost.c", "if (e->kept && still_true(s, e))", "if (e->kept)"),
+    Mutation("held-of-all", "lost.c", "e->kept = o == c && still_true(s, e)", "e->kept = still_true(s, e)"),
+    Mutation("own-of-all", "shadow_access.c", "e->own |= CPU(cpu);", "e->own |= who;"),
+    Mutation("own-of-another-page", "shadow_access.c", "e->cpus = e->own = e->kept = 0;", "e->cpus = 0;"),
+    # Pages that may no longer be written
+    Mutation("written-if-clean", "written.c", " && !(obl->old & PTE_AP2)", ""),
+    Mutation("written-by-nobody", "written.c", "if (!s->cpus[cpu].user)", "if (true)"),
+    Mutation("written-by-the-kernel", "written.c", "if (!s->cpus[cpu].user)", "if (false)"),
+    Mutation("written-where-it-was", "written.c", "obl->held & obl->context->loaded", "obl->held"),
+    Mutation("written-later-unseen", "shadow_context.c", "\t\twritten_user(s, cpu, c->context);", "\t\t;"),
+    Mutation("written-no-matter-when", "written.c",
+             "if (!obl->relied.is || (obl->relied.unlock && !at->unlock))\n\t\towe_relied(obl, at);", ""),
+    Mutation("written-blocks-unseen", "written.c", "shift <= 30; shift += 9", "shift < 21; shift += 9"),
+    Mutation("written-first-page-only", "written.c", "page < (pfn + pages) << 12", "page < (pfn + 1) << 12"),
+    Mutation("written-own-of-all", "written.c", "(how != RELIES_OWN || obl->task == task)", "true"),
+    Mutation("written-by-hardware-unseen", "written.c", "t->desc[index] = step->desc;", ";"),
+    Mutation("written-completed-or-not", "written.c",
+             "bool issued = !strcmp(owed_kind(obl), \"no-dsb\"),", "bool issued = false,"),
+    Mutation("written-io-is-unlock", "written.c", "unlocked = issued && at->unlock;", "unlocked = issued;"),
+    Mutation("written-unlock-is-all", "written.c", " || (obl->relied.unlock && !at->unlock))", ")"),
+    # Contiguous blocks
+    Mutation("set-unchecked", "contig.c", "report(&told->s->reports, &f);", ";"),
+    Mutation("set-of-others", "contig.c", "if (set->task == task) {", "if (true) {"),
+    Mutation("set-unaligned", "contig.c", "output & (((uint64_t)size", "0 & (((uint64_t)size"),
+    Mutation("set-permissions", "contig.c", "| at) == CHANGE_NOTHING;", "| at) != CHANGE_BBM;"),
+    Mutation("set-dirty", "contig.c", "\t\tdesc &= ~LEAF_AP2;", "\t\t;"),
+    # Copies by physical address
+    Mutation("copies-go-with-the-page", "walks.c", "note(s, obl);\n\t\tforget_walkers", "forget_walkers"),
+    Mutation("copies-die-with-the-root", "walks.c", "note(s, container_of(node, struct obligation, in_context));", ";"),
+    Mutation("copies-of-what-is-freed-whole", "walks.c", "if (!s->physical)\n\t\treturn;\n\tl.model",
+             "return;\n\tl.model"),
+    Mutation("copies-go-by-a-part", "walks.c", "r->end - 1 >= w->va + w->size - 1", "true"),
+    Mutation("copies-never-go", "walks.c", "w->cpus &= ~cpus;\n\tif (!w->cpus)\n\t\tdrop(s, w);", ";"),
+    Mutation("copies-go-on-all", "walks.c", "w->cpus &= ~cpus;\n\tif", "w->cpus = 0;\n\tif"),
+    Mutation("copies-have-an-asid", "shadow_tlbi.c", "if (s->physical && o->root)", "if (false)"),
+    Mutation("copies-of-flushed-have-an-asid", "space.c", "if (c->left[cpu] <= o->flushed[cpu])", "if (false)"),
+    Mutation("copies-of-the-same-differ", "walks.c", "if (!who || !differs(t, obl))", "if (!who)"),
+    Mutation("copies-of-loaded-only", "shadow_context.c", "\twalks_check(s, cpu, pc);\n}\n\nvoid shadow_msr",
+             "}\n\nvoid shadow_msr"),
+    Mutation("renamed-unseen", "shadow_context.c", "walks_loaded(s, cpu, next, pc);", ""),
+    Mutation("renamed-due-unseen", "shadow_context.c", "walks_due(s, cpu, obl, pc);", ""),
+    Mutation("withdrawn-everywhere", "walks.c", "if (!obl->walkers || obl->slot == slot) {", "if (true) {"),
+    # Global leaves of the lower half
+    Mutation("globals-unseen", "shadow_context.c", "globals_check(s, cpu, next, pc);", ""),
+    Mutation("globals-taken-away-unseen", "global.c", "if (obl->what.global && obl->held & CPU(cpu))", "if (false)"),
+    Mutation("globals-never-go", "global.c", "reach_covers(r, &what) != COVER_YES", "true"),
+    Mutation("globals-go-early", "global.c", "leaf[i].when > when || ", ""),
+    Mutation("globals-go-by-all-only", "shadow_tlbi.c", " || s->globals.n) {", ") {"),
+    Mutation("globals-of-the-same-root", "global.c", "if (leaf[i].root == c->root->pa)", "if (false)"),
+]  # fmt: skip
+
+
+class Copy:
+    """The checker, built once without sanitizers; then one file at a time in another way."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.sources = sorted(p for p in PLUGIN.glob("*.c") if not p.name.startswith("plugin"))
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda p: self.compile(p, p.stem), [*self.sources, HERE / "trace-cli.c"]))
+
+    def compile(self, source: Path, name: str) -> None:
+        run("cc", "-std=gnu11", "-O0", "-w", f"-I{PLUGIN}", "-c", "-o", self.out / f"{name}.o", source)
+
+    def link(self, name: str, instead: dict[str, str]) -> Path:
+        names = [instead.get(p.stem, p.stem) for p in self.sources] + ["trace-cli"]
+        run("cc", "-o", self.out / name, *(self.out / f"{n}.o" for n in names))
+        return self.out / name
+
+    def mutated(self, m: Mutation) -> Path:
+        text = (PLUGIN / m.file).read_text()
+        assert text.count(m.old) >= 1, f"{m.file} has changed: {m.name} needs another place"
+        source = self.out / f"{m.name}.c"
+        source.write_text(text.replace(m.old, m.new))
+        self.compile(source, m.name)
+        return self.link(f"cli-{m.name}", {Path(m.file).stem: m.name})
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    out = tmp_path_factory.mktemp("mutation")
+    yield Copy(out)
+    shutil.rmtree(out)
+
+
+def wrong(cli: Path) -> list[str]:
+    """Stories that it does not tell as their last lines want it."""
+    paths = [path for path in TRACES if path.stem not in OPEN]
+    texts = [path.read_text() for path in paths]
+    found: list[set[str]] = [set()]
+    lost: list[list[list[int]]] = [[]]
+    for line in run(cli, text="".join(f"{text}reset\n" for text in texts)).splitlines():
+        said = json.loads(line)
+        if "report" in said:
+            found[-1].add(f"{said['rule']}/{said['kind']}")
+        elif "window" in said:
+            lost[-1].append(totals(said))
+        elif "verdict" in said:
+            found.append(set())
+            lost.append([])
+    told = zip(paths, texts, found, lost, strict=False)
+    return [p.stem for p, text, f, w in told if (sorted(f), w) != (expected(text), windows(text))]
+
+
+def test_copy_is_right(copy: Copy) -> None:
+    """Without a mutation nothing is wrong."""
+    assert wrong(copy.link("cli", {})) == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.name for m in MUTATIONS])
+def test_mutation_is_noticed(copy: Copy, mutation: Mutation) -> None:
+    """At least one story goes wrong."""
+    assert wrong(copy.mutated(mutation)) != []

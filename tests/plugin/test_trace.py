@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Stories, good and bad, told to the rules of the checker without QEMU."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_tools import HERE, run
+
+TRACES = sorted((HERE / "traces").glob("*.txt"))
+
+# Stories that the rules do not tell right yet, and why.
+OPEN: dict[str, str] = {}
+
+
+def judge(cli: Path, script: str) -> tuple[list[str], dict[str, Any]]:
+    """The findings, as RULE/KIND, and the verdict."""
+    lines = [json.loads(line) for line in run(cli, text=script).splitlines()]
+    assert lines[0]["plugin"] == "lull" and lines[0]["mode"] == "check"
+    return sorted({f"{r['rule']}/{r['kind']}" for r in lines if "report" in r}), lines[-1]
+
+
+def expected(text: str) -> list[str]:
+    """From the last line of a story."""
+    found = re.fullmatch(r"# expect: (.+)", text.splitlines()[-1])
+    assert found, "the last line is no `# expect: ...`"
+    return [] if found[1] == "nothing" else sorted(found[1].split())
+
+
+WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others (\d+)")
+
+
+def windows(text: str) -> list[list[int]]:
+    """What a story says of its windows: the number, and what was held, kept, lost, lost by others."""
+    return [[int(word) for word in found] for found in WINDOW.findall(text)]
+
+
+def totals(line: dict[str, Any]) -> list[int]:
+    """The same of a line of the plugin's."""
+    return [line["window"], *(line["total"][f"tlb_{what}"] for what in ("held", "kept", "lost", "lost_others"))]
+
+
+def stories() -> list[Any]:
+    """Every file; those that fail for a known reason must do so."""
+    return [
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=[pytest.mark.xfail(strict=True, reason=OPEN[path.stem])] if path.stem in OPEN else [],
+        )
+        for path in TRACES
+    ]
+
+
+@pytest.mark.parametrize("path", stories())
+def test_story(build: Callable[[str], Path], path: Path) -> None:
+    """Exactly what its last line says is found."""
+    text = path.read_text()
+    want = expected(text)
+    assert path.name.startswith("bad_" if want else "good_")
+    found, verdict = judge(build("trace-cli"), text)
+    assert found == want
+    assert (verdict["verdict"] == "reports") == bool(want)
+    lines = map(json.loads, run(build("trace-cli"), text=text).splitlines())
+    assert [totals(line) for line in lines if "window" in line] == windows(text)
+
+
+def test_every_kind_has_its_story() -> None:
+    """What docs and report readers know by name is shown once at least."""
+    told = {kind for path in TRACES for kind in expected(path.read_text())}
+    assert told >= {
+        *(
+            f"owed/{kind}"
+            for kind in ("no-tlbi", "local", "permission", "table", "level", "no-dsb", "order", "asid", "unsettled")
+        ),
+        *(f"owed/{kind}" for kind in ("unlocked", "rmap")),
+        *(f"free/{kind}" for kind in ("page", "table", "root")),
+        *(f"remap/{kind}" for kind in ("data", "fetch")),
+        *(f"bbm/{kind}" for kind in ("output", "size", "attributes", "global", "contiguous", "set", "table", "anew")),
+        "bbm/collected",
+        "order/no-dsb",
+        "asid/reused",
+        "asid/shared",
+        "asid/global",
+        *(f"walk/{kind}" for kind in ("freed", "unlinked", "renamed")),
+        "pause/running",
+        "pause/left",
+        "written/no-tlbi",
+        "written/no-dsb",
+        "written/unlocked",
+        *(f"unload/{kind}" for kind in ("loaded", "no-isb", "no-dsb", "uncounted")),
+    }
+
+
+def without(text: str, word: str) -> str:
+    """A story that lacks one kind of event."""
+    events = [event.strip() for line in text.splitlines() for event in line.partition("#")[0].split(";")]
+    return "".join(f"{event}\n" for event in events if not event.startswith(word))
+
+
+def many_pages(missed: int | None, table: bool, how: str, speculation: str) -> str:
+    """Enough at a time that the checker looks entries up instead of going through them all."""
+    pages = [0x200000 + 0x1000 * n for n in range(64)]
+    rest = [va for n, va in enumerate(pages) if n != missed]
+    lines = [f"speculation {speculation}", "page mm x y", "on 0", "on 1", "load 1 mm 17", "load 0 mm 17", "task 0 1"]
+    lines += [f"map 0 mm {va} x rw" for va in pages]
+    lines += [f"access {cpu} {va} x" for va in pages for cpu in (0, 1)]
+    lines += ["let at slot(mm,0x200000,2)", "let pt table(mm,0x200000)"]
+    lines += [f"unmap 0 mm {va}" for va in pages]
+    lines += ["store 0 at 0"] * table + ["dsb 0 ishst"]
+    if how == "range":
+        lines += [f"tlbi 0 rvae1is 17 {va} 2" for va in rest if va + 0x1000 in rest]
+    else:
+        lines += [f"tlbi 0 v{'' if how == 'asid' else 'a'}ae1is {'17 ' if how == 'asid' else ''}{va}" for va in rest]
+    lines += ["dsb 0 ish", "user 0", "task 0 1", *["store 0 at pt|table"] * table]
+    lines += [f"map 0 mm {va} y rw" for va in pages] + ["user 0"]
+    lines += [f"access 1 {va} y" for va in pages]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("speculation", ["on", "off"])
+@pytest.mark.parametrize("how", ["asid", "any", "range"])
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("missed", [None, 0, 31, 63])
+def test_many_pages(build: Callable[[str], Path], missed: int | None, table: bool, how: str, speculation: str) -> None:
+    """Just the page whose TLBI is missing is found: owed, and then at an access."""
+    lines = run(build("trace-cli"), text=many_pages(missed, table, how, speculation)).splitlines()
+    said = [json.loads(line) for line in lines]
+    found = [(r["rule"], int(r["va"], 16), r["table"]) for r in said if "report" in r]
+    va = 0x200000 + 0x1000 * (missed or 0)
+    assert found == ([] if missed is None else [("owed", va, False), ("remap", va, False)])
+    assert said[-1]["occurrences"] == len(found)
+
+
+def test_anew_below(build: Callable[[str], Path]) -> None:
+    """A leaf that changed while its table was unlinked: the leaf is what the report is about."""
+    text = (HERE / "traces" / "bad_relink_changed.txt").read_text()
+    (said,) = [r for r in map(json.loads, run(build("trace-cli"), text=text).splitlines()) if "report" in r]
+    assert (said["level"], said["table"]) == (3, False)
+
+
+@pytest.mark.parametrize(("flushed", "left"), [("dsb 0 nshst; tlbi 0 vale1 17 0x1000; dsb 0 nsh", 0), ("", 1)])
+def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
+    """What is still owed at the end, of all that was: no report of it, as its task has not returned."""
+    story = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
+    found, verdict = judge(build("trace-cli"), f"{story}; {flushed}")
+    assert (found, verdict["seen"]["obligations"], verdict["seen"]["left"]) == ([], 1, left)
+
+
+NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "table_stores", "tlbis", "user_returns"}
+
+
+@pytest.mark.parametrize(
+    ("word", "blind"),
+    [
+        ("nothing", set()),
+        ("access", set()),  # the fetch is one too
+        ("tlbi", {"tlbis"}),
+        ("dsb", {"dsbs"}),
+        ("free", {"frees", "table_frees"}),
+        ("free 0 pt", {"table_frees"}),
+        ("user", {"user_returns"}),
+    ],
+)
+def test_blind(build: Callable[[str], Path], word: str, blind: set[str]) -> None:
+    """A verdict of silence needs all kinds of events to have been seen; the names of those that were not."""
+    text = (HERE / "traces" / "good_all_seen.txt").read_text()
+    found, verdict = judge(build("trace-cli"), without(text, word))
+    assert set(verdict["blind"]) == blind
+    assert verdict["verdict"] == ("reports" if found else "blind" if blind else "silent")
+
+
+def test_blind_to_all(build: Callable[[str], Path]) -> None:
+    """Nothing happened; and stores, TLBIs and frees of a machine whose translation was never seen to be on."""
+    cli = build("trace-cli")
+    assert set(judge(cli, "")[1]["blind"]) == NEEDED
+    events = "page x y; store 0 x y|table; store 0 x 0; tlbi 0 vmalle1is; dsb 0 ish; user 0; free 0 x"
+    verdict = judge(cli, events)[1]
+    assert verdict["verdict"] == "blind"
+    assert set(verdict["blind"]) == {"accesses", "loads", "obligations", "table_frees", "table_stores"}
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("page x\nfly 0\n", "line 2: no such command: fly"),
+        ("cpus 0", "1 to 64 CPUs"),
+        ("page x; cpus 2", "too late"),
+        ("on 2", "no such CPU: 2"),
+        ("on", "too few words"),
+        ("on 0 5k", "no such machine: 5k"),
+        ("poke 0x40000004 0", "is no word of memory"),
+        ("poke 0x41000000 0", "is no word of memory"),
+        ("poke x 0", "no such name: x"),
+        ("poke 0x4000000z 0", "no number: 0x4000000z"),
+        ("on 0\nlet a slot(swapper,0x1000)", "no address: 0x1000\nno table there"),
+        ("let a 1+", "a value is missing"),
+        ("let a 1)", "what is this: )"),
+        ("tlbi 0 vae9 1 2", "no such TLBI: vae9"),
+        ("tlbi 0 vae1 1", "not what vae1 needs"),
+        ("on 0; tlbi 0 rvae1 1 0 3", "no range of 3 pages"),
+        ("dsb 0 full", "no such DSB: full"),
+        ("msr 0 mair 1", "no such register: mair"),
+        ("free 0 0x3ffff000", "no pages: 0x3ffff000"),
+        ("ram 0x2000; page x", "no memory left"),
+    ],
+)
+def test_bad_scripts(build: Callable[[str], Path], script: str, complaint: str) -> None:
+    """The line and what is wrong with it; exit 2."""
+    done = subprocess.run([build("trace-cli")], input=script, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert any(one in done.stderr for one in complaint.split("\n")), done.stderr
+    assert done.stderr.startswith("line ")
+
+
+def test_wrong_markers(build: Callable[[str], Path]) -> None:
+    """As in count mode: said, and the window that is open stays whole."""
+    text = "close 0 3; open 0 4; open 1 5; close 1 5; close 0 4; open 1 6"
+    lines = [json.loads(line) for line in run(build("trace-cli"), text=text).splitlines()]
+    assert [line.get("error", line.get("window")) for line in lines[1:-1]] == [
+        "window 3 was to close and none is open",
+        "window 5 was to open while 4 is open",
+        "window 5 was to close while 4 is open",
+        4,
+        "window 6 is still open at exit",
+    ]
+
+
+def test_reset(build: Callable[[str], Path]) -> None:
+    """Stories one after the other in one process know nothing of each other."""
+    texts = [path.read_text() for path in TRACES if path.stem not in OPEN]
+    lines = run(build("trace-cli"), text="".join(f"{text}reset\n" for text in texts)).splitlines()
+    verdicts = [json.loads(line)["verdict"] for line in lines if '"verdict"' in line]
+    assert [v == "reports" for v in verdicts] == [bool(expected(t)) for t in texts]
