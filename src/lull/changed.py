@@ -39,6 +39,18 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"src/lull/(?P<module>(?P<package>\w+)/\w+)\.py", ("@imports", "test_{stem}.py", "host/{package}/*", *WHOLE_LAB)),
     (r"src/lull/(?P<package>\w+)/.*", ("host/{package}/*",)),
     (r"guest/.*\.(c|h)|guest/init", (GUESTS, "host/programs/*", "test_{stem}*.py", STYLE)),
+    (
+        r"guest/(.*/)?workloads\.toml",
+        (
+            "test_plan.py",
+            "test_short.py",
+            "test_storm.py",
+            "test_soak.py",
+            "test_native.py",
+            "test_goals.py",
+            "test_mutants.py",
+        ),
+    ),
     (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
     (r"models/.*", ("test_models.py",)),
     (
