@@ -261,8 +261,7 @@ def metrics(comparison: compare.Comparison) -> list[tuple[str, list[Grid]]]:
 
 def of_control(comparison: compare.Comparison) -> compare.Comparison:
     """Stock beside a second series of itself, as if that were another kernel."""
-    name, control = f"{comparison.baseline}{compare.CONTROL_SUFFIX}", comparison.control
-    return replace(comparison, kernels=(name,), rows=control.rows, geomeans=())
+    return replace(comparison, kernels=(CONTROL,), rows=comparison.control.rows, geomeans=())
 
 
 def side_by_side(sources: Sequence[ReportSource]) -> list[Grid]:

@@ -238,7 +238,7 @@ def test_control_with_unlike_numbers_of_repeats() -> None:
 def test_splits_are_judged_by_the_rule_of_effect(x: list[float], y: list[float], exact: bool) -> None:
     splits = _splits(len(x), len(y))
     pooled = np.array(x + y)
-    found = _differences(pooled.tolist(), splits, exact=exact, confidence=0.95)
+    found = _differences(pooled.tolist(), splits, exact=exact)
     assert splits[0].tolist() == [False] * len(x) + [True] * len(y)
     for split, differs in itertools.islice(zip(splits, found, strict=True), 30):
         verdict = stats.effect(pooled[~split].tolist(), pooled[split].tolist(), exact=exact, test=False).verdict
