@@ -237,17 +237,9 @@ def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repe
 def _sum(repeats: Sequence[Repeat]) -> str:
     off = [r.extra - r.young_sync - r.young_nosync for r in repeats]
     exact = "exactly as many as due" if not any(off) else f"{_range(off, '+')} beyond what is due"
-    columns = (
-        [r.decisions for r in repeats],
-        [r.extra for r in repeats],
-        [r.broadcast for r in repeats],
-        [r.local for r in repeats],
-        [r.elided for r in repeats],
-        [r.unmapped for r in repeats],
-        [wait for r in repeats for wait in r.waits],
-        [r.dsb - r.waits[1] for r in repeats],
-    )
-    decisions, extra, broadcast, local, elided, unmapped, waits, rest = (_range(column) for column in columns)
+    shown = ((r.decisions, r.extra, r.broadcast, r.local, r.elided, r.unmapped) for r in repeats)
+    decisions, extra, broadcast, local, elided, unmapped = map(_range, zip(*shown, strict=True))
+    waits, rest = _range([wait for r in repeats for wait in r.waits]), _range([r.dsb - r.waits[1] for r in repeats])
     return (
         f"{decisions} accessed bits cleared, {extra} flushes for them, {exact} ({broadcast} broadcast, {local} local, "
         f"{elided} left out; {unmapped} pages unmapped); {waits} DSBs due for them, {rest} beside those"
