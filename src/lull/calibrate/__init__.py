@@ -207,12 +207,10 @@ def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
     determinant = a * d - b * c
     insn = (plain.ns * d - barrier.ns * b) / determinant
     dsb = (barrier.ns * a - plain.ns * c) / determinant
-    return (
-        Estimate(insn, math.hypot(plain.error * d, barrier.error * b) / determinant, f"{plain.ns:.4g} ns of a system "
-                 f"call of {a:.4g} instructions, without a flush"),
-        Estimate(dsb, math.hypot(barrier.error * a, plain.error * c) / determinant, "DSB ISH in a loop, with nothing "
-                 "to wait for"),
-    )  # fmt: skip
+    insn_error = math.hypot(plain.error * d, barrier.error * b) / determinant
+    dsb_error = math.hypot(barrier.error * a, plain.error * c) / determinant
+    how = f"{plain.ns:.4g} ns of a system call of {a:.4g} instructions, without a flush"
+    return Estimate(insn, insn_error, how), Estimate(dsb, dsb_error, "DSB ISH in a loop, with nothing to wait for")
 
 
 def mean(same: Sequence[Measurement]) -> Measurement:

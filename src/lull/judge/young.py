@@ -224,14 +224,9 @@ def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repe
         for value in records[metric].values:
             if not math.isfinite(value) or value != int(value) or value < 0:
                 raise ValueError(f"{metric} of {records[metric].kernel} is not a count: {value}")
-
-    def column(metric: str) -> list[int]:
-        if metric not in metrics:
-            return [0] * next(iter(lengths.values()))
-        return [int(value) for value in records[metric].values]
-
-    columns = [column(metric) for metric in (*COUNTERS, *COUNTS, *RESIDENCY)]
-    return [Repeat(*values) for values in zip(*columns, strict=True)]
+    missing = (0,) * next(iter(lengths.values()))
+    columns = [records[m].values if m in metrics else missing for m in (*COUNTERS, *COUNTS, *RESIDENCY)]
+    return [Repeat(*map(int, values)) for values in zip(*columns, strict=True)]
 
 
 def _sum(repeats: Sequence[Repeat]) -> str:
