@@ -183,11 +183,17 @@ def modelled(m: Measurement, costs: Costs, between: float) -> float:
 
 def gap(cases: Cases) -> float:
     """Instructions from one TLBI of a batch to the next; 0 when no batches of many TLBIs were measured."""
+    found = batches(cases)
+    return max(0.0, found[0].counts.insns - found[1].counts.insns) / found[2] if found else 0.0
+
+
+def batches(cases: Cases) -> tuple[Measurement, Measurement, float] | None:
+    """The batches of many and of few TLBIs, and by how many TLBIs they differ; None when these were not measured."""
     if not all(case in cases for case in BATCHES):
-        return 0.0
-    many, few = (cases[case].counts for case in BATCHES)
-    tlbis = many.tlbis - few.tlbis
-    return max(0.0, many.insns - few.insns) / tlbis if tlbis > 0 else 0.0
+        return None
+    many, few = (cases[case] for case in BATCHES)
+    tlbis = many.counts.tlbis - few.counts.tlbis
+    return (many, few, tlbis) if tlbis > 0 else None
 
 
 def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
@@ -201,12 +207,10 @@ def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
     determinant = a * d - b * c
     insn = (plain.ns * d - barrier.ns * b) / determinant
     dsb = (barrier.ns * a - plain.ns * c) / determinant
-    return (
-        Estimate(insn, math.hypot(plain.error * d, barrier.error * b) / determinant, f"{plain.ns:.4g} ns of a system "
-                 f"call of {a:.4g} instructions, without a flush"),
-        Estimate(dsb, math.hypot(barrier.error * a, plain.error * c) / determinant, "DSB ISH in a loop, with nothing "
-                 "to wait for"),
-    )  # fmt: skip
+    insn_error = math.hypot(plain.error * d, barrier.error * b) / determinant
+    dsb_error = math.hypot(barrier.error * a, plain.error * c) / determinant
+    how = f"{plain.ns:.4g} ns of a system call of {a:.4g} instructions, without a flush"
+    return Estimate(insn, insn_error, how), Estimate(dsb, dsb_error, "DSB ISH in a loop, with nothing to wait for")
 
 
 def mean(same: Sequence[Measurement]) -> Measurement:
@@ -247,12 +251,10 @@ class Basis:
 
         None when no batches of many TLBIs were measured.
         """
-        if not all(case in cases for case in BATCHES):
+        found = batches(cases)
+        if not found:
             return None
-        many, few = (cases[case] for case in BATCHES)
-        tlbis = many.counts.tlbis - few.counts.tlbis
-        if tlbis <= 0:
-            return None
+        many, few, tlbis = found
         own = self.insn.value * (many.counts.insns - few.counts.insns)
         error = math.hypot(many.error, few.error, self.mix * own)
         return (many.ns - few.ns) / tlbis, (many.ns - few.ns - own) / tlbis, error / tlbis
@@ -312,16 +314,13 @@ class Basis:
         if tlbi:
             tlbi = replace(tlbi, value=max(0.0, tlbi.value))
             left = Estimate(max(0.0, both - tlbi.value), math.hypot(error, tlbi.error), "what is left of a flush alone")
-            return tlbi, left if shared.told else replace(left, error=math.inf, how=unknown)
-        stated = min(ASSUMED_TLBI, max(0.0, both))
-        pair = self.pair(far)
-        most = max(0.0, both) + 2 * error
-        if pair is not None:
-            most = min(most, pair[0] + 2 * pair[2])
-        latency = Estimate(max(0.0, both - stated), math.hypot(error, most), f"{together} (± {2 * error:.2g})")
-        if not shared.told:
-            latency = replace(latency, error=math.inf, how=unknown)
-        return Estimate(stated, max(0.0, most - stated) / 2, f"assumed; {together}"), latency
+        else:
+            stated = min(ASSUMED_TLBI, max(0.0, both))
+            pair = self.pair(far)
+            most = min(max(0.0, both) + 2 * error, pair[0] + 2 * pair[2] if pair else math.inf)
+            tlbi = Estimate(stated, max(0.0, most - stated) / 2, f"assumed; {together}")
+            left = Estimate(max(0.0, both - stated), math.hypot(error, most), f"{together} (± {2 * error:.2g})")
+        return tlbi, left if shared.told else replace(left, error=math.inf, how=unknown)
 
 
 def proportional(crowded: Sequence[Measurement], unit: float) -> Estimate:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,39 +93,32 @@ PUBLISHED_CHOICE = "none"
 class Spread:
     """The times of one program under one policy.
 
-    ``values``, ``mean`` and ``deviation`` are emulated seconds, ``variance`` is their square, and ``variation`` is the
-    coefficient of variation. With one repeat deviation, variance and variation are None.
+    ``values``, ``mean`` and ``deviation`` are emulated seconds, and ``variation`` is the coefficient of variation. With
+    one repeat deviation and variation are None.
     """
 
-    program: str
-    policy: str
     values: tuple[float, ...]
     mean: float
-    variance: float | None
     deviation: float | None
     variation: float | None
 
     @classmethod
-    def of(cls, program: str, policy: str, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float], where: str) -> Spread:
         """The statistics of ``values``. Raises ValueError without values, or for one that is NaN, infinite or <= 0."""
         array = stats.checked(values)
         if (array <= 0).any():
-            raise ValueError(f"{program}, {policy}: a time of 0 or less: {list(values)}")
-        variance = float(array.var(ddof=1)) if array.size > 1 else None
-        return cls(
-            program,
-            policy,
-            tuple(values),
-            float(array.mean()),
-            variance,
-            None if variance is None else math.sqrt(variance),
-            stats.variation(values),
-        )
+            raise ValueError(f"{where}: a time of 0 or less: {list(values)}")
+        deviation = float(array.std(ddof=1)) if array.size > 1 else None
+        return cls(tuple(values), float(array.mean()), deviation, stats.variation(values))
 
     @property
     def relative(self) -> list[float]:
         """The values as multiples of their mean."""
         return [value / self.mean for value in self.values]
+
+
+Spreads = Mapping[tuple[str, str], Spread]
+"""By program and policy."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +150,6 @@ class Difference:
     def holds(self) -> bool:
         """True if both tests find that the times differ, at ALPHA."""
         return self.p is not None and self.p < ALPHA
-
-    @property
-    def holds_corrected(self) -> bool:
-        """True if they still do after Holm's correction."""
-        return self.p_holm is not None and self.p_holm < ALPHA
 
     @property
     def vary_differently(self) -> bool:
@@ -213,7 +201,7 @@ class Evaluation:
         missing: the programs and kernels that were not measured.
     """
 
-    spreads: Mapping[tuple[str, str], Spread]
+    spreads: Spreads
     differences: tuple[Difference, ...]
     control: tuple[Difference, ...]
     findings: tuple[Finding, ...]
@@ -254,24 +242,16 @@ def evaluate(results: Results) -> Evaluation:
         elif (program, policy) in spreads:
             raise ValueError(f"recorded twice: {record.kernel}, {record.workload}, {METRIC}")
         else:
-            spreads[program, policy] = Spread.of(program, policy, record.values)
-    differences = _corrected(_differences(spreads, combinations(POLICIES, 2)))
-    worst, choice = _worst(spreads)
-    return Evaluation(
-        spreads,
-        tuple(differences),
-        tuple(_differences(spreads, [("nosync", STOCK)])),
-        tuple(_finding(claim, spreads, differences) for claim in PUBLISHED),
-        worst,
-        choice,
-        counts,
-        tuple(
-            f"aging/{program} on {kernels.get(policy, policy)}"
-            for program in PROGRAMS
-            for policy in (*POLICIES, STOCK)
-            if (program, policy) not in spreads
-        ),
+            spreads[program, policy] = Spread.of(record.values, f"{program}, {policy}")
+    found = _differences(spreads, combinations(POLICIES, 2))
+    differences = tuple(replace(d, p_holm=p) for d, p in zip(found, stats.holm([d.p for d in found]), strict=True))
+    control = tuple(_differences(spreads, [("nosync", STOCK)]))
+    findings = tuple(_finding(claim, spreads, differences) for claim in PUBLISHED)
+    asked = product(PROGRAMS, (*POLICIES, STOCK))
+    missing = tuple(
+        f"aging/{name} on {kernels.get(policy, policy)}" for name, policy in asked if (name, policy) not in spreads
     )
+    return Evaluation(spreads, differences, control, findings, *_worst(spreads), counts, missing)
 
 
 def results_markdown(results: Results, address: str = "") -> str:
@@ -362,40 +342,23 @@ def _panel(panel: Axes, program: str, found: Evaluation) -> None:
     panel.set_ylim(bottom=0)
 
 
-def _differences(spreads: Mapping[tuple[str, str], Spread], pairs: Iterable[tuple[str, str]]) -> list[Difference]:
+def _differences(spreads: Spreads, pairs: Iterable[tuple[str, str]]) -> list[Difference]:
     found = []
-    chosen = list(pairs)
-    for program in PROGRAMS:
-        for first, other in chosen:
-            a, b = spreads.get((program, first)), spreads.get((program, other))
-            if a is None or b is None:
-                continue
-            effect = stats.effect(a.values, b.values, confidence=1 - ALPHA)
-            welch = stats.welch(a.values, b.values)
-            p = None if welch is None or effect.p is None else max(welch, effect.p)
-            found.append(
-                Difference(
-                    program,
-                    first,
-                    other,
-                    effect,
-                    welch,
-                    p,
-                    None,
-                    b.variation / a.variation if a.variation and b.variation else None,
-                    stats.brown_forsythe(a.values, b.values),
-                    stats.brown_forsythe(a.relative, b.relative),
-                )
-            )
+    for program, (first, other) in product(PROGRAMS, pairs):
+        a, b = spreads.get((program, first)), spreads.get((program, other))
+        if a is None or b is None:
+            continue
+        effect = stats.effect(a.values, b.values, confidence=1 - ALPHA)
+        welch = stats.welch(a.values, b.values)
+        p = None if welch is None or effect.p is None else max(welch, effect.p)
+        variation = b.variation / a.variation if a.variation and b.variation else None
+        variances = stats.brown_forsythe(a.values, b.values)
+        variations = stats.brown_forsythe(a.relative, b.relative)
+        found.append(Difference(program, first, other, effect, welch, p, None, variation, variances, variations))
     return found
 
 
-def _corrected(differences: Sequence[Difference]) -> list[Difference]:
-    corrected = stats.holm([difference.p for difference in differences])
-    return [replace(difference, p_holm=p) for difference, p in zip(differences, corrected, strict=True)]
-
-
-def _finding(claim: Claim, spreads: Mapping[tuple[str, str], Spread], differences: Sequence[Difference]) -> Finding:
+def _finding(claim: Claim, spreads: Spreads, differences: Sequence[Difference]) -> Finding:
     here = [d for d in differences if d.program == claim.program]
     if claim.kind == "nothing":
         if len(here) < math.comb(len(POLICIES), 2):
@@ -412,12 +375,10 @@ def _finding(claim: Claim, spreads: Mapping[tuple[str, str], Spread], difference
     (difference,) = between
     if claim.kind == "time":
         effect = stats.effect(worse.values, better.values, confidence=1 - ALPHA, test=False)
-        low, high = effect.interval.low, effect.interval.high
         text = f"{claim.better} takes {_change(effect.estimate)} time"
         if effect.interval.reached:
-            text += f" [{_change(low)}, {_change(high)}]"
-        right = better.mean < worse.mean
-        return Finding(claim, text, _verdict(difference.holds, right))
+            text += f" [{_change(effect.interval.low)}, {_change(effect.interval.high)}]"
+        return Finding(claim, text, _verdict(difference.holds, better.mean < worse.mean))
     if better.variation is None or worse.variation is None:
         return Finding(claim, "one repeat does not vary", UNCERTAIN)
     text = f"{claim.better} {_percent(better.variation)}, {claim.worse} {_percent(worse.variation)}"
@@ -430,9 +391,7 @@ def _verdict(significant: bool, same_direction: bool) -> str:
     return AGREES if same_direction else DIFFERS
 
 
-def _worst(
-    spreads: Mapping[tuple[str, str], Spread],
-) -> tuple[tuple[Worst, ...], Choice | None]:
+def _worst(spreads: Spreads) -> tuple[tuple[Worst, ...], Choice | None]:
     """Apply the study's rule, and estimate how certain its choice is.
 
     For the estimate the repeats of each series are drawn again with replacement, RESAMPLES times, and the rule is
@@ -476,14 +435,10 @@ def _spread_grid(found: Evaluation) -> Grid:
         cells = [program]
         for policy in (*POLICIES, STOCK):
             spread = found.spreads.get((program, policy))
-            if spread is None:
-                cells.append("")
-            elif spread.deviation is None or spread.variation is None:
-                cells.append(number(spread.mean, "s"))
-            else:
-                cells.append(
-                    f"{number(spread.mean, 's')} ± {number(spread.deviation, 's')} ({_percent(spread.variation)})"
-                )
+            cell = number(spread.mean, "s") if spread else ""
+            if spread and spread.deviation is not None and spread.variation is not None:
+                cell += f" ± {number(spread.deviation, 's')} ({_percent(spread.variation)})"
+            cells.append(cell)
         rows.append(tuple(cells))
     note = "mean, standard deviation and coefficient of variation; emulated seconds"
     return Grid("Time and its variation", ("program", *POLICIES, STOCK), tuple(rows), 1, (note,))
@@ -495,21 +450,10 @@ def _difference_grid(title: str, differences: Sequence[Difference], note: str) -
         change = ratio(d.effect.estimate)
         if d.effect.interval.reached:
             change += f" [{ratio(d.effect.interval.low)}, {ratio(d.effect.interval.high)}]"
+        holm = "" if d.p_holm is None else "yes" if d.p_holm < ALPHA else "no"
+        times = (change, _p(d.welch), _p(d.effect.p), "yes" if d.holds else "no", holm)
         varies = "" if d.variation_ratio is None else ratio(d.variation_ratio)
-        rows.append(
-            (
-                d.program,
-                f"{d.other} / {d.first}",
-                change,
-                _p(d.welch),
-                _p(d.effect.p),
-                "yes" if d.holds else "no",
-                "" if d.p_holm is None else "yes" if d.holds_corrected else "no",
-                _p(d.variances),
-                varies,
-                _p(d.variations),
-            )
-        )
+        rows.append((d.program, f"{d.other} / {d.first}", *times, _p(d.variances), varies, _p(d.variations)))
     header = ["program", "a / b", "time, 99 % interval", "p Welch", "p Mann-Whitney", "holds"]
     header += ["Holm", "p variances", "variation", "p variations"]
     return Grid(title, tuple(header), tuple(rows), 2, (note,))
@@ -556,11 +500,10 @@ def _count_grid(found: Evaluation) -> Grid:
     measured = {metric for _, _, metric in found.counts}
     metrics = [metric for metric in SHOWN if metric in measured]
     rows = []
-    for program in PROGRAMS:
-        for policy in (*POLICIES, STOCK):
-            values = [found.counts.get((program, policy, metric)) for metric in metrics]
-            if any(value is not None for value in values):
-                rows.append((program, policy, *("" if v is None else number(v) for v in values)))
+    for program, policy in product(PROGRAMS, (*POLICIES, STOCK)):
+        values = [found.counts.get((program, policy, metric)) for metric in metrics]
+        if any(value is not None for value in values):
+            rows.append((program, policy, *("" if v is None else number(v) for v in values)))
     return Grid("Counts", ("program", "policy", *metrics), tuple(rows), 2, ("the median of a whole window",))
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from lull.judge import stats
 from lull.run.records import COUNT_UNIT, Check, Record, Results
 
-BASELINE = "stock"
-CONTROL_SUFFIX = ".control"
+BASELINE, CONTROL = "stock", "stock.control"
 CONTROL_CHECK = "A/A control"
 # The control fails when chance alone gives as many differences in fewer than this share of runs.
 CONTROL_ALPHA = 0.01
@@ -35,9 +34,9 @@ class Summary:
     interval: stats.Interval
 
     @classmethod
-    def of(cls, values: Sequence[float], confidence: float = stats.CONFIDENCE) -> Summary:
+    def of(cls, values: Sequence[float]) -> Summary:
         """Summarise ``values``. Raises ValueError when they are empty, NaN or infinite."""
-        return cls(len(values), stats.median(values), stats.median_interval(values, confidence))
+        return cls(len(values), stats.median(values), stats.median_interval(values))
 
     @property
     def half_width(self) -> float | None:
@@ -111,59 +110,47 @@ class Comparison:
     """All comparisons of a run.
 
     Args:
-        baseline: the kernel that the others are compared with.
-        kernels: the other kernels, in the order of the records.
+        kernels: the kernels that are compared with BASELINE, in the order of the records.
         rows: the comparisons, in the order of the records, and by kernel within one metric.
         geomeans: the geometric means, one for each kernel, number of vCPUs and metric.
         control: the A/A control.
         problems: sentences on what could not be compared, and why.
-        confidence: the confidence of the intervals, as a fraction of 1.
     """
 
-    baseline: str
     kernels: tuple[str, ...]
     rows: tuple[Row, ...]
     geomeans: tuple[GeoMean, ...]
     control: Control
     problems: tuple[str, ...]
-    confidence: float = stats.CONFIDENCE
 
 
 Key = tuple[str, int, str]  # workload, vcpus, metric
+Series = dict[str, dict[Key, Record]]  # the records of each kernel
 
 
-def compare(results: Results, baseline: str = BASELINE, confidence: float = stats.CONFIDENCE) -> Comparison:
-    """Compare the kernels of ``results`` with ``baseline``, and the baseline with its control.
+def compare(results: Results) -> Comparison:
+    """Compare the kernels of ``results`` with BASELINE, and the baseline with its control.
 
     Raises: ValueError for a value that is NaN or infinite, or a series that is there twice.
     """
     series = _series(results)
-    control = baseline + CONTROL_SUFFIX
-    kernels = tuple(name for name in series if name not in (baseline, control))
+    kernels = tuple(name for name in series if name not in (BASELINE, CONTROL))
     rows: list[Row] = []
     problems: list[str] = []
-    if baseline not in series:
-        problems.append(f"{baseline} was not measured: there is nothing to compare with")
+    if BASELINE not in series:
+        problems.append(f"{BASELINE} was not measured: there is nothing to compare with")
     else:
         for kernel in kernels:
-            found, wrong = _rows(series, baseline, kernel, confidence)
+            found, wrong = _rows(series, kernel)
             rows += found
             problems += wrong
-    order = {key: place for place, key in enumerate(series.get(baseline, {}))}
+    order = {key: place for place, key in enumerate(series.get(BASELINE, {}))}
     rows.sort(key=lambda row: order[row.workload, row.vcpus, row.metric])
-    return Comparison(
-        baseline,
-        kernels,
-        tuple(rows),
-        tuple(_geomeans(rows)),
-        _control(series, baseline, confidence),
-        tuple(problems),
-        confidence,
-    )
+    return Comparison(kernels, tuple(rows), tuple(_geomeans(rows)), _control(series), tuple(problems))
 
 
-def _series(results: Results) -> dict[str, dict[Key, Record]]:
-    series: dict[str, dict[Key, Record]] = {}
+def _series(results: Results) -> Series:
+    series: Series = {}
     for record in results.records:
         key = (record.workload, record.vcpus, record.metric)
         of_kernel = series.setdefault(record.kernel, {})
@@ -176,10 +163,8 @@ def _series(results: Results) -> dict[str, dict[Key, Record]]:
     return series
 
 
-def _rows(
-    series: dict[str, dict[Key, Record]], baseline: str, kernel: str, confidence: float
-) -> tuple[list[Row], list[str]]:
-    ours, theirs = series[baseline], series[kernel]
+def _rows(series: Series, kernel: str) -> tuple[list[Row], list[str]]:
+    ours, theirs = series[BASELINE], series[kernel]
     rows: list[Row] = []
     problems: list[str] = []
     for key in [*ours, *(key for key in theirs if key not in ours)]:
@@ -191,29 +176,18 @@ def _rows(
             problems.append(
                 f"{kernel}: {workload} at {vcpus} vCPUs, {metric} is not the same measurement: "
                 f"{b.operations} x {b.operation or 'window'} in {b.unit}, "
-                f"{baseline} has {a.operations} x {a.operation or 'window'} in {a.unit}"
+                f"{BASELINE} has {a.operations} x {a.operation or 'window'} in {a.unit}"
             )
             continue
-        rows.append(
-            Row(
-                kernel,
-                workload,
-                vcpus,
-                metric,
-                a.unit,
-                a.operations,
-                a.operation,
-                Summary.of(a.values, confidence),
-                Summary.of(b.values, confidence),
-                stats.effect(a.values, b.values, exact=a.unit == COUNT_UNIT, confidence=confidence),
-            )
-        )
-    problems += _lacking(series, baseline, kernel)
+        effect = stats.effect(a.values, b.values, exact=a.unit == COUNT_UNIT)
+        both = Summary.of(a.values), Summary.of(b.values)
+        rows.append(Row(kernel, *key, a.unit, a.operations, a.operation, *both, effect))
+    problems += _lacking(series, kernel)
     corrected = stats.holm([row.effect.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)], problems
 
 
-def _lacking(series: dict[str, dict[Key, Record]], baseline: str, kernel: str) -> list[str]:
+def _lacking(series: Series, kernel: str) -> list[str]:
     """A sentence for each of the two kernels that lacks workloads which the other was measured with.
 
     Not a problem are: workloads that a kernel under a run-time setting lacks, because such a kernel is measured only
@@ -221,11 +195,11 @@ def _lacking(series: dict[str, dict[Key, Record]], baseline: str, kernel: str) -
     workloads were also measured on some other kernel, because they are compared with that one.
     """
     workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in series.items()}
-    measured = [workloads[baseline], workloads[kernel]]
-    others = set().union(*(found for name, found in workloads.items() if name not in (baseline, kernel)))
+    measured = [workloads[BASELINE], workloads[kernel]]
+    others = set().union(*(found for name, found in workloads.items() if name not in (BASELINE, kernel)))
     if not measured[0] & measured[1] and measured[1] <= others:
         return []
-    missing = [(baseline, measured[1] - measured[0])]
+    missing = [(BASELINE, measured[1] - measured[0])]
     if "+" not in kernel and "-" not in kernel:
         missing.append((kernel, measured[0] - measured[1]))
     return [f"{kernel}: not measured on {name}: {', '.join(sorted(lacks))}" for name, lacks in missing if lacks]
@@ -243,7 +217,7 @@ def _geomeans(rows: Sequence[Row]) -> list[GeoMean]:
     return means
 
 
-def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: float) -> Control:
+def _control(series: Series) -> Control:
     """Judge the A/A control by the number of its comparisons that find a difference.
 
     The comparisons are not independent: a busy host slows every workload of a repeat, and one TLBI is counted by
@@ -252,10 +226,9 @@ def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: fl
     series in all ways, or in a fixed sample of them, in the same way for all comparisons at once, and the differences
     are counted for each. If the two real series are alike, their number of differences is typical of these counts.
     """
-    name = baseline + CONTROL_SUFFIX
-    if baseline not in series or name not in series:
-        return Control((), Check(CONTROL_CHECK, "skipped", f"{name} was not measured"))
-    rows, problems = _rows(series, baseline, name, confidence)
+    if BASELINE not in series or CONTROL not in series:
+        return Control((), Check(CONTROL_CHECK, "skipped", f"{CONTROL} was not measured"))
+    rows, problems = _rows(series, CONTROL)
     if not rows:
         return Control((), Check(CONTROL_CHECK, "skipped", "; ".join(problems)))
     higher = sum(row.effect.verdict is stats.Verdict.HIGHER for row in rows)
@@ -263,22 +236,19 @@ def _control(series: dict[str, dict[Key, Record]], baseline: str, confidence: fl
     groups: defaultdict[tuple[int, int], list[tuple[Record, Record]]] = defaultdict(list)
     for row in rows:
         key = (row.workload, row.vcpus, row.metric)
-        a, b = series[baseline][key], series[name][key]
+        a, b = series[BASELINE][key], series[CONTROL][key]
         groups[len(a.values), len(b.values)].append((a, b))
     chance, smallest = np.zeros(1), 1.0
     for (m, n), pairs in groups.items():
         splits = _splits(m, n)
         # Comparisons with other numbers of repeats are divided independently of this group.
-        counted = sum(
-            _differences([*a.values, *b.values], splits, exact=a.unit == COUNT_UNIT, confidence=confidence)
-            for a, b in pairs
-        )
+        counted = sum(_differences([*a.values, *b.values], splits, exact=a.unit == COUNT_UNIT) for a, b in pairs)
         chance = _sample(np.add.outer(chance, counted).ravel())
         smallest *= 2 / math.comb(m + n, m)
     expected = float(chance.mean())
     p = float((chance >= higher + lower).mean())
     detail = (
-        f"{higher + lower} of {len(rows)} comparisons of {baseline} with itself differ "
+        f"{higher + lower} of {len(rows)} comparisons of {BASELINE} with itself differ "
         f"({higher} higher, {lower} lower); {expected:.1f} are expected by chance (p = {p:.2g})"
     )
     verdict = "failed" if p < CONTROL_ALPHA else "held"
@@ -304,7 +274,7 @@ def _splits(m: int, n: int) -> Bools:
     return np.vstack([real, random.permuted(np.tile(real, (MAX_SPLITS - 1, 1)), axis=1)])
 
 
-def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool, confidence: float) -> Counts:
+def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool) -> Counts:
     """1 for each split whose two series differ by the rule of ``stats.effect``, else 0."""
     values = np.asarray(pooled, dtype=np.float64)
     second = splits.astype(np.float64)
@@ -315,7 +285,7 @@ def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool, confide
     below = (((1 - second) @ lower.T) * second).sum(axis=1)
     pairs: Counts = np.maximum(above, below)
     # stats.effect() calls two series of exact counts without any spread different from two repeats each on.
-    needed = stats.critical_pairs(m, n, confidence)
+    needed = stats.critical_pairs(m, n)
     if exact and min(m, n) > 1 and np.unique(values).size == 2:
         needed = min(needed, m * n)
     return np.where(pairs >= needed, 1.0, 0.0)

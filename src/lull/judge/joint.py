@@ -141,7 +141,7 @@ def grids(runs: Sequence[ComparedRun], metrics: Sequence[str], width: int = tabl
     for metric in metrics:
         asks = list(dict.fromkeys(key for run in runs for key in run.rows() if key[0] == metric))
         rows = [row for run in runs for row in run.comparison.rows if row.metric == metric]
-        if any(row.baseline.median or row.other.median for row in rows):
+        if tables.any_value(rows):
             found += tables.fitting(runs, width, partial(grid, asks))
     return found
 
@@ -157,7 +157,7 @@ def grid(asks: Sequence[Key], runs: Sequence[ComparedRun]) -> tables.Grid:
         cells = [tables.change(answer) if answer else "" for answer in answers]
         body.append((workload, kernel, *([str(vcpus)] if several else []), *cells))
     labels = ("workload", "kernel", *(["vcpus"] if several else []))
-    title = f"{tables.metric_title(asks[0][0])}, vs {runs[0].comparison.baseline} of its own run"
+    title = f"{tables.metric_title(asks[0][0])}, {tables.VERSUS} of its own run"
     return tables.Grid(title, (*labels, *(run.label for run in runs)), tuple(body), len(labels))
 
 
@@ -182,11 +182,9 @@ def show(console: Console, runs: Sequence[ComparedRun]) -> None:
         tables.say(console, "")
         tables.show_grid(console, one)
     tables.say(console, "")
-    for line in remarks(runs):
+    for line in [*remarks(runs), ""]:
         tables.say(console, line)
-    tables.say(console, "")
-    emulated = any(tables.is_emulated(row.metric) for run in runs for row in run.comparison.rows)
-    text = tables.how_to_read_changes(runs[0].comparison, emulated=emulated)
+    text = tables.how_to_read_changes(row for run in runs for row in run.comparison.rows)
     tables.say(console, f"How to read this: {text}", style="dim")
 
 

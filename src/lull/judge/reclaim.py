@@ -58,11 +58,11 @@ def check(results: Results) -> list[Check]:
 
 
 def _judge(run: RunSlice) -> list[Check]:
-    judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER, run.ranges)]
+    judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER)]
     for kernels in KERNELS:
         for program in BUSY if kernels == TOGETHER else BUSY[:1]:
-            judged.append(_share(run, "broadcasts", BROADCASTS, program, kernels, run.ranges))
-            judged.append(_share(run, "DSB ISHST", BARRIERS, program, kernels, run.ranges))
+            judged.append(_share(run, "broadcasts", BROADCASTS, program, kernels))
+            judged.append(_share(run, "DSB ISHST", BARRIERS, program, kernels))
     return judged
 
 
@@ -75,7 +75,7 @@ def _none(run: RunSlice) -> Check:
     return Check(name, verdict(most == 0), f"{most:g} at most in {len(record.values)} repeats; none is due")
 
 
-def _share(run: RunSlice, what: str, metric: str, program: str, kernels: Sequence[str], ranges: bool) -> Check:
+def _share(run: RunSlice, what: str, metric: str, program: str, kernels: Sequence[str]) -> Check:
     """The check that a metric is at most SHARE of stock's or, without range TLBIs, at most stock's largest value.
 
     The kernel also executes barriers for other purposes, and more of them on a busy host. Barriers that stock has
@@ -91,7 +91,7 @@ def _share(run: RunSlice, what: str, metric: str, program: str, kernels: Sequenc
     found, usual = median(record.values), median(stock.values)
     flushes = run.find([STOCK], program, [ALL_TLBIS]) if metric == BARRIERS else None
     beside = min(max(0.0, usual - median(flushes.values)), SHARE * usual) if flushes else 0.0
-    allowed = SHARE * usual + beside if ranges else most
+    allowed = SHARE * usual + beside if run.ranges else most
     pages = max(1, record.operations)
     detail = f"{found / pages:.3g} a page, stock {usual / pages:.3g}; at most {allowed / pages:.3g} are allowed"
     return Check(name, verdict(found <= allowed), detail)
@@ -132,10 +132,5 @@ def _of_machines() -> tables.Grid:
         for where, before, after in BEFORE_AND_AFTER
     )
     note = "before: a wait for each page; after: one for a batch, as stock 6.12 has it. Not Lull's."
-    return tables.Grid(
-        "system A, a page swapped in and out: published, of machines",
-        ("machine", "before", "after", "ratio"),
-        rows,
-        1,
-        (note,),
-    )
+    title = "system A, a page swapped in and out: published, of machines"
+    return tables.Grid(title, ("machine", "before", "after", "ratio"), rows, 1, (note,))

@@ -99,22 +99,13 @@ def published(results: Results) -> list[tables.Grid]:
     if not counts:
         return []
     header = ("program", "per", STOCK, "Lull")
+    theirs, note = ("program", "broadcast", "avoided", "times"), "the whole program. Not Lull's."
+    title = f"system B: {' or '.join(map(tables.metric_title, sorted(metrics)))}"
+    faint = any(map(tables.is_emulated, metrics))
     return [
         tables.Grid("system B: broadcasts", header, tuple(counts), 2),
-        tables.Grid(
-            "system B: published, of 32 CPUs",
-            ("program", "broadcast", "avoided", "times"),
-            tuple(machines),
-            1,
-            ("the whole program. Not Lull's.",),
-        ),
-        tables.Grid(
-            f"system B: {' or '.join(map(tables.metric_title, sorted(metrics)))}",
-            (*header, "times"),
-            tuple(times),
-            2,
-            faint=any(map(tables.is_emulated, metrics)),
-        ),
+        tables.Grid("system B: published, of 32 CPUs", theirs, tuple(machines), 1, (note,)),
+        tables.Grid(title, (*header, "times"), tuple(times), 2, faint=faint),
     ]
 
 
@@ -142,9 +133,8 @@ def _none(run: RunSlice) -> Check:
     if not stock:
         return Check(name, "skipped", "stock has none")
     most = max(record.values)
-    return Check(
-        name, verdict(most == 0), f"{most:g} at most in {len(record.values)} repeats, stock {stock:g}; none is due"
-    )
+    detail = f"{most:g} at most in {len(record.values)} repeats, stock {stock:g}; none is due"
+    return Check(name, verdict(most == 0), detail)
 
 
 def _sticky(run: RunSlice) -> Check:

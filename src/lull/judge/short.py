@@ -15,13 +15,7 @@ LULL = TOGETHER[0]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table.
-
-    Args:
-        workload: as in the records, with its case.
-        metric: of it.
-        text: what is counted, for people.
-    """
+    """A line of the table: a workload as in the records, with its case; its metric; what is counted, for people."""
 
     workload: str
     metric: str

@@ -34,11 +34,6 @@ class Verdict(StrEnum):
     TOO_FEW = "too few repeats"
     EQUAL = "equal"
 
-    @property
-    def differs(self) -> bool:
-        """True if a difference was found."""
-        return self in (Verdict.HIGHER, Verdict.LOWER)
-
 
 @dataclass(frozen=True)
 class Interval:

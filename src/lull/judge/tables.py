@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TypeVar
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from lull.judge.compare import Comparison, GeoMean, Row, Summary
-from lull.judge.stats import Effect, Verdict
+from lull.judge.compare import BASELINE, Comparison, GeoMean, Row, Summary
+from lull.judge.stats import CONFIDENCE, Effect, Verdict
 from lull.run.records import COUNT_UNIT, Check, Results
 
 Item = TypeVar("Item")
@@ -45,6 +45,8 @@ MAIN_METRICS = (
 GAP = 2
 """Spaces between columns."""
 GEOMEAN = "geometric mean"
+VERSUS = f"vs {BASELINE}"
+"""The header of the columns that compare with the baseline."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +76,15 @@ class Grid:
         return sum(widths) + GAP * (len(widths) - 1)
 
 
-def show(
-    console: Console,
-    results: Results,
-    comparison: Comparison,
-    metrics: Sequence[str] = MAIN_METRICS,
-) -> None:
+def show(console: Console, results: Results, comparison: Comparison) -> None:
     """Print what all rows have in common, a table for each metric, the control, and how to read the tables."""
     for name, value in common(results, comparison):
         say(console, f"{name}: {value}")
-    for grid in grids(comparison, metrics):
+    for grid in grids(comparison):
         say(console, "")
         show_grid(console, grid)
-    say(console, "")
-    for metric in all_zero(comparison, metrics):
-        say(console, f"{metric}: 0 everywhere")
-    say(console, _check_line(comparison.control.check))
-    for problem in comparison.problems:
-        say(console, f"not compared: {problem}")
-    say(console, "")
+    for line in ["", *_remarks(comparison, MAIN_METRICS), ""]:
+        say(console, line)
     say(console, how_to_read(comparison), style="dim")
 
 
@@ -100,10 +92,7 @@ def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = 
     """The same contents as ``show`` prints, as Markdown."""
     parts = ["\n".join(f"* {name}: {value}" for name, value in common(results, comparison))]
     parts += [grid_markdown(grid) for grid in grids(comparison, metrics)]
-    lines = [f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)]
-    lines.append(_check_line(comparison.control.check))
-    lines += [f"not compared: {problem}" for problem in comparison.problems]
-    parts.append("\n".join(f"* {line}" for line in lines))
+    parts.append("\n".join(f"* {line}" for line in _remarks(comparison, metrics)))
     parts.append(f"*{how_to_read(comparison)}*")
     return "\n\n".join(parts) + "\n"
 
@@ -149,7 +138,7 @@ def metric_grids(comparison: Comparison, metric: str) -> list[Grid]:
     side into WIDTH characters. Kernels that were all measured with one workload have a row each instead of a column.
     """
     rows = [row for row in comparison.rows if row.metric == metric]
-    if not any(row.baseline.median or row.other.median for row in rows):
+    if not any_value(rows):
         return []
     groups: dict[frozenset[tuple[str, int]], list[str]] = {}
     for kernel in comparison.kernels:
@@ -185,23 +174,22 @@ def fitting(columns: Sequence[Item], width: int, make: Callable[[Sequence[Item]]
 
 def all_zero(comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> list[str]:
     """The metrics that were measured and are 0 everywhere."""
-    zero = []
-    for metric in metrics:
-        rows = [row for row in comparison.rows if row.metric == metric]
-        if rows and not any(row.baseline.median or row.other.median for row in rows):
-            zero.append(metric)
-    return zero
+    measured = {row.metric for row in comparison.rows}
+    there = {row.metric for row in comparison.rows if any_value([row])}
+    return [metric for metric in metrics if metric in measured - there]
+
+
+def any_value(rows: Iterable[Row]) -> bool:
+    """Return true if any median is not 0."""
+    return any(row.baseline.median or row.other.median for row in rows)
 
 
 def show_grid(console: Console, grid: Grid) -> None:
     """Print one table with its notes."""
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for place, name in enumerate(grid.header):
-        table.add_column(
-            Text(_safe(console, name)),
-            justify="left" if place < grid.labels else "right",
-            overflow="fold",
-        )
+        side: JustifyMethod = "left" if place < grid.labels else "right"
+        table.add_column(Text(_safe(console, name)), justify=side, overflow="fold")
     for row in grid.rows:
         # Text and not str, because rich reads the brackets of an interval as markup.
         table.add_row(*(Text(_safe(console, cell), style="dim" if grid.faint else _style(cell)) for cell in row))
@@ -233,23 +221,23 @@ def checks_grid(checks: Sequence[Check]) -> Grid:
 
 def how_to_read(comparison: Comparison) -> str:
     """The line below the tables that explains them."""
-    level = f"{100 * comparison.confidence:g} %"
     text = (
         "How to read this: a value is the median of the repeats. ± is the distance to the further end of its "
-        f"{level} interval; without ±, every repeat gave the same value. "
+        f"{100 * CONFIDENCE:g} % interval; without ±, every repeat gave the same value. "
     )
-    return text + how_to_read_changes(comparison, emulated=any(is_emulated(row.metric) for row in comparison.rows))
+    return text + how_to_read_changes(comparison.rows)
 
 
-def how_to_read_changes(comparison: Comparison, *, emulated: bool) -> str:
+def how_to_read_changes(rows: Iterable[Row]) -> str:
     """The part of ``how_to_read`` about the columns that compare a kernel with its baseline."""
     text = (
-        f"vs {comparison.baseline} is the ratio kernel / {comparison.baseline}, with its "
-        f"{100 * comparison.confidence:g} % interval in brackets. -100% means that the value is 0 on the kernel, and "
-        f"not on {comparison.baseline}. Where another 0 leaves no ratio, the difference is given, with its sign and "
+        f"vs {BASELINE} is the ratio kernel / {BASELINE}, with its "
+        f"{100 * CONFIDENCE:g} % interval in brackets. -100% means that the value is 0 on the kernel, and "
+        f"not on {BASELINE}. Where another 0 leaves no ratio, the difference is given, with its sign and "
         "the unit of work (+2/page). ~ means within noise; = the same exact count; ? too few repeats to tell. "
         "Counts are exact."
     )
+    emulated = any(is_emulated(row.metric) for row in rows)
     return text + " Seconds are emulated, not the time of a real machine." * emulated
 
 
@@ -304,10 +292,10 @@ def _grid(comparison: Comparison, rows: Sequence[Row], kernels: Sequence[str]) -
     means = [g for g in comparison.geomeans if g.metric == rows[0].metric and g.kernel in kernels]
     if len(lines) > 1:
         body += _mean_lines(means, kernels, [name for name, _ in extra])
-        notes += _mean_notes(means, kernels)
-    header = ["workload", *(name for name, _ in extra), comparison.baseline]
+        notes += _mean_notes(means)
+    header = ["workload", *(name for name, _ in extra), BASELINE]
     for kernel in kernels:
-        header += [kernel, _versus(comparison)]
+        header += [kernel, VERSUS]
     return Grid(title, tuple(header), tuple(body), 1 + len(extra), tuple(notes))
 
 
@@ -316,14 +304,14 @@ def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
     lines: list[tuple[str, int, int, str, str]] = []
     for vcpus in dict.fromkeys(row.vcpus for row in rows):
         here = [row for row in rows if row.vcpus == vcpus]
-        lines.append((comparison.baseline, vcpus, here[0].baseline.repeats, _value(here[0], here[0].baseline), ""))
+        lines.append((BASELINE, vcpus, here[0].baseline.repeats, _value(here[0], here[0].baseline), ""))
         lines += [(row.kernel, vcpus, row.other.repeats, _value(row, row.other), change(row)) for row in here]
     extra = {"vcpus": len({row.vcpus for row in comparison.rows}) > 1}
     extra["repeats"] = len({count for row in rows for count in _repeats(row)}) > 1
     shown = (True, *extra.values(), True, True)
     return Grid(
         f"{metric_title(rows[0].metric)} of {rows[0].workload}, per {_per(rows[0])}",
-        tuple(itertools.compress(("kernel", *extra, "median", _versus(comparison)), shown)),
+        tuple(itertools.compress(("kernel", *extra, "median", VERSUS), shown)),
         tuple(tuple(map(str, itertools.compress(line, shown))) for line in lines),
         1 + sum(extra.values()),
         tuple(_notes(rows)),
@@ -333,11 +321,6 @@ def _one_workload(comparison: Comparison, rows: Sequence[Row]) -> Grid:
 def _per(row: Row) -> str:
     """The unit that a row's figures are per: an operation of the workload, or the window."""
     return row.operation or "operation" if row.operations > 0 else "window"
-
-
-def _versus(comparison: Comparison) -> str:
-    """The header of the columns that compare with the baseline."""
-    return f"vs {comparison.baseline}"
 
 
 def _mean_lines(means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequence[str]) -> list[tuple[str, ...]]:
@@ -352,15 +335,12 @@ def _mean_lines(means: Sequence[GeoMean], kernels: Sequence[str], extra: Sequenc
     return [line for line in lines if any(line[1 + len(extra) :])]
 
 
-def _mean_notes(means: Sequence[GeoMean], kernels: Sequence[str]) -> list[str]:
-    notes = []
-    for mean in means:
-        if mean.left_out and mean.used:
-            notes.append(
-                f"{GEOMEAN}, {mean.kernel}: {mean.left_out} of {mean.used + mean.left_out} "
-                "workloads left out, a zero has no ratio"
-            )
-    return notes
+def _mean_notes(means: Sequence[GeoMean]) -> list[str]:
+    return [
+        f"{GEOMEAN}, {m.kernel}: {m.left_out} of {m.used + m.left_out} workloads left out, a zero has no ratio"
+        for m in means
+        if m.left_out and m.used
+    ]
 
 
 def _notes(rows: Iterable[Row]) -> list[str]:
@@ -385,9 +365,7 @@ def _value(row: Row, summary: Summary) -> str:
         ends = (summary.interval.low, summary.interval.high)
         low, high = (number(row.per_operation(end), row.unit) for end in ends)
         return f"{text} [{low}, {high}]"
-    if spread == 0:
-        return text
-    return f"{text} ± {_percent(spread)}"
+    return f"{text} ± {_percent(spread)}" if spread else text
 
 
 def change(row: Row) -> str:
@@ -443,8 +421,14 @@ def metric_title(metric: str) -> str:
     return f"{metric} (emulated, not a machine's time)" if is_emulated(metric) else metric
 
 
-def _check_line(check: Check) -> str:
-    return f"{check.name}: {check.verdict}: {check.detail}"
+def _remarks(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
+    """The lines under the tables: metrics without a table, the control, and what could not be compared."""
+    control = comparison.control.check
+    return [
+        *(f"{metric}: 0 everywhere" for metric in all_zero(comparison, metrics)),
+        f"{control.name}: {control.verdict}: {control.detail}",
+        *(f"not compared: {problem}" for problem in comparison.problems),
+    ]
 
 
 def _style(cell: str) -> str:

@@ -32,13 +32,9 @@ def exact_counting(results: Results) -> list[Check]:
         for counted in results.find(kernel=expected.kernel, workload=expected.workload, metric=name):
             pairs = list(zip(expected.values, counted.values, strict=True))
             held = all(c == e if kind == "expect" else e <= c < e + KERNELS_OWN for e, c in pairs)
-            checks.append(
-                Check(
-                    f"counting: {name} in {expected.workload} on {expected.kernel}",
-                    "held" if held else "failed",
-                    "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs)),
-                )
-            )
+            detail = "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs))
+            title = f"counting: {name} in {expected.workload} on {expected.kernel}"
+            checks.append(Check(title, goals.verdict(held), detail))
     return checks
 
 
@@ -78,18 +74,13 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
         kinds.setdefault(check.name.partition(":")[0], []).append(check)
     shown: list[Check] = []
     for kind, group in kinds.items():
-        if kind in ("verified", "counting"):
-            held = [c for c in group if c.verdict == "held"]
-            shown += [c for c in group if c.verdict != "held"]
-            if held:
-                shown.append(Check(f"{kind}: {len(held)} checks", "held", SAYS[kind]))
-        elif kind in GOALS:
-            skipped = [c for c in group if c.verdict == "skipped"]
-            shown += [c for c in group if c.verdict != "skipped"]
-            if skipped:
-                shown.append(Check(f"{kind}: {len(skipped)} goals", "skipped", goals.why_skipped(skipped)))
-        else:
-            shown += group
+        summed = "held" if kind in SAYS else "skipped" if kind in GOALS else ""
+        alike = [c for c in group if c.verdict == summed]
+        shown += [c for c in group if c.verdict != summed]
+        if alike and kind in SAYS:
+            shown.append(Check(f"{kind}: {len(alike)} checks", summed, SAYS[kind]))
+        elif alike:
+            shown.append(Check(f"{kind}: {len(alike)} goals", summed, goals.why_skipped(alike)))
     return shown
 
 

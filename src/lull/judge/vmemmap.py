@@ -153,25 +153,24 @@ def _given(run: RunSlice, kernels: Sequence[str]) -> Check:
 
 def _time(run: RunSlice, kernels: Sequence[str]) -> Check:
     """A check that states emulated time, waits included. It always holds: the host decides how long vCPUs wait."""
-    name = f"emulated time on {kernels[0]}"
     said = []
     for operation in OPERATIONS:
         unsafe, ours = (run.find(names, operation.workload, SECONDS) for names in (UNSAFE, kernels))
         if unsafe and ours and median(unsafe.values):
             said.append(f"{operation.case} {median(ours.values) / median(unsafe.values):.2f}")
-    if not said:
-        return lacking(name, {kernels[0]: None}, PROGRAM)
-    return Check(name, "held", f"{', '.join(said)} of the unsafe way's")
+    return _stated(f"emulated time on {kernels[0]}", kernels, said, "of the unsafe way's")
 
 
 def _longest(run: RunSlice, kernels: Sequence[str]) -> Check:
     """A check that states the longest pause. It always holds: under emulation the host decides how long that is."""
-    name = f"longest pause on {kernels[0]}"
     found = [run.find(kernels, operation.workload, [LONGEST]) for operation in OPERATIONS]
     said = [f"{o.case} {max(r.values) / 1000:.0f} us" for o, r in zip(OPERATIONS, found, strict=True) if r]
-    if not said:
-        return lacking(name, {kernels[0]: None}, PROGRAM)
-    return Check(name, "held", f"{', '.join(said)} (emulated)")
+    return _stated(f"longest pause on {kernels[0]}", kernels, said, "(emulated)")
+
+
+def _stated(name: str, kernels: Sequence[str], said: Sequence[str], of: str) -> Check:
+    """A check that holds if anything was measured; ``of`` follows the figures."""
+    return Check(name, "held", f"{', '.join(said)} {of}") if said else lacking(name, {kernels[0]: None}, PROGRAM)
 
 
 def published(results: Results) -> list[tables.Grid]:

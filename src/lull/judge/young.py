@@ -224,30 +224,17 @@ def _repeats(records: Mapping[str, Record], metrics: Sequence[str]) -> list[Repe
         for value in records[metric].values:
             if not math.isfinite(value) or value != int(value) or value < 0:
                 raise ValueError(f"{metric} of {records[metric].kernel} is not a count: {value}")
-
-    def column(metric: str) -> list[int]:
-        if metric not in metrics:
-            return [0] * next(iter(lengths.values()))
-        return [int(value) for value in records[metric].values]
-
-    columns = [column(metric) for metric in (*COUNTERS, *COUNTS, *RESIDENCY)]
-    return [Repeat(*values) for values in zip(*columns, strict=True)]
+    missing = (0,) * next(iter(lengths.values()))
+    columns = [records[m].values if m in metrics else missing for m in (*COUNTERS, *COUNTS, *RESIDENCY)]
+    return [Repeat(*map(int, values)) for values in zip(*columns, strict=True)]
 
 
 def _sum(repeats: Sequence[Repeat]) -> str:
     off = [r.extra - r.young_sync - r.young_nosync for r in repeats]
     exact = "exactly as many as due" if not any(off) else f"{_range(off, '+')} beyond what is due"
-    columns = (
-        [r.decisions for r in repeats],
-        [r.extra for r in repeats],
-        [r.broadcast for r in repeats],
-        [r.local for r in repeats],
-        [r.elided for r in repeats],
-        [r.unmapped for r in repeats],
-        [wait for r in repeats for wait in r.waits],
-        [r.dsb - r.waits[1] for r in repeats],
-    )
-    decisions, extra, broadcast, local, elided, unmapped, waits, rest = (_range(column) for column in columns)
+    shown = ((r.decisions, r.extra, r.broadcast, r.local, r.elided, r.unmapped) for r in repeats)
+    decisions, extra, broadcast, local, elided, unmapped = map(_range, zip(*shown, strict=True))
+    waits, rest = _range([wait for r in repeats for wait in r.waits]), _range([r.dsb - r.waits[1] for r in repeats])
     return (
         f"{decisions} accessed bits cleared, {extra} flushes for them, {exact} ({broadcast} broadcast, {local} local, "
         f"{elided} left out; {unmapped} pages unmapped); {waits} DSBs due for them, {rest} beside those"

@@ -52,9 +52,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A Grid as HTML wants it. ``tails``: for each column whether any of its cells has a tail."""
+    """The cells of a Grid as HTML wants them. ``tails``: for each column whether any of its cells has a tail."""
 
-    grid: Grid
     rows: tuple[tuple[Cell, ...], ...]
     tails: tuple[bool, ...]
 
@@ -118,15 +117,11 @@ def render(sources: Sequence[ReportSource]) -> str:
         metrics=metrics,
         of_control=of_control,
         side_by_side=side_by_side,
-        zero=lambda source: tables.all_zero(source.comparison),
-        how_to_read=lambda source: tables.how_to_read(source.comparison),
-        timing=timing_plot,
-        sweep=evaluation_output.sweep_grid,
-        costs=evaluation_output.costs_grid,
-        checks_grid=tables.checks_grid,
-        goals_grid=lambda checks: tables.checks_grid(verdict.worth_showing(checks)),
+        timing_plot=timing_plot,
         residuals=residuals,
-        published=evaluation_output.published_grid,
+        tables=tables,
+        timing=evaluation_output,
+        worth_showing=verdict.worth_showing,
     )
     return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
 
@@ -134,9 +129,8 @@ def render(sources: Sequence[ReportSource]) -> str:
 def page_of(sources: list[ReportSource]) -> Page:
     """What is said of the sources."""
     runs = [source.run for source in sources if source.run]
-    checks = told(
-        [(source.name if len(sources) > 1 else "", check) for source in sources for check in checks_of(source)]
-    )
+    several = len(sources) > 1
+    checks = told([(source.name if several else "", check) for source in sources for check in checks_of(source)])
     goals = [check for check in checks if kind(check) in GOALS]
     named = {source.name if len(runs) > 1 else "": source.run for source in sources if source.run}
     timings = [source.timing for source in sources if source.timing]
@@ -200,10 +194,7 @@ def facts(sources: Sequence[ReportSource]) -> tuple[list[tuple[str, str]], Grid 
 
 def facts_of(source: ReportSource) -> dict[str, str]:
     """A folder in a few words each."""
-    found: dict[str, str] = {}
-    results = source.results
-    if results:
-        found = {"Job": "lull run", **_facts(results)}
+    found = {"Job": "lull run", **_facts(source.results)} if source.results else {}
     if source.check:
         machines = dict.fromkeys(boot["machine"] for boot in source.check.raw["boots"])
         kernels = dict.fromkeys(boot["kernel"] for boot in source.check.raw["boots"])
@@ -241,7 +232,7 @@ def _facts(results: Results) -> dict[str, str]:
 def table_of(grid: Grid) -> Table:
     """A table, its figures apart from their intervals."""
     rows = tuple(tuple(_cell(text, place, grid) for place, text in enumerate(row)) for row in grid.rows)
-    return Table(grid, rows, tuple(any(cell.tail for cell in column) for column in zip(*rows, strict=True)))
+    return Table(rows, tuple(any(cell.tail for cell in column) for column in zip(*rows, strict=True)))
 
 
 def _cell(text: str, place: int, grid: Grid) -> Cell:
@@ -261,8 +252,7 @@ def metrics(comparison: compare.Comparison) -> list[tuple[str, list[Grid]]]:
 
 def of_control(comparison: compare.Comparison) -> compare.Comparison:
     """Stock beside a second series of itself, as if that were another kernel."""
-    name, control = f"{comparison.baseline}{compare.CONTROL_SUFFIX}", comparison.control
-    return replace(comparison, kernels=(name,), rows=control.rows, geomeans=())
+    return replace(comparison, kernels=(CONTROL,), rows=comparison.control.rows, geomeans=())
 
 
 def side_by_side(sources: Sequence[ReportSource]) -> list[Grid]:
@@ -312,21 +302,19 @@ def residuals(source: ReportSource) -> Grid:
 
 def folded(source: ReportSource) -> list[Folded]:
     """Commands and configuration of a folder."""
-    results = source.results
     found: list[Folded] = []
-    if results:
+    if results := source.results:
         settings = {"lull": results.lull, "base": results.base, "host": results.host, "settings": results.settings}
         found.append(Folded(f"{source.name}: commands", "\n".join(results.commands)))
         found.append(Folded(f"{source.name}: settings and host", json.dumps(settings, indent=1)))
     first = next(iter(source.configs), "")
     for image, lines in source.configs.items():
-        if image == first:
-            found.append(Folded(f"{source.name}: configuration of {image}", "\n".join(filter(_is_set, lines))))
-            continue
-        changes = difflib.unified_diff(source.configs[first], lines, first, image, lineterm="", n=0)
-        found.append(Folded(f"{source.name}: configuration of {image}, to {first}", "\n".join(changes)))
+        title, shown = (
+            f"{source.name}: configuration of {image}",
+            [line for line in lines if line.startswith("CONFIG_")],
+        )
+        if image != first:
+            title += f", to {first}"
+            shown = list(difflib.unified_diff(source.configs[first], lines, first, image, lineterm="", n=0))
+        found.append(Folded(title, "\n".join(shown)))
     return [part for part in found if part.text]
-
-
-def _is_set(line: str) -> bool:
-    return line.startswith("CONFIG_")

@@ -78,14 +78,7 @@ class ReportedCheck:
 
 @dataclass
 class ReportSource:
-    """A folder: a run, a check or a timing.
-
-    Args:
-        name: for people.
-        folder: where it is.
-        run: a run's results.
-        comparison: of the kernels in them.
-    """
+    """A folder: a run, a check or a timing; ``name`` is for people, ``comparison`` is of the kernels in ``run``."""
 
     name: str
     folder: Path

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lull.judge import tables
 from lull.judge.compare import CONTROL_CHECK
@@ -81,21 +81,12 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
     runs = [source for source in sources if source.run]
     records = runs[0].run.records if runs and runs[0].run else []
     most = max((record.vcpus for record in records), default=0)
-    of_all = Tally.of(checks)
-    came_out = Tally(Tally.of(goals).held, of_all.failed, of_all.skipped)
-    return Head(
-        title(came_out, sources),
-        [compared(source, named=len(sources) > 1) for source in runs],
-        most,
-        broadcasts(RunSlice(most, [record for record in records if record.vcpus == most])),
-        came_out,
-        why(checks),
-        [
-            (check.verdict, reason(check) if check.verdict == "skipped" else check.detail)
-            for check in checks
-            if check.name == CONTROL_CHECK
-        ],
-    )
+    came_out = replace(Tally.of(checks), held=Tally.of(goals).held)
+    said = [compared(source, named=len(sources) > 1) for source in runs]
+    counted = broadcasts(RunSlice(most, [record for record in records if record.vcpus == most]))
+    controls = [check for check in checks if check.name == CONTROL_CHECK]
+    control = [(c.verdict, reason(c) if c.verdict == "skipped" else c.detail) for c in controls]
+    return Head(title(came_out, sources), said, most, counted, came_out, why(checks), control)
 
 
 def title(came_out: Tally, sources: Sequence[ReportSource]) -> str:

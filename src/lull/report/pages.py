@@ -139,10 +139,11 @@ def _published(page: report.Page) -> list[str]:
     return blocks
 
 
-def _metrics(metrics: Sequence[str]) -> Callable[[report.Page], list[str]]:
-    """The tables of some metrics, run by run; before them what several runs say side by side."""
+def _metrics(name: str) -> Callable[[report.Page], list[str]]:
+    """The tables of METRICS[name], run by run; before them what several runs say side by side."""
 
     def body(page: report.Page) -> list[str]:
+        metrics = METRICS[name]
         runs = [source for source in page.sources if source.comparison]
         blocks = []
         for source in runs:
@@ -205,20 +206,15 @@ METRICS = {
 GROUPS = (
     Group("goals.md", "Goals and checks", "each goal and check with its verdict, those that failed first", _goals),
     Group("published.md", "Published and measured", "what each system was published with, beside ours", _published),
-    Group(
-        "tlbi.md",
-        "TLBIs",
-        "by workload and kernel: broadcasts, those of a whole ASID, local",
-        _metrics(METRICS["tlbi"]),
-    ),
-    Group("barriers.md", "Barriers", "by workload and kernel: `DSB ISH`, `DSB ISHST`", _metrics(METRICS["barriers"])),
+    Group("tlbi.md", "TLBIs", "by workload and kernel: broadcasts, those of a whole ASID, local", _metrics("tlbi")),
+    Group("barriers.md", "Barriers", "by workload and kernel: `DSB ISH`, `DSB ISHST`", _metrics("barriers")),
     Group(
         "instructions.md",
         "Instructions",
         "by workload and kernel: instructions, atomic operations",
-        _metrics(METRICS["instructions"]),
+        _metrics("instructions"),
     ),
-    Group("seconds.md", "Seconds", "emulated or modelled: no machine's time", _metrics(METRICS["seconds"])),
+    Group("seconds.md", "Seconds", "emulated or modelled: no machine's time", _metrics("seconds")),
     Group("modelled.md", "Modelled time", "the time of a machine with stated costs", _modelled),
     Group("checker.md", "The checker", "kernels and machines, mutants, reports", _checker),
     Group("settings.md", "Settings and machine", "versions, kernels, the guest's machine, the host", _settings),

@@ -192,10 +192,10 @@ def perform(
     orders = [sweep_job.Order(job.name, job.words, str(folder), sweep_job.HERE, key) for job in left]
     where = f", others join with 'lull sweep --join {listen}'" if listen else ""
     title = f"sweep: {len(left)} of {len(job_states.jobs)} jobs to do, {workers} at once here{where}"
-    with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as engine:
+    with progress.step(title) as step, sweep_engine.running(workers, listen, offline=offline) as client:
         under_way: list[str] = []
         ended = 0
-        for event in engine.perform(orders):
+        for event in sweep_engine.perform(client, orders):
             if isinstance(event, str):
                 under_way = [*dict.fromkeys([*under_way, event])]  # a job begins again when its machine was lost
                 say(f"  {event}: begun: {job_states.job(event).what}")
@@ -226,16 +226,11 @@ class JobStates:
     """
 
     def __init__(self, lab: Lab, jobs: Sequence[SweepJob], folder: Path) -> None:
-        self.lab = lab
-        self.jobs = jobs
-        self.folder = folder
-        self.ends: dict[str, dict[str, Any]] = {}
+        self.lab, self.jobs, self.folder = lab, jobs, folder
         self.failed: dict[str, list[str]] = {}
         path = folder / "sweep.json"
-        if path.exists():
-            for entry in json.loads(path.read_text())["jobs"]:
-                if entry["seconds"] is not None:
-                    self.ends[entry["name"]] = {name: entry[name] for name in ("exit_code", "seconds")}
+        known = json.loads(path.read_text())["jobs"] if path.exists() else []
+        self.ends: dict[str, dict[str, Any]] = {job["name"]: job for job in known if job["seconds"] is not None}
 
     def job(self, name: str) -> SweepJob:
         """The job of this name."""
@@ -300,12 +295,7 @@ class JobStates:
 
     def text(self) -> str:
         """The text of sweep.json."""
-        described = {
-            "lull": __version__,
-            "host": host(),
-            "settings": self.lab.describe(),
-            "jobs": self.entries(),
-        }
+        described = {"lull": __version__, "host": host(), "settings": self.lab.describe(), "jobs": self.entries()}
         return json.dumps(described, indent=1) + "\n"
 
     def write(self) -> None:

@@ -13,7 +13,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lull import cache, extras
@@ -92,40 +92,25 @@ def worker_options(distributed: Any) -> dict[str, Any]:
     return {"memory_limit": 0, "plugins": [Stop()]}
 
 
-@dataclass
-class Engine:
-    """A running scheduler.
+def perform(client: Any, orders: Sequence[Order]) -> Iterator[JobEnd | str | None]:
+    """Perform all orders with the scheduler of Dask's ``client``.
 
-    Args:
-        client: Dask's client.
+    Yields a job's name when it begins, a JobEnd when it ends, and None every INTERVAL seconds. A job whose machine was
+    lost three times ends with status LOST.
     """
-
-    client: Any
-    _begun: list[tuple[str, str]] = field(default_factory=list)
-
-    def perform(self, orders: Sequence[Order]) -> Iterator[JobEnd | str | None]:
-        """Perform all orders.
-
-        Yields a job's name when it begins, a JobEnd when it ends, and None every INTERVAL seconds. A job whose machine
-        was lost three times ends with status LOST.
-        """
-
-        def heard(event: tuple[float, str]) -> None:
-            begun.append(event[1])
-
-        begun: list[str] = []
-        self.client.subscribe_topic(BEGUN, heard)
-        # Dask takes the first part of a key for the kind of task; default-task-durations refers to it.
-        futures = {self.client.submit(performed, order, key=("job", order.name)): order for order in orders}
-        while futures:
-            for future in [future for future in futures if future.done()]:
-                if done := ended(future, futures[future]):
-                    del futures[future]
-                    yield done
-            while begun:
-                yield begun.pop(0)
-            yield None
-            time.sleep(INTERVAL)
+    begun: list[str] = []
+    client.subscribe_topic(BEGUN, lambda event: begun.append(event[1]))
+    # Dask takes the first part of a key for the kind of task; default-task-durations refers to it.
+    futures = {client.submit(performed, order, key=("job", order.name)): order for order in orders}
+    while futures:
+        for future in [future for future in futures if future.done()]:
+            if done := ended(future, futures[future]):
+                del futures[future]
+                yield done
+        while begun:
+            yield begun.pop(0)
+        yield None
+        time.sleep(INTERVAL)
 
 
 def ended(future: Any, order: Order) -> JobEnd | None:
@@ -154,8 +139,8 @@ def performed(order: Order) -> JobEnd:
 
 
 @contextlib.contextmanager
-def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[Engine]:
-    """Run a scheduler for the body.
+def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[Any]:
+    """Run a scheduler for the body. Yields Dask's client.
 
     Args:
         workers: jobs to run at once on this machine; 0: only other machines work.
@@ -192,7 +177,7 @@ def running(workers: int, listen: Address | None, *, offline: bool) -> Iterator[
             ) from error
         client.set_metadata([FINGERPRINT], sweep_job.fingerprint())
         try:
-            yield Engine(client)
+            yield client
         finally:
             stopping.set()
 

@@ -150,8 +150,7 @@ def parse(raw: Mapping[str, Any], name: str) -> Model:
     costs = _costs(_table(raw, "costs"))
     sources = _table(raw, "source")
     _only(sources, [field.name for field in fields(Costs)], "[source]")
-    given = _table(raw, "costs")
-    bare = [cost for cost in given if not isinstance(sources.get(cost), str) or not sources[cost].strip()]
+    bare = [cost for cost in raw["costs"] if not isinstance(sources.get(cost), str) or not sources[cost].strip()]
     if bare:
         raise ValueError(f"[source] does not say where '{bare[0]}' comes from")
     entries = raw.get("figure", [])
@@ -168,15 +167,12 @@ def parse(raw: Mapping[str, Any], name: str) -> Model:
 
 
 def _costs(raw: Mapping[str, Any]) -> Costs:
-    _only(raw, [field.name for field in fields(Costs)], "[costs]")
     found: dict[str, float] = {}
-    for field in fields(Costs):
-        value = raw.get(field.name, None if field.default is MISSING else field.default)
-        if value is None:
-            raise ValueError(f"[costs] has no '{field.name}'")
-        found[field.name] = _number(value, f"[costs] {field.name}")
-        if found[field.name] >= MOST:
-            raise ValueError(f"[costs] {field.name} is {value!r} ns: less than 10 ms is possible")
+    _complete(raw, Costs, "[costs]")
+    for name, value in raw.items():
+        found[name] = _number(value, f"[costs] {name}")
+        if found[name] >= MOST:
+            raise ValueError(f"[costs] {name} is {value!r} ns: less than 10 ms is possible")
     if round(found["insn"], 3) == 0:
         raise ValueError("[costs] insn is 0 when rounded to picoseconds: time would not advance")
     return Costs(**found)
@@ -185,10 +181,7 @@ def _costs(raw: Mapping[str, Any]) -> Costs:
 def _figure(raw: object, where: str) -> Figure:
     if not isinstance(raw, dict):
         raise ValueError(f"{where} is not a table")
-    _only(raw, [field.name for field in fields(Figure)], where)
-    missing = [field.name for field in fields(Figure) if field.default is MISSING and field.name not in raw]
-    if missing:
-        raise ValueError(f"{where} has no '{missing[0]}'")
+    _complete(raw, Figure, where)
     types: dict[str, type] = {field.name: type(field.default) for field in fields(Figure)}
     types |= {"what": str, "measure": str, "calibrated": bool}
     for name, value in raw.items():
@@ -225,6 +218,14 @@ def _table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"there is no table [{name}]")
     return found
+
+
+def _complete(raw: Mapping[str, Any], kind: type[Costs | Figure], where: str) -> None:
+    """Raise ValueError for a name that is no field of ``kind``, or for a field without a default that is missing."""
+    _only(raw, [field.name for field in fields(kind)], where)
+    missing = [field.name for field in fields(kind) if field.default is MISSING and field.name not in raw]
+    if missing:
+        raise ValueError(f"{where} has no '{missing[0]}'")
 
 
 def _only(raw: Iterable[str], known: Sequence[str], where: str) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +39,9 @@ def grids(found: TimingEvaluation) -> list[Grid]:
 
 def costs_grid(found: TimingEvaluation) -> Grid:
     """The table of the model's costs and their sources."""
-    rows = []
-    for cost in fields(Costs):
-        value = getattr(found.model.costs, cost.name)
-        rows.append((cost.name, found.model.sources.get(cost.name, ""), f"{value:g}"))
-    title = f"{found.model.name}: {found.model.about}"
-    return Grid(title, ("cost", "from", "ns"), tuple(rows), 2)
+    costs = asdict(found.model.costs)
+    rows = tuple((name, found.model.sources.get(name, ""), f"{value:g}") for name, value in costs.items())
+    return Grid(f"{found.model.name}: {found.model.about}", ("cost", "from", "ns"), rows, 2)
 
 
 def sweep_grid(found: TimingEvaluation) -> Grid:
@@ -58,7 +55,7 @@ def sweep_grid(found: TimingEvaluation) -> Grid:
             point = points.get((kernel, cpus))
             cells += _cells(point) if point else ["", "", ""]
         ends = [points.get((kernel, cpus)) for kernel in (STOCK, LULL)]
-        stock, lull = (None if end is None else _best(end) for end in ends)
+        stock, lull = (end and (end.simulated if end.modelled is None else end.modelled) for end in ends)
         rows.append((*cells, ratio(stock / lull) if stock and lull else ""))
     header = ["CPUs"]
     for kernel in kernels:
@@ -75,10 +72,6 @@ def _cells(point: Point) -> list[str]:
     if point.modelled is None or point.off is None:
         return ["", number(point.simulated, "s"), ""]
     return [number(point.modelled, "s"), number(point.simulated, "s"), f"{point.off:+.1%}"]
-
-
-def _best(point: Point) -> float:
-    return point.simulated if point.modelled is None else point.modelled
 
 
 def published_grid(found: TimingEvaluation) -> Grid:
@@ -148,13 +141,8 @@ def from_json(text: str) -> TimingEvaluation:
     """
     raw = json.loads(text)
     try:
-        model = Model(
-            **{
-                **raw["model"],
-                "costs": Costs(**raw["model"]["costs"]),
-                "figures": tuple(Figure(**figure) for figure in raw["model"]["figures"]),
-            }
-        )
+        figures = tuple(Figure(**figure) for figure in raw["model"]["figures"])
+        model = Model(**{**raw["model"], "costs": Costs(**raw["model"]["costs"]), "figures": figures})
         ran = {
             (p["kernel"], p["cpus"]): Measured(
                 p["cpus"], p["modelled"], tuple(p["modelled_spread"]), Counts(**p["counts"]), operations=0
