@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from lull.errors import DiskFull, LullError, UsageError
+from lull.progress import say
 
 KEY_LENGTH = 16
 
@@ -182,14 +183,12 @@ def looking() -> Iterator[None]:
         _only_looked_for.reset(token)
 
 
-def make_entry(
-    kind: str,
-    name: str,
-    make: Callable[[Path], None],
-    *,
-    resume: bool = False,
-    waiting: Callable[[str], None] | None = None,
-) -> Path:
+def waiting(name: str) -> None:
+    """Tell the user that another run is making the cache entry ``name``, and that this one waits."""
+    say(f"another lull is making {name}; waiting for it")
+
+
+def make_entry(kind: str, name: str, make: Callable[[Path], None], *, resume: bool = False) -> Path:
     """The cache entry KIND/NAME, made by ``make(folder)`` if it is not there yet.
 
     Args:
@@ -197,7 +196,6 @@ def make_entry(
         name: the name of the entry, with its key.
         make: fills the folder that it is given. When it raises, nothing is published.
         resume: give ``make`` the folder that an interrupted maker left, instead of an empty one.
-        waiting: called with the name when another process is making the same entry.
 
     Raises: DiskFull, Absent inside ``looking``, and whatever ``make`` raises.
     """
@@ -206,15 +204,13 @@ def make_entry(
         return entry
     if _only_looked_for.get():
         raise Absent(f"{name} is not in the cache", where=str(entry))
-    with disk_errors(entry):
-        tell = (lambda: waiting(name)) if waiting else None
-        with lock(root() / "locks" / f"{kind}-{name}", tell):
-            if entry.is_dir():
-                return entry
-            part = entry.with_name(entry.name + ".part")
-            if part.exists() and not resume:
-                shutil.rmtree(part)
-            part.mkdir(parents=True, exist_ok=True)
-            make(part)
-            os.replace(part, entry)
+    with disk_errors(entry), lock(root() / "locks" / f"{kind}-{name}", lambda: waiting(name)):
+        if entry.is_dir():
+            return entry
+        part = entry.with_name(entry.name + ".part")
+        if part.exists() and not resume:
+            shutil.rmtree(part)
+        part.mkdir(parents=True, exist_ok=True)
+        make(part)
+        os.replace(part, entry)
     return entry

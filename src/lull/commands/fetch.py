@@ -28,7 +28,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if not lab.user_tree:
         lab.store.kernel_source(base)
     busybox = lab.store.busybox()
-    qemu = lab.store.qemu()
+    qemu = lab.qemu
     disk = lab.disk
     if disk:
         lab.store.libraries(selftests.LIBRARIES)

@@ -54,7 +54,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         return 0
     environment = {
         **os.environ,
-        "LULL_QEMU": str(lab.store.qemu().program),
+        "LULL_QEMU": str(lab.qemu.program),
         "LULL_CACHE": str(cache.root()),
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
         "LULL_TEST_TREE": str(lab.user_tree.absolute()) if lab.user_tree else "",

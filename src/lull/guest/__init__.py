@@ -15,7 +15,6 @@ from pathlib import Path
 from lull import cache, paths, process
 from lull.errors import BuildError
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import waiting
 from lull.progress import progress
 
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
@@ -100,7 +99,7 @@ def build_programs(toolchain: Toolchain) -> Path:
         with progress.step("building the guest programs"), ThreadPoolExecutor(jobs()) as pool:
             list(pool.map(compile_one, sources()))
 
-    return cache.make_entry("guest", f"programs-{key}", make, waiting=waiting)
+    return cache.make_entry("guest", f"programs-{key}", make)
 
 
 def gen_init_cpio(tree: Path) -> Path:
@@ -113,7 +112,7 @@ def gen_init_cpio(tree: Path) -> Path:
             ["gcc", "-O2", "-o", part / "gen_init_cpio", source], part.parent / f"{part.name}.log", error=BuildError
         )
 
-    return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
+    return cache.make_entry("guest", f"gen_init_cpio-{key}", make) / "gen_init_cpio"
 
 
 def scripts() -> list[Path]:
@@ -193,7 +192,7 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
         names = sorted(p.name for p in programs.iterdir())
         write_cpio(generator, listing(names, [p.name for p in scripts()]), part / "initramfs.cpio")
 
-    return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
+    return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:

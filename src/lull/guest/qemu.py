@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Choose a QEMU, and make the command line of a guest."""
+"""Choose a QEMU, fetch one when the machine has none of a supported version, and make the command line of a guest."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lull import process
-from lull.errors import MissingError, UsageError
-from lull.linux import toolchain
+from lull import cache, process
+from lull.errors import FetchError, MissingError, UsageError
+from lull.linux import apt, toolchain
+from lull.linux.fetch import Fetched, Store, backports
+from lull.progress import progress
 
 SUPPORTED = (10,)
 """Supported major versions. The machine virt has a second PL011 (UART) since 9.1. The plugin API has version 4 or 5 in
 10.x, and an incompatible one in 11."""
 PROGRAM = "qemu-system-aarch64"
+PACKAGE = "qemu-system-arm"
 MAX_VCPUS = 123
 """The most vCPUs: one redistributor region of the virt machine's GICv3 has room for 123."""
 
@@ -118,6 +121,58 @@ def require(qemu: Qemu) -> Qemu:
             remedy="unset LULL_QEMU and let the lab fetch one ('./lull fetch')",
         )
     return qemu
+
+
+def of_store(store: Store) -> Qemu:
+    """The machine's QEMU if its version is supported, else a copy in the cache, from the release or its backports.
+
+    Raises: MissingError when there is neither.
+    """
+    machine = of_machine()
+    if machine and fits(machine):
+        return machine
+    try:
+        found = store.have("qemu")
+    except FetchError as error:
+        if machine:
+            require(machine)
+        raise MissingError("no QEMU", remedy=error.remedy) from error
+    if not found:
+        found = store.remember("qemu", fetch(store))
+    return require(probe(found.path / PROGRAM))
+
+
+def fetch(store: Store) -> Fetched:
+    """Download QEMU and the libraries that the machine lacks, and unpack them into one folder of the cache.
+
+    Raises: MissingError when no archive has a supported version, FetchError when a download fails.
+    """
+    private = store.private_apt_with(PACKAGE, [[], backports()], supported)
+    version = next(filter(supported, private.versions(PACKAGE)), None)
+    if version is None:
+        raise MissingError(
+            f"no archive of this machine has {PACKAGE} {SUPPORTED[0]}.x",
+            where=str(private.home),
+            remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
+        )
+
+    def make(part: Path) -> None:
+        with progress.step(f"fetching QEMU {version}"):
+            words = [f"{PACKAGE}={version}", *private.newer_from_same(PACKAGE, version)]
+            for deb in private.download_closure(words, part / "debs", store.log):
+                apt.unpack(deb, part, store.log)
+        shutil.rmtree(part / "debs")
+        write_starter(part)
+        probe(part / PROGRAM)
+
+    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
+    return Fetched(apt.Package(PACKAGE, version, ""), path)
+
+
+def supported(version: str) -> bool:
+    """Return true if a Debian version (``1:10.0.2+ds-2``) is of a supported major version."""
+    found = re.match(r"(?:\d+:)?(\d+)", version)
+    return found is not None and int(found[1]) in SUPPORTED
 
 
 RANGE_TLBIS = ("max", "cortex-a710", "neoverse-n2", "neoverse-v1")

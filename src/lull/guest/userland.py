@@ -16,7 +16,6 @@ from lull import cache, paths, process
 from lull.errors import BuildError, FetchError, UsageError
 from lull.linux import apt
 from lull.linux.fetch import Fetched, Store
-from lull.linux.tree import waiting
 from lull.progress import progress
 
 SCRIPT = paths.REAL / "mkdisk"
@@ -72,7 +71,7 @@ def build(store: Store, wanted: Userland) -> Path:
             write_image(wanted, part)
             cache.write_atomic(part / "packages", files + "\n")
 
-        path = cache.make_entry("guest", f"{name}-{cache.key_of(files)}", make, resume=True, waiting=waiting)
+        path = cache.make_entry("guest", f"{name}-{cache.key_of(files)}", make, resume=True)
         found = store.remember(name, Fetched(apt.Package(name, apt.codename(), ""), path))
     return found.path / "disk.img"
 

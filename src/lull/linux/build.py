@@ -15,7 +15,7 @@ from pathlib import Path
 from lull import cache, process
 from lull.errors import BuildError
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import Tree, waiting
+from lull.linux.tree import Tree
 from lull.progress import progress
 
 BUILD_GIB = 1.5
@@ -236,5 +236,5 @@ def build_kernel(
         shutil.rmtree(out)
         log.unlink()
 
-    path = cache.make_entry("build", f"{name}-{key}", make, resume=True, waiting=waiting)
+    path = cache.make_entry("build", f"{name}-{key}", make, resume=True)
     return Kernel(name, path, tree.version)

@@ -17,7 +17,7 @@ from pathlib import Path
 from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import ApplyError, UsageError
-from lull.progress import progress, say
+from lull.progress import progress
 
 TREE_GIB = 2.5
 """GiB of free space that an unpacked tree needs, with a margin."""
@@ -60,11 +60,6 @@ def kernel_version(path: Path) -> str:
     return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
 
 
-def waiting(name: str) -> None:
-    """Tell the user that another run is making the cache entry ``name``, and that this one waits."""
-    say(f"another lull is making {name}; waiting for it")
-
-
 def check_place(part: Path) -> None:
     """Raise UsageError when ``part`` has white space or a colon, at which the kernel's makefiles split paths."""
     if any(c.isspace() or c == ":" for c in str(part)):
@@ -97,7 +92,7 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
             shutil.rmtree(part / "deb")
             make_read_only(part)
 
-    path = cache.make_entry("src", f"{base.name}-{key}", make, waiting=waiting)
+    path = cache.make_entry("src", f"{base.name}-{key}", make)
     return Tree(path, key, kernel_version(path))
 
 
@@ -151,7 +146,7 @@ def of_user(path: Path, base: Base) -> Tree:
                 process.run_logged(["make", "-C", part, "ARCH=arm64", "mrproper"], log)
             make_read_only(part)
 
-    copy = cache.make_entry("src", f"user-{key}", make, waiting=waiting)
+    copy = cache.make_entry("src", f"user-{key}", make)
     return Tree(copy, key, version, path)
 
 
@@ -181,7 +176,7 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
                 shutil.rmtree(part)
                 raise
 
-    path = cache.make_entry("src", f"lull-{key}", make, waiting=waiting)
+    path = cache.make_entry("src", f"lull-{key}", make)
     return Tree(path, key, pristine.version)
 
 

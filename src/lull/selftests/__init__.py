@@ -25,7 +25,7 @@ from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, launch_retrying
 from lull.lab import Lab
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import Tree, waiting
+from lull.linux.tree import Tree
 from lull.progress import progress, say
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
@@ -133,7 +133,7 @@ def headers(tree: Tree, toolchain: Toolchain) -> Path:
             if other.name != "usr":
                 shutil.rmtree(other) if other.is_dir() and not other.is_symlink() else other.unlink()
 
-    return cache.make_entry("guest", f"headers-{tree.key}", make, waiting=waiting) / "usr/include"
+    return cache.make_entry("guest", f"headers-{tree.key}", make) / "usr/include"
 
 
 def script(text: str) -> str:
@@ -196,7 +196,7 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
             (part / source.name).write_text(source.read_text())
         (part / SCRIPT).write_text(script((folder / SCRIPT).read_text()))
 
-    return cache.make_entry("guest", f"selftests-{key}", make, waiting=waiting)
+    return cache.make_entry("guest", f"selftests-{key}", make)
 
 
 def initramfs(lab: Lab, programs: Path) -> Path:
@@ -211,7 +211,7 @@ def initramfs(lab: Lab, programs: Path) -> Path:
         guest.join_cpio([lab.initramfs, part / "selftests.cpio"], part / "initramfs.cpio")
         shutil.rmtree(part / "programs")
 
-    return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
+    return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
 
 
 def job(setting: Setting, suite: SelftestSuite) -> str:
