@@ -66,15 +66,7 @@ def need_space(where: Path, gib: float, what: str) -> None:
         )
 
 
-UNWRITABLE = (
-    errno.EACCES,
-    errno.EROFS,
-    errno.EPERM,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-)
+UNWRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 """Error numbers of a path that cannot be written."""
 
 

@@ -282,14 +282,10 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.+=-]+", "_", text)
 
 
-def renamed(boot: Boot, name: str) -> Boot:
-    """The same boot with another name."""
-    return replace(boot, name=name)
-
-
-def show(lines: Iterable[str], data: object, *, as_json: bool) -> None:
-    """Print what would be done, for --dry-run: ``lines`` for people, or ``data`` as JSON."""
+def show(lines: Iterable[str], data: object, *, as_json: bool) -> int:
+    """Print ``lines`` for people, or ``data`` as JSON. Returns 0, the exit status of a command that ends with it."""
     print(json.dumps(data, indent=1) if as_json else "\n".join(lines))
+    return 0
 
 
 def as_json(boots: Sequence[Boot]) -> list[dict[str, Any]]:

@@ -84,7 +84,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
         lines = [f"would run {name}: {', '.join(jobs)}" for name, jobs in shown]
-        plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
-        return 0
+        return plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
     results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
     return experiment.told(results, folder, as_json=arguments.json)

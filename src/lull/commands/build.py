@@ -41,16 +41,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             for name in names
         ]
         data = {n: {"features": features[n], "configuration": [str(f) for f in lab.fragments(n)]} for n in names}
-        show(lines, data, as_json=arguments.json)
-        return 0
+        return show(lines, data, as_json=arguments.json)
     built = {name: lab.kept(name) if arguments.kept else lab.kernel(name) for name in names}
-    if arguments.json:
-        print(
-            json.dumps(
-                {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()},
-                indent=1,
-            )
-        )
-    else:
-        print("\n".join(f"{name:8} {kernel.image}" for name, kernel in built.items()))
-    return 0
+    lines = [f"{name:8} {kernel.image}" for name, kernel in built.items()]
+    described = {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()}
+    return show(lines, described, as_json=arguments.json)

@@ -184,6 +184,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
-        plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
-        return 0
+        return plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
     return conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)

@@ -95,8 +95,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     repeat = usual if arguments.repeat is None else arguments.repeat
     boots = plan.make_plan(workloads, named, lab.base, repeat)
     if arguments.dry_run:
-        plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
-        return 0
+        return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
         lab.adopt(own, arguments.image, arguments.symbols)
     if named and plan.BASELINE not in {boot.image for boot in boots}:

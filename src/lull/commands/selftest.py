@@ -47,6 +47,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         boots = [(suite, setting) for suite in suites for setting in selftests.settings_for(suite, specs, lab)]
         lines = [f"would boot {setting.kernel} ({setting.name}): {suite.name}" for suite, setting in boots]
         data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
-        plan.show(lines, data, as_json=arguments.json)
-        return 0
+        return plan.show(lines, data, as_json=arguments.json)
     return selftests.conduct(lab, suites, specs, arguments.repeat, arguments.out, as_json=arguments.json)

@@ -88,8 +88,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]
         lines = [f"$ {choice.line(one.number)}\n  would boot {one.what}" for one in drawn]
         data = [{"line": choice.line(one.number), "what": one.what} for one in drawn]
-        plan.show(lines, data, as_json=arguments.json)
-        return 0
+        return plan.show(lines, data, as_json=arguments.json)
     return soak.conduct(
         lab,
         choice,

@@ -75,8 +75,7 @@ def join(lab: Lab, arguments: argparse.Namespace) -> int:
     workers = usual if arguments.workers is None else arguments.workers
     if arguments.dry_run:
         lines = [f"would run jobs of the sweep at {address}, {workers} at once"]
-        plan.show(lines, {"address": str(address), "workers": workers}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"address": str(address), "workers": workers}, as_json=arguments.json)
     say(f"joining the sweep at {address}, {workers} jobs at once")
     sweep_engine.join(address, workers, offline=lab.offline)
     say("the sweep is over")

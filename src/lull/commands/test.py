@@ -50,8 +50,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         words += chosen
     words += arguments.pytest
     if arguments.dry_run:
-        plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
-        return 0
+        return plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
     environment = {
         **os.environ,
         "LULL_QEMU": str(lab.qemu.program),

@@ -256,40 +256,24 @@ def command(
         disk: the image of a disk; the guest's writes to it are discarded.
         console: where the first UART goes: a file, or STDIO.
     """
-    words = [str(qemu.program)]
     kvm = machine.accel == "kvm"
-    words += [
-        "-nodefaults",
-        "-no-reboot",
-        "-display",
-        "none",
-        "-monitor",
-        "none",
-        "-machine",
-        "virt,gic-version=3" + (",mte=on" if machine.mte else ""),
-        "-accel",
-        "kvm" if kvm else "tcg,thread=multi",
-        "-cpu",
-        "host" if kvm else machine.cpu,
-        "-smp",
-        str(machine.vcpus),
-        "-m",
-        f"{machine.memory_mib}M",
-        "-chardev",
-        console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
-        "-chardev",
-        f"file,id=results,path={escape(results)}",
-        "-serial",
-        "chardev:console",
-        "-serial",
-        "chardev:results",
-        "-kernel",
-        str(kernel),
-        "-initrd",
-        str(initrd),
-        "-append",
-        append,
+    options = [
+        ("-display", "none"),
+        ("-monitor", "none"),
+        ("-machine", "virt,gic-version=3" + (",mte=on" if machine.mte else "")),
+        ("-accel", "kvm" if kvm else "tcg,thread=multi"),
+        ("-cpu", "host" if kvm else machine.cpu),
+        ("-smp", str(machine.vcpus)),
+        ("-m", f"{machine.memory_mib}M"),
+        ("-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}"),
+        ("-chardev", f"file,id=results,path={escape(results)}"),
+        ("-serial", "chardev:console"),
+        ("-serial", "chardev:results"),
+        ("-kernel", str(kernel)),
+        ("-initrd", str(initrd)),
+        ("-append", append),
     ]
+    words = [str(qemu.program), "-nodefaults", "-no-reboot", *(word for option in options for word in option)]
     words += numa(machine)
     if disk:
         words += ["-drive", f"if=none,id=disk,format=raw,snapshot=on,file={escape(disk)}"]
@@ -306,10 +290,8 @@ def numa(machine: Machine) -> list[str]:
         part = machine.memory_mib // machine.nodes + (machine.memory_mib % machine.nodes if node == 0 else 0)
         first, last = (machine.vcpus * n // machine.nodes for n in (node, node + 1))
         words += ["-object", f"memory-backend-ram,id=node{node},size={part}M"]
-        words += [
-            "-numa",
-            f"node,nodeid={node},memdev=node{node}" + (f",cpus={first}-{last - 1}" if last > first else ""),
-        ]
+        cpus = f",cpus={first}-{last - 1}" if last > first else ""
+        words += ["-numa", f"node,nodeid={node},memdev=node{node}{cpus}"]
     return words
 
 

@@ -226,6 +226,19 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         text = process.output_of(self.command("apt-cache", "madison", name))
         return [line.split("|")[1].strip() for line in text.splitlines() if line.count("|") >= 2]
 
+    def fetch(self, what: str, words: Sequence[str], folder: Path, log: Path) -> None:
+        """Run apt-get with ``words`` in ``folder``, to download ``what``. Raises FetchError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with cache.lock(self.home / "lock"):
+            process.run_logged(
+                self.command("apt-get", *words),
+                log,
+                cwd=folder,
+                error=FetchError,
+                what=f"{what} could not be downloaded",
+                remedy="check the network and run again",
+            )
+
     def download(self, package: Package, folder: Path, log: Path) -> Path:
         """Download ``package`` into ``folder``, check its hash, and return the .deb.
 
@@ -233,17 +246,8 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
         Raises: FetchError when the download fails or the hash differs.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         spec = f"{package.name}={package.version}"
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "download", spec),
-                log,
-                cwd=folder,
-                error=FetchError,
-                what=f"{spec} could not be downloaded",
-                remedy="check the network and run again",
-            )
+        self.fetch(spec, ["download", spec], folder, log)
         name = package.name.partition(":")[0]
         found = sorted(folder.glob(f"{name}_*.deb"))
         if len(found) != 1:
@@ -281,28 +285,14 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """
         (folder / "partial").mkdir(parents=True, exist_ok=True)
         options = ["--yes", "--download-only", "--no-install-recommends", "-o", "Debug::NoLocking=1"]
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "install", *options, "-o", f"Dir::Cache::archives={folder}", *words),
-                log,
-                error=FetchError,
-                what=f"{words[0]} and what it needs could not be downloaded",
-                remedy="check the network and run again",
-            )
+        options += ["-o", f"Dir::Cache::archives={folder}"]
+        self.fetch(f"{words[0]} and what it needs", ["install", *options, *words], folder, log)
         return sorted(folder.glob("*.deb"))
 
     def download_source(self, name: str, folder: Path, log: Path) -> list[Path]:
         """Download the upstream tarballs of the newest source package ``name`` into ``folder``. Raises FetchError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "source", "--tar-only", "--download-only", "--only-source", name),
-                log,
-                cwd=folder,
-                error=FetchError,
-                what=f"the source of {name} could not be downloaded",
-                remedy="check the network and run again",
-            )
+        options = ["--tar-only", "--download-only", "--only-source"]
+        self.fetch(f"the source of {name}", ["source", *options, name], folder, log)
         return sorted(folder.glob(f"{name}_*"))
 
     def newer_from_same(self, name: str, version: str) -> list[str]:

@@ -79,7 +79,9 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(pristine.path / name, tree / name)
                 os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
-            commit_all(pristine, patches, tree, Path(scratch) / "log")
+            commit_base(tree, pristine.version)
+            for patch in patches:
+                commit_patch(tree, patch, ASSISTED, Path(scratch) / "log", source=pristine.origin or pristine.path)
             letter = message.split(cover_letter(pristine, base, tree))
             git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
             words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
@@ -89,13 +91,6 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return sorted(out.iterdir())
-
-
-def commit_all(pristine: Tree, patches: Sequence[Patch], tree: Path, log: Path) -> None:
-    """Make ``tree`` a git tree with a commit of its files and then one for each patch. Raises ApplyError."""
-    commit_base(tree, pristine.version)
-    for patch in patches:
-        commit_patch(tree, patch, ASSISTED, log, source=pristine.origin or pristine.path)
 
 
 def figures() -> str:

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from lull import cache, process
@@ -27,28 +28,19 @@ BASE_TAG = "lull-base"
 BRANCH = "lull"
 # Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
 DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
-IDENTITY = [
-    "-c",
+SETTINGS = (
     "user.name=Lull",
-    "-c",
     "user.email=lull@localhost",
-    "-c",
     "commit.gpgsign=false",
-    "-c",
     "core.autocrlf=false",
-    "-c",
     "gc.auto=0",
-    "-c",
     "core.hooksPath=/dev/null",
-    "-c",
     "core.quotePath=false",
-    "-c",
     "log.showSignature=false",
-    "-c",
     "color.ui=false",
-    "-c",
     "diff.algorithm=myers",
-]
+)
+IDENTITY = [word for setting in SETTINGS for word in ("-c", setting)]
 # Commits made from the same features have the same hashes: fixed dates, fixed language, no configuration of the user.
 FIXED = {
     "GIT_AUTHOR_DATE": "@0 +0000",
@@ -152,12 +144,6 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             shutil.rmtree(part)
 
 
-def check_tree(tree: Path) -> None:
-    """Raise UsageError when ``tree`` is not a git tree."""
-    if not (tree / ".git").exists():
-        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
-
-
 def commits(tree: Path) -> list[Commit]:
     """The commits after the base, oldest first."""
     form = f"%H%x00%s%x00%(trailers:key={TRAILER},valueonly,separator=%x2C)"
@@ -211,7 +197,8 @@ def changes(tree: Path, base: Base) -> list[Change]:
 
     Raises: UsageError when ``tree`` is no git tree or has uncommitted changes, or as ``groups`` does.
     """
-    check_tree(tree)
+    if not (tree / ".git").exists():
+        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
     if git(tree, "status", "--porcelain").strip():
         raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
     found: list[Change] = []
@@ -223,11 +210,8 @@ def changes(tree: Path, base: Base) -> list[Change]:
         entries = [line.split("\t") for line in status.splitlines()]
         own = {path for kind, path in entries if kind == "A"}
         hooked = [path for kind, path in entries if kind != "A"]
-        for path in sorted(own):
-            found.append(Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")))
-        for relative, file in patch.files().items():
-            if str(relative) not in own:
-                found.append(Change(file, None))
+        found += [Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")) for path in sorted(own)]
+        found += [Change(file, None) for relative, file in patch.files().items() if str(relative) not in own]
         diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
         found.append(Change(patch.hooks, keep_header(patch.hooks) + stable_diff(diff) if diff else None))
     return [c for c in found if differs(c)]
@@ -248,12 +232,7 @@ def keep_header(hooks: Path) -> str:
     """The text before the first diff of the file ``hooks``: its licence line and comments; empty without a file."""
     if not hooks.exists():
         return ""
-    header: list[str] = []
-    for line in hooks.read_text().splitlines(keepends=True):
-        if line.startswith("--- "):
-            break
-        header.append(line)
-    return "".join(header)
+    return "".join(takewhile(lambda line: not line.startswith("--- "), hooks.read_text().splitlines(keepends=True)))
 
 
 def differs(change: Change) -> bool:

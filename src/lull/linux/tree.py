@@ -42,21 +42,14 @@ class Tree:
 
 def kernel_version(path: Path) -> str:
     """VERSION.PATCHLEVEL.SUBLEVEL of the tree at ``path``. Raises UsageError when that is not a kernel tree."""
+    what, remedy = "not a kernel source tree", "name the top folder of an unpacked kernel source"
     try:
         text = (path / "Makefile").read_text(errors="replace")
     except OSError as error:
-        raise UsageError(
-            f"not a kernel source tree: {error.strerror}",
-            where=str(path / "Makefile"),
-            remedy="name the top folder of an unpacked kernel source",
-        ) from error
+        raise UsageError(f"{what}: {error.strerror}", where=str(path / "Makefile"), remedy=remedy) from error
     fields = dict(re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)", text))
     if len(fields) != 3:
-        raise UsageError(
-            "not a kernel source tree: its Makefile names no version",
-            where=str(path),
-            remedy="name the top folder of an unpacked kernel source",
-        )
+        raise UsageError(f"{what}: its Makefile names no version", where=str(path), remedy=remedy)
     return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
 
 
@@ -192,21 +185,8 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
     """
     if patch.hooks.exists():
         check_hooks(patch.hooks)
-        done = process.complete(
-            [
-                "patch",
-                "-p1",
-                "--fuzz=0",
-                "--no-backup-if-mismatch",
-                "--batch",
-                "--forward",
-                "--reject-file=-",
-                "-d",
-                tree,
-                "-i",
-                patch.hooks,
-            ]
-        )
+        options = ["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-"]
+        done = process.complete(["patch", *options, "-d", tree, "-i", patch.hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:
