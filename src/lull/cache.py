@@ -106,15 +106,12 @@ def disk_errors(where: Path) -> Iterator[None]:
     Args:
         where: the path to name when the error has none.
     """
+    remedy = "free some space (or name another folder with LULL_CACHE) and run again: it resumes"
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(
-                "no space left on the device",
-                where=str(error.filename or where),
-                remedy="free some space (or name another folder with LULL_CACHE) and run again: it resumes",
-            ) from error
+            raise DiskFull("no space left on the device", where=str(error.filename or where), remedy=remedy) from error
         if error.errno in UNWRITABLE:
             raise unwritable(error, error.filename or where) from error
         raise
@@ -124,7 +121,7 @@ def disk_errors(where: Path) -> Iterator[None]:
             raise DiskFull(
                 f"no space left on the device: {error.what}",
                 where=error.where or str(where),
-                remedy="free some space (or name another folder with LULL_CACHE) and run again: it resumes",
+                remedy=remedy,
                 tail=error.tail,
             ) from error
         raise

@@ -31,10 +31,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"kernel/vmemmap/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
     (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
     (r"kernel/(?P<name>[a-z]+)/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
-    (
-        r"plugin/.*",
-        ("plugin/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py"),
-    ),
+    (r"plugin/.*", ("plugin/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py")),
     (r"src/lull/(?P<module>\w+)\.py", ("@imports", "test_{stem}.py", *WHOLE_LAB)),
     (r"src/lull/(?P<module>(?P<package>\w+)/\w+)\.py", ("@imports", "test_{stem}.py", "host/{package}/*", *WHOLE_LAB)),
     (r"src/lull/(?P<package>\w+)/.*", ("host/{package}/*",)),

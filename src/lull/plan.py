@@ -6,13 +6,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull import cache, process
+from lull import cache, process, toml
 from lull.base import Base, Feature
 from lull.errors import UsageError
 
@@ -117,30 +116,17 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
-    try:
-        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
+    with toml.reading("a workload file", path):
         return {
-            name: Workload(
+            name: toml.made(
+                Workload,
+                {**entry, "brief": entry.get("short", ())},
                 name=name,
-                program=str(entry["program"]),
-                args=tuple(str(a) for a in entry.get("args", ())),
                 about=str(entry["about"]),
-                default=bool(entry.get("default", True)),
                 short="short" in entry,
-                brief=tuple(str(a) for a in entry.get("short", ())),
-                check=bool(entry.get("check", False)),
-                policies=tuple(str(p) for p in entry.get("policies", ())),
-                kernels=tuple(str(k) for k in entry.get("kernels", ())),
-                memory=int(entry.get("memory", 0)),
-                timeout=float(entry.get("timeout", 120)),
-                soak=tuple(str(a) for a in entry.get("soak", ())),
-                crowd=bool(entry.get("crowd", False)),
-                harmless=bool(entry.get("harmless", False)),
             )
-            for name, entry in raw.items()
+            for name, entry in toml.load(path).items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"not a workload file: {error}", where=str(path)) from error
 
 
 def parse_spec(text: str, base: Base) -> Spec:

@@ -89,7 +89,7 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
 
 
 LAYERS = (
-    ("cache", "errors", "extras", "paths", "picture", "process", "progress", "requirements"),
+    ("cache", "errors", "extras", "paths", "picture", "process", "progress", "requirements", "toml"),
     ("base", "changed"),
     ("linux", "plan"),
     ("guest",),

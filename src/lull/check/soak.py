@@ -20,7 +20,7 @@ from typing import Any
 from lull import __version__, cache, plan, process
 from lull.base import Base
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import Hardware, KnownFinding, load_rules, matrix
+from lull.check.data import Hardware, KnownFinding, load_rules
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, judged
@@ -94,11 +94,6 @@ class Round:
     def what(self) -> str:
         """The line that names this round's kernel, machine and workloads."""
         return self.trial.what(self.options)
-
-
-def every_machine(known: Mapping[str, Hardware]) -> tuple[Hardware, ...]:
-    """Every known machine with each setting of KPTI and each width of ASIDs, as in a check."""
-    return tuple(matrix(known, None, None))
 
 
 def fitting(workloads: Sequence[plan.Workload], image: str) -> list[plan.Workload]:

@@ -31,12 +31,7 @@ OF_GUEST = {"vcpus": 8, "cpu": calibrate_guest.CPU, "repeat": 1}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull calibrate``."""
     add = parser.add_argument
-    add(
-        "--out",
-        metavar="FILE",
-        type=options.FILE,
-        help="write the cost file to FILE.toml (default: standard output)",
-    )
+    add("--out", metavar="FILE", type=options.FILE, help="write the cost file to FILE.toml (default: standard output)")
     add("--ms", metavar="N", type=int, help=f"approximate milliseconds of a measurement (default: {OF_HERE['ms']})")
     add("--rounds", metavar="N", type=int, help=f"measurements of each case (default: {OF_HERE['rounds']})")
     add(

@@ -46,7 +46,7 @@ def everything(lab: Lab) -> dict[str, Names]:
         "workloads: --workload": {w.name: w.about for w in lab.workloads.values()},
         "suites: --suite": {name: ", ".join(plan.load_workloads(s.workloads)) for name, s in lab.base.suites.items()},
         "machines: check, soak --cpu; also +kpti, +nokpti, +asid8, +[no]ntlbpa behind it, and what QEMU's -cpu takes": {
-            name: str(entry["about"]) for name, entry in read(MACHINES, "machines").items()
+            **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
             {m.name: m.about for m in load_mutants(lab.base.mutants).values()}

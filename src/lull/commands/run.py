@@ -33,10 +33,7 @@ boots, on one workload of each published system.
     add("image", help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols")
     add("symbols")
     options.add_measuring(parser, repeat=f"{options.REPEAT}; the short run: {SHORT_REPEAT}")
-    add(
-        "workload",
-        help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
-    )
+    add("workload", help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable")
     add("vcpus")
     add("cpu")
 

@@ -10,7 +10,7 @@ from functools import partial
 from lull import options, plan
 from lull.base import DEFAULT
 from lull.check import soak
-from lull.check.data import load_findings, load_machines, parse_hardware
+from lull.check.data import load_findings, load_machines, matrix, parse_hardware
 from lull.errors import UsageError
 from lull.lab import Lab
 
@@ -71,7 +71,7 @@ def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     ]
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     return soak.SoakChoice(
-        seed, kernels, machines or soak.every_machine(known), tuple(chosen), arguments.append, words=tuple(words)
+        seed, kernels, machines or tuple(matrix(known, None, None)), tuple(chosen), arguments.append, words=tuple(words)
     )
 
 

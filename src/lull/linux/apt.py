@@ -191,19 +191,17 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """The command line that runs one of apt's tools with the private state."""
         return [tool, f"-c={self.config}", *words]
 
-    def update(self, log: Path, line: Callable[[str], None] | None = None) -> None:
+    def update(self, log: Path) -> None:
         """Fetch the signed package indexes. Raises FetchError without a network, or when a signature is bad.
 
         Args:
             log: takes the output.
-            line: called with each line of it.
         """
         with cache.disk_errors(self.home), cache.lock(self.home / "lock"):
             self.prepare()
             process.run_logged(
                 self.command("apt-get", "update", "--error-on=any"),
                 log,
-                line=line,
                 error=FetchError,
                 what="the package indexes could not be fetched",
                 remedy="check the network and the mirror of the machine's apt configuration; "
@@ -334,12 +332,7 @@ def verify(path: Path, sha256: str) -> None:
 
 def unpack(deb: Path, folder: Path, log: Path) -> None:
     """Unpack the files of ``deb`` into ``folder``. No maintainer script runs. Raises FetchError."""
-    process.run_logged(
-        ["dpkg-deb", "-x", deb, folder],
-        log,
-        error=FetchError,
-        what=f"{deb.name} could not be unpacked",
-    )
+    process.run_logged(["dpkg-deb", "-x", deb, folder], log, error=FetchError, what=f"{deb.name} could not be unpacked")
 
 
 def host_architecture() -> str:

@@ -194,11 +194,7 @@ def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
 
 
 def build_kernel(
-    name: str,
-    tree: Tree,
-    fragments: Sequence[Path],
-    toolchain: Toolchain,
-    tell: Callable[[str], None] | None = None,
+    name: str, tree: Tree, fragments: Sequence[Path], toolchain: Toolchain, tell: Callable[[str], None] | None = None
 ) -> Kernel:
     """The kernel ``name``, from the cache or built. Raises BuildError; the log stays in the cache.
 

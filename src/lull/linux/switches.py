@@ -8,10 +8,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lull.base import Feature
+from lull.errors import LullError
 from lull.linux import message
 from lull.linux.series import note_of
 
-FOLDER = "/sys/kernel/mm/lull"
+FOLDER = Path("/sys/kernel/mm/lull")
+"""Lull's run-time switches, a file each, with the policy in brackets among those there are."""
+
+
+def chosen(switch: Path) -> str:
+    """The policy that a switch of the running kernel has. Raises LullError when the file names none."""
+    found = re.search(r"\[(\w+)\]", switch.read_text())
+    if not found:
+        raise LullError("a switch says no policy", where=str(switch))
+    return found[1]
 
 
 def counters(feature: Feature) -> list[str]:

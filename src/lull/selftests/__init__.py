@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from lull import cache, guest, paths, plan, process
-from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic, UsageError
+from lull import cache, guest, paths, plan, process, toml
+from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, launch_retrying
 from lull.lab import Lab
@@ -104,22 +102,9 @@ class Setting:
 
 def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
-    try:
-        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
-        return {
-            name: SelftestSuite(
-                name=name,
-                options=tuple(str(o) for o in entry.get("options", ())),
-                before=tuple(str(line) for line in entry.get("before", ())),
-                hvo=bool(entry.get("hvo", False)),
-                seconds=int(entry.get("seconds", 900)),
-                timeout=float(entry.get("timeout", 3600)),
-            )
-            for name, entry in raw.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        remedy = "correct the file: the comment at its beginning explains the form"
-        raise UsageError(f"not a file of selftests: {error}", where=str(path), remedy=remedy) from error
+    remedy = "correct the file: the comment at its beginning explains the form"
+    with toml.reading("a file of selftests", path, remedy):
+        return {name: toml.made(SelftestSuite, entry, name=name) for name, entry in toml.load(path).items()}
 
 
 def headers(tree: Tree, toolchain: Toolchain) -> Path:
