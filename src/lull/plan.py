@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -114,6 +114,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'", remedy=remedy)
 
 
+def require(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first of ``names`` that is not among those ``known``."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+
+
 def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
     with toml.reading("a workload file", path):
@@ -143,8 +150,7 @@ def parse_spec(text: str, base: Base) -> Spec:
             remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync",
         )
     image, rest = match.groups()
-    if image not in base.kernels:
-        raise unknown("kernel", image, base.kernels)
+    require("kernel", [image], base.kernels)
     settings: dict[str, str] = {}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
         feature = switchable(value if sign + name == ONLY else name, base)
@@ -181,9 +187,7 @@ def alone(feature: Feature, base: Base) -> dict[str, str]:
 
 def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:
     """The workloads named, or the default selection."""
-    for name in names:
-        if name not in known:
-            raise unknown("workload", name, known)
+    require("workload", names, known)
     return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
 
 

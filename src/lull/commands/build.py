@@ -8,7 +8,7 @@ import json
 
 from lull import cache, options
 from lull.lab import Lab
-from lull.plan import show, unknown
+from lull.plan import require, show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build the kernels named."""
     names = arguments.kernel or list(lab.base.default_kernels)
-    for name in names:
-        if name not in lab.base.kernels:
-            raise unknown("kernel", name, lab.base.kernels)
+    require("kernel", names, lab.base.kernels)
     if arguments.dry_run:
         features = {name: [f.name for f in lab.base.features_of(name)] for name in names}
         lines = [

@@ -37,9 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--repeats",
         choices=[repeats.value for repeats in Repeats],
-        help="what the kernel repeats in a broadcast flush because of an erratum: nothing, each sync "
-        "(4118414), or each "
-        "TLBI (1286807 and others, before Linux 7.0) (default: what the kernel's log says)",
+        help="what the kernel repeats in a broadcast flush because of an erratum: nothing, each sync (4118414), or "
+        "each TLBI (1286807 and others, before Linux 7.0) (default: what the kernel's log says)",
     )
     add(
         "--guest",

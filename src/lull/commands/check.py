@@ -91,12 +91,9 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
-    if plan.LAB not in lab.base.kernels:
-        raise plan.unknown("kernel", plan.LAB, lab.base.kernels)
+    plan.require("kernel", [plan.LAB], lab.base.kernels)
     known = data.load_mutants(lab.base.mutants)
-    for name in arguments.mutant:
-        if name not in known:
-            raise plan.unknown("mutant", name, known)
+    plan.require("mutant", arguments.mutant, known)
     chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(
         [

@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build, boot, and print a line for each case. Returns 1 when one failed."""
-    if not arguments.image and arguments.kernel not in lab.base.kernels:
-        raise plan.unknown("kernel", arguments.kernel, lab.base.kernels)
+    if not arguments.image:
+        plan.require("kernel", [arguments.kernel], lab.base.kernels)
     machine = kunit.machine(arguments.cpu)
     append = f"kunit.filter_glob={arguments.glob} {arguments.append}".strip()
     if arguments.dry_run:

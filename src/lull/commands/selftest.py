@@ -38,9 +38,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.repeat < 1:
         raise UsageError(f"--repeat {arguments.repeat}: at least one is needed")
     known = selftests.load()
-    for name in arguments.tests:
-        if name not in known:
-            raise plan.unknown("tests", name, known)
+    plan.require("tests", arguments.tests, known)
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
     specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or lab.base.default_kernels)]
     if arguments.dry_run:

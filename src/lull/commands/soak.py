@@ -50,9 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     """What is drawn from. Raises UsageError."""
     base, known = lab.base, load_machines()
-    for name in arguments.kernel:
-        if name not in base.kernels:
-            raise plan.unknown("kernel", name, base.kernels)
+    plan.require("kernel", arguments.kernel, base.kernels)
     kernels = tuple(dict.fromkeys(arguments.kernel)) or tuple(k for k in soak.KERNELS if k in base.kernels)
     machines = tuple(dict.fromkeys(parse_hardware(name, known) for name in arguments.cpu))
     workloads = {**plan.load_workloads(base.workloads), **lab.workloads}

@@ -9,9 +9,10 @@ files-SERIES/, ``place_of``), changes of other files become the patch in hooks/.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -108,6 +109,22 @@ def commit_patch(tree: Path, patch: Patch, trailer: str, log: Path, *, source: P
     git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
 
 
+@contextlib.contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Yield a new folder, which becomes ``target`` when the body ends well, and is removed when it does not.
+
+    ``target`` must then not exist, or be an empty folder.
+    """
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def check_new(target: Path) -> None:
     """Raise UsageError when ``target`` is a file, or a folder that is not empty."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -121,12 +138,8 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
     """
     check_new(target)
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
-    part = target.with_name(f".{target.name}.part")
-    if part.exists():
-        shutil.rmtree(part)
-    part.mkdir(parents=True)
     log = cache.root() / "tree.log"
-    try:
+    with whole_folder(target) as part:
         with progress.step(f"copying Linux {pristine.version}"):
             process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
             process.run_logged(["chmod", "-R", "u+w", part], log)
@@ -136,12 +149,6 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             with progress.step(f"applying {patch.name}"):
                 trailer = f"{TRAILER}: {patch.name}"
                 commit_patch(part, patch, trailer, log, source=pristine.origin or pristine.path)
-        if target.exists():
-            target.rmdir()
-        part.rename(target)
-    finally:
-        if part.exists():
-            shutil.rmtree(part)
 
 
 def commits(tree: Path) -> list[Commit]:
