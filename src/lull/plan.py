@@ -152,8 +152,11 @@ def parse_spec(text: str, base: Base) -> Spec:
     image, rest = match.groups()
     require("kernel", [image], base.kernels)
     settings: dict[str, str] = {}
+    switchable = {f.name: f for f in base.features.values() if f.policies}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
-        feature = switchable(value if sign + name == ONLY else name, base)
+        one = value if sign + name == ONLY else name
+        require("feature", [one], switchable)
+        feature = switchable[one]
         if not base.kernels[image].features:
             raise UsageError(f"kernel {image} has no features to set", where=text)
         if sign + name == ONLY:
@@ -168,14 +171,6 @@ def parse_spec(text: str, base: Base) -> Spec:
             raise unknown(f"policy of {name}", value, policies)
         settings[name] = value
     return Spec(text, image, tuple(settings.items()))
-
-
-def switchable(name: str, base: Base) -> Feature:
-    """A feature that has policies. Raises UsageError naming those that do."""
-    feature = base.features.get(name)
-    if feature is None or not feature.policies:
-        raise unknown("feature", name, [f.name for f in base.features.values() if f.policies])
-    return feature
 
 
 def alone(feature: Feature, base: Base) -> dict[str, str]:

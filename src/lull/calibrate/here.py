@@ -205,7 +205,8 @@ def policies(settings: Mapping[str, str]) -> Iterator[None]:
                     where=str(path),
                     remedy="on a Lull kernel run this as root: it measures with residency off and on, and restores it",
                 ) from error
-            before[path] = was
+            if was:
+                before[path] = was
         yield
     finally:
         for path, value in before.items():

@@ -97,13 +97,7 @@ done
 export LD_LIBRARY_PATH
 exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
 """
-
-
-def write_starter(prefix: Path) -> None:
-    """Write the script that starts the QEMU unpacked below ``prefix``."""
-    script = prefix / PROGRAM
-    script.write_text(STARTER)
-    script.chmod(0o755)
+"""The script that starts a QEMU of the cache."""
 
 
 def fits(qemu: Qemu | None) -> bool:
@@ -162,8 +156,10 @@ def fetch(store: Store) -> Fetched:
             for deb in private.download_closure(words, part / "debs", store.log):
                 apt.unpack(deb, part, store.log)
         shutil.rmtree(part / "debs")
-        write_starter(part)
-        probe(part / PROGRAM)
+        starter = part / PROGRAM
+        starter.write_text(STARTER)
+        starter.chmod(0o755)
+        probe(starter)
 
     path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
     return Fetched(apt.Package(PACKAGE, version, ""), path)

@@ -219,10 +219,14 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
             return None
         return Package(name, fields["Version"], fields["SHA256"])
 
+    def madison(self, name: str) -> list[list[str]]:
+        """Name, version and place of each version of ``name`` in the archives, newest first."""
+        text = process.output_of(self.command("apt-cache", "madison", name))
+        return [[f.strip() for f in line.split("|")] for line in text.splitlines() if line.count("|") >= 2]
+
     def versions(self, name: str) -> list[str]:
         """All versions of ``name`` in the archives, newest first."""
-        text = process.output_of(self.command("apt-cache", "madison", name))
-        return [line.split("|")[1].strip() for line in text.splitlines() if line.count("|") >= 2]
+        return [fields[1] for fields in self.madison(name)]
 
     def fetch(self, what: str, words: Sequence[str], folder: Path, log: Path) -> None:
         """Run apt-get with ``words`` in ``folder``, to download ``what``. Raises FetchError."""
@@ -295,13 +299,8 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
     def newer_from_same(self, name: str, version: str) -> list[str]:
         """The apt-get option by which dependencies may come from the suite that has ``version`` of ``name``."""
-        policy = process.output_of(self.command("apt-cache", "madison", name))
-        for line in policy.splitlines():
-            fields = [f.strip() for f in line.split("|")]
-            if len(fields) >= 3 and fields[1] == version:
-                suite = fields[2].split()[1].partition("/")[0]
-                return ["-t", suite]
-        return []
+        places = [fields[2] for fields in self.madison(name) if fields[1] == version]
+        return ["-t", places[0].split()[1].partition("/")[0]] if places else []
 
 
 def tarballs(files: Sequence[Path]) -> dict[str, Path]:

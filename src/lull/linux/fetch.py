@@ -82,14 +82,6 @@ class Store:
             )
         return None
 
-    def private_apt(self, suites: list[str]) -> apt.PrivateApt:
-        """A private apt with the archives of the machine's release and of ``suites``, its indexes up to date.
-
-        Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
-        """
-        sources = apt.with_suites(apt.machine_sources(), suites)
-        return self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
-
     def guest_apt(self) -> apt.PrivateApt:
         """A private apt that acts as on an arm64 machine of the same release with no package installed."""
         return self.fresh(apt.PrivateApt(apt.machine_sources(), ["arm64"], bare=True))
@@ -111,9 +103,12 @@ class Store:
             choices: sets of further suites, tried in turn. Suites of later sets are not asked for when an earlier set
                 suffices, because a mirror may lack them.
             fits: returns true for a version that will do.
+
+        Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
         """
         for suites in choices:
-            private = self.private_apt([s for s in suites if s])
+            sources = apt.with_suites(apt.machine_sources(), [s for s in suites if s])
+            private = self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
             if any(fits(v) for v in private.versions(package)):
                 break
         return private

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lull.base import Feature
-from lull.errors import LullError
 from lull.linux import message
 from lull.linux.series import note_of
 
@@ -16,12 +15,10 @@ FOLDER = Path("/sys/kernel/mm/lull")
 """Lull's run-time switches, a file each, with the policy in brackets among those there are."""
 
 
-def chosen(switch: Path) -> str:
-    """The policy that a switch of the running kernel has. Raises LullError when the file names none."""
+def chosen(switch: Path) -> str | None:
+    """The policy that a switch of the running kernel has; None when the file names none."""
     found = re.search(r"\[(\w+)\]", switch.read_text())
-    if not found:
-        raise LullError("a switch says no policy", where=str(switch))
-    return found[1]
+    return found[1] if found else None
 
 
 def counters(feature: Feature) -> list[str]:

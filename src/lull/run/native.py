@@ -44,7 +44,12 @@ class Switches:
 
     def read(self) -> dict[str, str]:
         """Feature -> the policy it has now."""
-        return {name: chosen(self.folder / name) for name in self.off}
+        policies = {}
+        for name in self.off:
+            policies[name] = chosen(self.folder / name) or ""
+            if not policies[name]:
+                raise LullError("a switch says no policy", where=str(self.folder / name))
+        return policies
 
     def write(self, name: str, policy: str) -> None:
         """Set one switch. Raises OSError when the kernel refuses."""
