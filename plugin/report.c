@@ -122,10 +122,17 @@ static void cpus(struct json *j, const char *key, cpumask mask)
 	json_close(j, ']');
 }
 
+static uint64_t mix_text(uint64_t key, const char *text)
+{
+	while (*text)
+		key = hash_mix(key, (unsigned char)*text++);
+	return key;
+}
+
 static uint64_t finding_key(const struct reports *r, const struct finding *f)
 {
 	unsigned int stack = f->changed ? f->changed_stack : f->stack;
-	uint64_t key = hash_mix((uintptr_t)f->rule, (uintptr_t)f->kind);
+	uint64_t key = mix_text(mix_text(0, f->rule), f->kind);
 
 	key = hash_mix(key, f->changed ? f->changed_pc : f->pc);
 	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n && i < 3; i++)
@@ -142,7 +149,7 @@ void report(struct reports *r, const struct finding *f)
 	r->occurrences++;
 	for (struct hash_node *n = hash_first(&r->by_key, key); n; n = hash_next(n)) {
 		k = container_of(n, struct known, node);
-		if (k->rule == f->rule && k->kind == f->kind) {
+		if (!strcmp(k->rule, f->rule) && !strcmp(k->kind, f->kind)) {
 			k->count++;
 			return;
 		}

@@ -25,8 +25,7 @@ struct stack {
 };
 
 struct finding {
-	/* Compared as pointers: two findings that may be the same have both from the same file. */
-	const char *rule, *kind;
+	const char *rule, *kind;	/* names of rules.toml, as literals */
 	unsigned int cpu;		/* where it was noticed */
 	uint64_t pc;
 	unsigned int stack;

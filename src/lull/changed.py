@@ -36,6 +36,10 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"src/lull/(?P<module>(?P<package>\w+)/\w+)\.py", ("@imports", "test_{stem}.py", "host/{package}/*", *WHOLE_LAB)),
     (r"src/lull/(?P<package>\w+)/.*", ("host/{package}/*",)),
     (r"guest/.*\.(c|h)|guest/init", (GUESTS, "host/programs/*", "test_{stem}*.py", STYLE)),
+    (
+        r"guest/(.*/)?workloads\.toml",
+        tuple(f"test_{n}.py" for n in ("plan", "short", "storm", "soak", "native", "goals", "mutants")),
+    ),
     (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
     (r"models/.*", ("test_models.py",)),
     (
