@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lull import cache, paths
+from lull import cache, paths, toml
 from lull.errors import UsageError
 
 DEFAULT = "6.12"
@@ -190,14 +189,8 @@ def load(name: str = DEFAULT) -> Base:
     path = Path(name) if name.endswith(".toml") else paths.BASES / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
-    try:
-        return parse(tomllib.loads(path.read_text()), path.resolve())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        example = paths.BASES / f"{DEFAULT}.toml"
-        raise UsageError(
-            f"not a base file: {reason}", where=str(path), remedy=f"{example} explains each line"
-        ) from error
+    with toml.reading("a base file", path, f"{paths.BASES / f'{DEFAULT}.toml'} explains each line"):
+        return parse(toml.load(path), path.resolve())
 
 
 def parse(raw: dict[str, Any], path: Path) -> Base:
@@ -215,18 +208,9 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     for name, entry in raw.get("features", {}).items():
         folder = top / name
         several = [Patch(f"{name}/{patch}", folder / patch, raw["series"]) for patch in entry.get("patches", ())]
-        switch = entry.get("switch", {})
-        features[name] = Feature(
-            name,
-            folder,
-            tuple(several) or (Patch(name, folder, raw["series"]),),
-            tuple(switch.get("policies", ())),
-            switch.get("off", ""),
-            switch.get("default", ""),
-            tuple(switch.get("lab", ())),
-            tuple(entry.get("kunit", ())),
-            tuple(entry.get("only", ())),
-        )
+        patches = tuple(several) or (Patch(name, folder, raw["series"]),)
+        more = {key: value for key, value in entry.items() if key in ("kunit", "only")}
+        features[name] = toml.made(Feature, entry.get("switch", {}) | more, name=name, folder=folder, patches=patches)
     kernels = {
         name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))
         for name, entry in raw["kernels"].items()

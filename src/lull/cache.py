@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from lull.errors import DiskFull, LullError, UsageError
+from lull.progress import say
 
 KEY_LENGTH = 16
 
@@ -65,15 +66,7 @@ def need_space(where: Path, gib: float, what: str) -> None:
         )
 
 
-UNWRITABLE = (
-    errno.EACCES,
-    errno.EROFS,
-    errno.EPERM,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-)
+UNWRITABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 """Error numbers of a path that cannot be written."""
 
 
@@ -113,15 +106,12 @@ def disk_errors(where: Path) -> Iterator[None]:
     Args:
         where: the path to name when the error has none.
     """
+    remedy = "free some space (or name another folder with LULL_CACHE) and run again: it resumes"
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(
-                "no space left on the device",
-                where=str(error.filename or where),
-                remedy="free some space (or name another folder with LULL_CACHE) and run again: it resumes",
-            ) from error
+            raise DiskFull("no space left on the device", where=str(error.filename or where), remedy=remedy) from error
         if error.errno in UNWRITABLE:
             raise unwritable(error, error.filename or where) from error
         raise
@@ -131,7 +121,7 @@ def disk_errors(where: Path) -> Iterator[None]:
             raise DiskFull(
                 f"no space left on the device: {error.what}",
                 where=error.where or str(where),
-                remedy="free some space (or name another folder with LULL_CACHE) and run again: it resumes",
+                remedy=remedy,
                 tail=error.tail,
             ) from error
         raise
@@ -182,14 +172,12 @@ def looking() -> Iterator[None]:
         _only_looked_for.reset(token)
 
 
-def make_entry(
-    kind: str,
-    name: str,
-    make: Callable[[Path], None],
-    *,
-    resume: bool = False,
-    waiting: Callable[[str], None] | None = None,
-) -> Path:
+def waiting(name: str) -> None:
+    """Tell the user that another run is making the cache entry ``name``, and that this one waits."""
+    say(f"another lull is making {name}; waiting for it")
+
+
+def make_entry(kind: str, name: str, make: Callable[[Path], None], *, resume: bool = False) -> Path:
     """The cache entry KIND/NAME, made by ``make(folder)`` if it is not there yet.
 
     Args:
@@ -197,7 +185,6 @@ def make_entry(
         name: the name of the entry, with its key.
         make: fills the folder that it is given. When it raises, nothing is published.
         resume: give ``make`` the folder that an interrupted maker left, instead of an empty one.
-        waiting: called with the name when another process is making the same entry.
 
     Raises: DiskFull, Absent inside ``looking``, and whatever ``make`` raises.
     """
@@ -206,15 +193,13 @@ def make_entry(
         return entry
     if _only_looked_for.get():
         raise Absent(f"{name} is not in the cache", where=str(entry))
-    with disk_errors(entry):
-        tell = (lambda: waiting(name)) if waiting else None
-        with lock(root() / "locks" / f"{kind}-{name}", tell):
-            if entry.is_dir():
-                return entry
-            part = entry.with_name(entry.name + ".part")
-            if part.exists() and not resume:
-                shutil.rmtree(part)
-            part.mkdir(parents=True, exist_ok=True)
-            make(part)
-            os.replace(part, entry)
+    with disk_errors(entry), lock(root() / "locks" / f"{kind}-{name}", lambda: waiting(name)):
+        if entry.is_dir():
+            return entry
+        part = entry.with_name(entry.name + ".part")
+        if part.exists() and not resume:
+            shutil.rmtree(part)
+        part.mkdir(parents=True, exist_ok=True)
+        make(part)
+        os.replace(part, entry)
     return entry

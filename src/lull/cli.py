@@ -197,12 +197,7 @@ def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"lull {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", parser_class=Parser)
     for name, about in COMMANDS.items():
-        sub = commands.add_parser(
-            name,
-            help=about,
-            description=about,
-            parents=[shared_options(WITHOUT.get(name, ()))],
-        )
+        sub = commands.add_parser(name, help=about, description=about, parents=[shared_options(WITHOUT.get(name, ()))])
         sub.set_defaults(**DEFAULTS)
         if name in loaded:
             module = importlib.import_module(f"lull.commands.{name}")

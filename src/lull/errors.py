@@ -51,13 +51,9 @@ class UsageError(LullError):
 class MissingError(LullError):
     """A program or package that the lab needs is not installed."""
 
-    exit_code = 3
-
 
 class BuildError(LullError):
     """A compiler, make or Kconfig failed. Its log is kept."""
-
-    exit_code = 3
 
 
 class GuestPanic(LullError):

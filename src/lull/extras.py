@@ -12,7 +12,6 @@ from pathlib import Path
 
 from lull import cache, paths, process
 from lull.errors import FetchError
-from lull.linux.tree import waiting
 from lull.progress import progress
 
 
@@ -51,4 +50,4 @@ def fetched(name: str, *, offline: bool) -> Path:
             )
 
     key = cache.key_of_files([listed], sys.version, platform.machine())
-    return cache.make_entry("python", f"{name}-{key}", make, waiting=waiting)
+    return cache.make_entry("python", f"{name}-{key}", make)

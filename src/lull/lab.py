@@ -134,7 +134,7 @@ class Lab:
             (part / "build.json").write_text(json.dumps({"kernel": name, "image": image.name}) + "\n")
 
         key = cache.key_of_files([image, place], name)
-        path = cache.make_entry("build", f"image-{key}", make, waiting=tree.waiting)
+        path = cache.make_entry("build", f"image-{key}", make)
         self._kernels[name] = build.Kernel(name, path, "")
 
     def fragments(self, kernel: str) -> tuple[Path, ...]:
@@ -144,7 +144,7 @@ class Lab:
     @cached_property
     def qemu(self) -> Qemu:
         """The QEMU to boot with."""
-        return self.store.qemu()
+        return qemu.of_store(self.store)
 
     def qemu_here(self) -> Qemu | None:
         """The QEMU to boot with, or None when it would have to be fetched. Its version may be unsupported."""
@@ -190,7 +190,7 @@ class Lab:
                     what="the QEMU plugin does not compile",
                 )
 
-        return cache.make_entry("plugin", f"lull-{key}", make, waiting=tree.waiting) / "lull.so"
+        return cache.make_entry("plugin", f"lull-{key}", make) / "lull.so"
 
     def has(self, find: Callable[[Lab], object]) -> bool:
         """Return true if everything that ``find`` asks a lab for is in the cache. Nothing is fetched or built."""

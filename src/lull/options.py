@@ -53,20 +53,19 @@ def check_all(lab: Lab, parser: argparse.ArgumentParser, arguments: argparse.Nam
                     action.type.check(lab, value)
 
 
-def whole(word: str) -> int:
-    """A whole number."""
-    try:
-        return int(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{word}' is no whole number") from None
+def reader(kind: Callable[[str], T], what: str) -> Callable[[str], T]:
+    """A function that converts a word by ``kind``, and says that it is no ``what`` when that raises ValueError."""
+
+    def read(word: str) -> T:
+        try:
+            return kind(word)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{word}' is no {what}") from None
+
+    return read
 
 
-def number(word: str) -> float:
-    """A number."""
-    try:
-        return float(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{word}' is no number") from None
+whole, number = reader(int, "whole number"), reader(float, "number")
 
 
 def path(word: str) -> Path:

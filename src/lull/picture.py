@@ -80,11 +80,7 @@ def drawing(width: float, height: float, *, clear: bool = False) -> Iterator[tup
             "font.size": 9.0,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "text.color": ink,
-            "axes.edgecolor": ink,
-            "axes.labelcolor": ink,
-            "xtick.color": ink,
-            "ytick.color": ink,
+            **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), ink),
         }
     ):
         figure = Figure(figsize=(width, height), layout="constrained")

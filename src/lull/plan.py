@@ -6,13 +6,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lull import cache, process
+from lull import cache, process, toml
 from lull.base import Base, Feature
 from lull.errors import UsageError
 
@@ -115,32 +114,26 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} '{name}'", remedy=remedy)
 
 
+def require(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first of ``names`` that is not among those ``known``."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+
+
 def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
-    try:
-        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
+    with toml.reading("a workload file", path):
         return {
-            name: Workload(
+            name: toml.made(
+                Workload,
+                {**entry, "brief": entry.get("short", ())},
                 name=name,
-                program=str(entry["program"]),
-                args=tuple(str(a) for a in entry.get("args", ())),
                 about=str(entry["about"]),
-                default=bool(entry.get("default", True)),
                 short="short" in entry,
-                brief=tuple(str(a) for a in entry.get("short", ())),
-                check=bool(entry.get("check", False)),
-                policies=tuple(str(p) for p in entry.get("policies", ())),
-                kernels=tuple(str(k) for k in entry.get("kernels", ())),
-                memory=int(entry.get("memory", 0)),
-                timeout=float(entry.get("timeout", 120)),
-                soak=tuple(str(a) for a in entry.get("soak", ())),
-                crowd=bool(entry.get("crowd", False)),
-                harmless=bool(entry.get("harmless", False)),
             )
-            for name, entry in raw.items()
+            for name, entry in toml.load(path).items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"not a workload file: {error}", where=str(path)) from error
 
 
 def parse_spec(text: str, base: Base) -> Spec:
@@ -157,11 +150,13 @@ def parse_spec(text: str, base: Base) -> Spec:
             remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync",
         )
     image, rest = match.groups()
-    if image not in base.kernels:
-        raise unknown("kernel", image, base.kernels)
+    require("kernel", [image], base.kernels)
     settings: dict[str, str] = {}
+    switchable = {f.name: f for f in base.features.values() if f.policies}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
-        feature = switchable(value if sign + name == ONLY else name, base)
+        one = value if sign + name == ONLY else name
+        require("feature", [one], switchable)
+        feature = switchable[one]
         if not base.kernels[image].features:
             raise UsageError(f"kernel {image} has no features to set", where=text)
         if sign + name == ONLY:
@@ -178,14 +173,6 @@ def parse_spec(text: str, base: Base) -> Spec:
     return Spec(text, image, tuple(settings.items()))
 
 
-def switchable(name: str, base: Base) -> Feature:
-    """A feature that has policies. Raises UsageError naming those that do."""
-    feature = base.features.get(name)
-    if feature is None or not feature.policies:
-        raise unknown("feature", name, [f.name for f in base.features.values() if f.policies])
-    return feature
-
-
 def alone(feature: Feature, base: Base) -> dict[str, str]:
     """The settings under which only ``feature`` does anything: by the policy it boots with, or its first that is on."""
     on = [feature.default, *feature.policies]
@@ -195,9 +182,7 @@ def alone(feature: Feature, base: Base) -> dict[str, str]:
 
 def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:
     """The workloads named, or the default selection."""
-    for name in names:
-        if name not in known:
-            raise unknown("workload", name, known)
+    require("workload", names, known)
     return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
 
 
@@ -282,14 +267,10 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.+=-]+", "_", text)
 
 
-def renamed(boot: Boot, name: str) -> Boot:
-    """The same boot with another name."""
-    return replace(boot, name=name)
-
-
-def show(lines: Iterable[str], data: object, *, as_json: bool) -> None:
-    """Print what would be done, for --dry-run: ``lines`` for people, or ``data`` as JSON."""
+def show(lines: Iterable[str], data: object, *, as_json: bool) -> int:
+    """Print ``lines`` for people, or ``data`` as JSON. Returns 0, the exit status of a command that ends with it."""
     print(json.dumps(data, indent=1) if as_json else "\n".join(lines))
+    return 0
 
 
 def as_json(boots: Sequence[Boot]) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def test_resuming_maker_finds_its_work() -> None:
     assert (entry / "half").exists()
 
 
-def test_two_makers_take_turns() -> None:
+def test_two_makers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one makes an entry the other waits, is told so, and then uses it."""
     started, told, calls = threading.Event(), [], []
 
@@ -80,10 +80,11 @@ def test_two_makers_take_turns() -> None:
         time.sleep(0.3)
         calls.append("slow")
 
+    monkeypatch.setattr(cache, "waiting", told.append)
     thread = threading.Thread(target=cache.make_entry, args=("kind", "name", slow))
     thread.start()
     started.wait()
-    cache.make_entry("kind", "name", lambda part: calls.append("second"), waiting=told.append)
+    cache.make_entry("kind", "name", lambda part: calls.append("second"))
     thread.join()
     assert calls == ["slow"] and told == ["name"]
 

@@ -89,8 +89,10 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
 
 
 LAYERS = (
-    ("cache", "errors", "paths", "picture", "process", "progress", "requirements"),
-    ("base", "changed", "extras", "guest", "linux", "plan"),
+    ("cache", "errors", "extras", "paths", "picture", "process", "progress", "requirements", "toml"),
+    ("base", "changed"),
+    ("linux", "plan"),
+    ("guest",),
     ("lab", "timing", "took"),
     ("run.loop", "run.measurements", "run.records"),
     ("judge",),

@@ -28,11 +28,12 @@ from lull.errors import LullError, UsageError
 from lull.guest.runner import SKIPPED
 from lull.lab import Lab
 from lull.linux import toolchain
+from lull.linux.switches import FOLDER as POLICIES
+from lull.linux.switches import chosen
 from lull.progress import progress
 from lull.timing import Costs
 from lull.timing.scale import Counts
 
-POLICIES = Path("/sys/kernel/mm/lull")
 CPUINFO = Path("/proc/cpuinfo")
 MELTDOWN = Path("/sys/devices/system/cpu/vulnerabilities/meltdown")
 COUNTED = paths.GUEST / "calibrate.toml"
@@ -195,7 +196,7 @@ def policies(settings: Mapping[str, str]) -> Iterator[None]:
             path = POLICIES / name
             if not path.exists():
                 continue
-            chosen = re.search(r"\[(\S+)\]", path.read_text())
+            was = chosen(path)
             try:
                 path.write_text(value)
             except OSError as error:
@@ -204,8 +205,8 @@ def policies(settings: Mapping[str, str]) -> Iterator[None]:
                     where=str(path),
                     remedy="on a Lull kernel run this as root: it measures with residency off and on, and restores it",
                 ) from error
-            if chosen:
-                before[path] = chosen.group(1)
+            if was:
+                before[path] = was
         yield
     finally:
         for path, value in before.items():

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from lull import paths
+from lull import paths, toml
 from lull.errors import UsageError
 from lull.plan import unknown
 
+Made = TypeVar("Made")
 RULES = paths.PLUGIN / "rules.toml"
 MACHINES = paths.PLUGIN / "machines.toml"
 FINDINGS = paths.PLUGIN / "findings.toml"
@@ -66,9 +66,7 @@ class Hardware:
     def with_settings(self, kpti: bool | None, asid_bits: int | None) -> Hardware:
         """This machine with the settings that are not None, and a name that says so."""
         chosen = replace(
-            self,
-            kpti=self.kpti if kpti is None else kpti,
-            asid_bits=self.asid_bits if asid_bits is None else asid_bits,
+            self, kpti=self.kpti if kpti is None else kpti, asid_bits=self.asid_bits if asid_bits is None else asid_bits
         )
         words, given = [self.name.partition("+")[0]], self.name.split("+")[1:]
         words += [] if chosen.kpti is None else ["kpti" if chosen.kpti else "nokpti"]
@@ -153,50 +151,41 @@ class KnownFinding:
         )
 
 
-def read(path: Path, what: str) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML file by name. Raises UsageError when it cannot be read or holds anything but tables.
+def read(path: Path, what: str, make: Callable[[str, dict[str, Any]], Made]) -> dict[str, Made]:
+    """The tables of a TOML file by name. Raises UsageError when it cannot be read, or an entry is malformed.
 
     Args:
         what: what its tables are (``machines``), for the message.
+        make: makes an object of an entry, of which it gets the name and the values.
     """
-    try:
-        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"not a file of {what}: {error}", where=str(path), remedy=REMEDY) from error
+    with toml.reading(f"a file of {what}", path, REMEDY):
+        raw = toml.load(path)
+    found = {}
     for name, entry in raw.items():
         if not isinstance(entry, dict):
             raise UsageError(f"not a file of {what}: {name} is not a table", where=str(path), remedy=REMEDY)
-    return raw
-
-
-def broken(what: str, name: str, path: Path, error: Exception) -> UsageError:
-    """The error for the entry [``name``], in which a value is missing or has the wrong type."""
-    reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return UsageError(f"not a file of {what}: [{name}]: {reason}", where=str(path), remedy=REMEDY)
+        with toml.reading(f"a file of {what}: [{name}]", path, REMEDY):
+            found[name] = make(name, entry)
+    return found
 
 
 def load_rules(path: Path = RULES) -> dict[str, Rule]:
     """The checker's rules by name. Raises UsageError when an entry is malformed."""
-    found = {}
-    for name, entry in read(path, "rules").items():
-        try:
-            kinds = {kind: RuleKind(str(one["says"]), str(one["manual"])) for kind, one in entry["kinds"].items()}
-            found[name] = Rule(kinds, str(entry.get("counter", "")))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise broken("rules", name, path, error) from error
-    return found
+
+    def make(name: str, entry: dict[str, Any]) -> Rule:
+        kinds = {kind: RuleKind(str(one["says"]), str(one["manual"])) for kind, one in entry["kinds"].items()}
+        return Rule(kinds, str(entry.get("counter", "")))
+
+    return read(path, "rules", make)
 
 
 def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
     """The machines by name. Raises UsageError."""
-    found = {}
-    for name, entry in read(path, "machines").items():
-        try:
-            ntlbpa = bool(entry["ntlbpa"]) if "ntlbpa" in entry else None
-            found[name] = Hardware(name, str(entry["cpu"]), ntlbpa=ntlbpa)
-        except KeyError as error:
-            raise broken("machines", name, path, error) from error
-    return found
+
+    def make(name: str, entry: dict[str, Any]) -> Hardware:
+        return Hardware(name, str(entry["cpu"]), ntlbpa=bool(entry["ntlbpa"]) if "ntlbpa" in entry else None)
+
+    return read(path, "machines", make)
 
 
 def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
@@ -224,39 +213,18 @@ def load_mutants(path: Path) -> dict[str, Mutant]:
     """The mutants by name. Raises UsageError when the base has none, or an entry is malformed."""
     if not path.exists():
         raise UsageError("this base has no mutants", where=str(path), remedy="choose another with --base")
-    found = {}
-    for name, entry in read(path, "mutants").items():
-        try:
-            rules = entry["rules"]
-            if not isinstance(rules, list) or not rules:
-                raise TypeError("'rules' is not a list with at least one rule")
-            found[name] = Mutant(
-                name,
-                str(entry["about"]),
-                tuple(map(str, rules)),
-                str(entry["workload"]),
-                str(entry.get("append", "")),
-                str(entry.get("cpu", "")),
-                int(entry.get("vcpus", 0)),
-                bool(entry.get("may_crash", False)),
-                tuple((str(k), str(v)) for k, v in entry.get("settings", {}).items()),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise broken("mutants", name, path, error) from error
-    return found
+
+    def make(name: str, entry: dict[str, Any]) -> Mutant:
+        if not isinstance(entry["rules"], list) or not entry["rules"]:
+            raise TypeError("'rules' is not a list with at least one rule")
+        return toml.made(Mutant, entry, name=name)
+
+    return read(path, "mutants", make)
 
 
 def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     """The known findings. Raises UsageError when an entry is malformed."""
-    found = []
-    for name, entry in read(path, "findings").items():
-        try:
-            texts = {key: str(entry[key]) for key in ("about", "rule", "symbol", "doc")}
-            level = int(entry["level"]) if "level" in entry else None
-            found.append(KnownFinding(name, kind=str(entry.get("kind", "")), level=level, **texts))
-        except (KeyError, TypeError, ValueError) as error:
-            raise broken("findings", name, path, error) from error
-    return found
+    return [*read(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
 
 
 def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str]:

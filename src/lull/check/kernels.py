@@ -15,22 +15,10 @@ from lull.progress import say
 
 FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
 """Functions that free pages. The plugin hooks them in a kernel without markers; the lab kernel marks what it frees."""
-RELIES = (
-    "unmap_page_range",
-    "change_protection",
-    "move_page_tables",
-    "tlb_flush_rmaps",
-    "_raw_spin_unlock",
-    "schedule",
-    "memstart_addr",
-    "__folio_start_writeback",
-    "swap_writepage",
-    "folio_copy",
-    "folio_mc_copy",
-    "copy_highpage",
-    "tlb_flush_rmap_batch",
-    "folio_unlock",
-)
+RELIES = """
+unmap_page_range change_protection move_page_tables tlb_flush_rmaps _raw_spin_unlock schedule memstart_addr
+__folio_start_writeback swap_writepage folio_copy folio_mc_copy copy_highpage tlb_flush_rmap_batch folio_unlock
+"""
 """Symbols whose addresses the plugin gets for every kernel: functions in which the kernel relies on a completed flush
 (plugin/rely.h) or on a page not being written (plugin/written.h), the function in which a task sleeps
 (plugin/unload.h), and the variable from which the plugin computes where the struct pages are (memstart_addr)."""
@@ -67,7 +55,7 @@ class CheckedKernel:
     def hooks(self) -> tuple[str, ...]:
         """The plugin's options ``hook=NAME@ADDRESS`` for this kernel; FREES only when the kernel has no markers."""
         frees = () if check_image.has_markers(self.image.read_bytes()) else FREES
-        found = ((name, self.symbols.address(name)) for name in (*frees, *RELIES))
+        found = ((name, self.symbols.address(name)) for name in (*frees, *RELIES.split()))
         return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
 
 

@@ -102,15 +102,19 @@ def of_console(text: str, known: int) -> list[dict[str, Any]]:
     ]
 
 
-def blind(output: PluginOutput) -> list[str]:
-    """Names, for people, of what the plugin never saw: what it names itself, and each VITAL count that is 0."""
-    if output.end is None:
+def blind(end: Mapping[str, Any] | None) -> list[str]:
+    """Names, for people, of what the plugin never saw: what it names itself, and each VITAL count that is 0.
+
+    Args:
+        end: the last line of the plugin; None when it wrote none.
+    """
+    if end is None:
         return ["the end: the plugin wrote no verdict"]
-    seen: dict[str, Any] = output.end.get("seen", {})
-    said = [str(name) for name in output.end.get("blind", ())]
+    seen: dict[str, Any] = end.get("seen", {})
+    said = [str(name) for name in end.get("blind", ())]
     zero = [name for name in VITAL if not seen.get(name)]
     names = list(dict.fromkeys([*said, *zero]))
-    if not names and output.end["verdict"] == "blind":
+    if not names and end["verdict"] == "blind":
         names = ["something it does not name"]
     return [VITAL.get(name, name) for name in names]
 

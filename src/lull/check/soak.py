@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,10 +20,10 @@ from typing import Any
 from lull import __version__, cache, plan, process
 from lull.base import Base
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import Hardware, KnownFinding, load_rules, matrix
+from lull.check.data import Hardware, KnownFinding, load_rules
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
-from lull.check.verdicts import SILENT, BootResult, judged
+from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, judged
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import clock, say
@@ -45,7 +46,6 @@ LONGEST = 600.0
 """Seconds. Workloads with a longer time limit are never drawn."""
 LIMIT_FACTOR = 4.0
 """Factor on the time limits of a check, because a machine that soaks for hours also does other work."""
-FELL_SHORT = 1
 WINDOW, DEBIAN = "window", "debian"
 """Programs of the guest: ``window`` runs several programs at the same time in one window (guest/window.c), ``debian``
 runs a program with Debian's root file system."""
@@ -94,11 +94,6 @@ class Round:
     def what(self) -> str:
         """The line that names this round's kernel, machine and workloads."""
         return self.trial.what(self.options)
-
-
-def every_machine(known: Mapping[str, Hardware]) -> tuple[Hardware, ...]:
-    """Every known machine with each setting of KPTI and each width of ASIDs, as in a check."""
-    return tuple(matrix(known, None, None))
 
 
 def fitting(workloads: Sequence[plan.Workload], image: str) -> list[plan.Workload]:
@@ -190,14 +185,13 @@ def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path,
     return one_boot(lab, guest, kernel, drawn.trial.boot, folder, tell)
 
 
-def totals(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def totals(rounds: Sequence[Mapping[str, Any]]) -> Counter[str]:
     """Sums over the rounds of what the checker counted. ``settled``: obligations that were flushed before the end."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for one in rounds:
-        for name, value in one["seen"].items():
-            if name != "memory":  # bytes of the plugin on the host: it starts anew each round, so a sum means nothing
-                found[name] = found.get(name, 0) + int(value)
-    found["settled"] = found.get("obligations", 0) - found.get("left", 0)
+        found.update(one["seen"])
+    del found["memory"]  # bytes of the plugin on the host: it starts anew each round, so a sum means nothing
+    found["settled"] = found["obligations"] - found["left"]
     return found
 
 
@@ -227,7 +221,7 @@ BRIEF = ("accesses", "tlbis", "obligations", "frees")
 def brief(rounds: Sequence[Mapping[str, Any]]) -> str:
     """The totals of the counters BRIEF, in one line."""
     found = totals(rounds)
-    return ", ".join(f"{found.get(name, 0)} {SEEN[name]}" for name in BRIEF)
+    return ", ".join(f"{found[name]} {SEEN[name]}" for name in BRIEF)
 
 
 def spent(rounds: Sequence[Mapping[str, Any]]) -> float:
@@ -242,10 +236,7 @@ def bad(rounds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
     """The number of rounds for each value of the key ``what``."""
-    found: dict[str, int] = {}
-    for one in rounds:
-        found[str(one[what])] = found.get(str(one[what]), 0) + 1
-    return dict(sorted(found.items()))
+    return dict(sorted(Counter(str(one[what]) for one in rounds).items()))
 
 
 def verdict(rounds: Sequence[Mapping[str, Any]]) -> str:
@@ -371,9 +362,9 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
         for m in machines
     ]
     found = totals(rounds)
-    seen = [(name, f"{found.get(key, 0)}") for key, name in SEEN.items()]
+    seen = [(name, f"{found[key]}") for key, name in SEEN.items()]
     rules = [
-        (rule, SEEN.get(key, ""), f"{found.get(key, 0)}", f"{known}", f"{new}")
+        (rule, SEEN.get(key, ""), f"{found[key]}", f"{known}", f"{new}")
         for rule, (known, new) in by_rule(rounds).items()
         for key in [COUNTERS.get(rule, "")]
     ]

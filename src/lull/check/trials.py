@@ -8,7 +8,7 @@ A *trial* is one boot of one kernel on one machine, with a mutant switched on or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lull import plan
 from lull.check.data import NARROW, Hardware, Mutant
@@ -81,7 +81,7 @@ def on(boots: Iterable[plan.Boot], hardware: Hardware, mutant: Mutant | None = N
     middle = f"{mutant.name}-" if mutant else ""
     return [
         Trial(
-            plan.renamed(boot, plan.slug(f"r{boot.repeat:02d}-{boot.label}-{middle}{hardware.name}")), hardware, mutant
+            replace(boot, name=plan.slug(f"r{boot.repeat:02d}-{boot.label}-{middle}{hardware.name}")), hardware, mutant
         )
         for boot in boots
     ]

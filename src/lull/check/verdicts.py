@@ -47,11 +47,6 @@ class BootResult:
         """The reports that no known finding describes."""
         return [r for n, r in enumerate(self.reports) if n not in self.known]
 
-    @property
-    def output(self) -> plugin_output.PluginOutput:
-        """The plugin's output, as plugin_output reads it."""
-        return plugin_output.PluginOutput(self.reports, self.raw["end"], self.raw["errors"])
-
     def failed_jobs(self) -> list[str]:
         """A phrase for each workload that neither succeeded nor was skipped."""
         status = {int(number): code for number, code in self.raw["status"].items()}
@@ -76,13 +71,13 @@ class BootResult:
             return trouble["kind"], trouble["what"]
         if self.raw["errors"]:
             return FAILED, "; ".join(self.raw["errors"])
-        if self.raw["checker"] and (missing := plugin_output.blind(self.output)):
+        if self.raw["checker"] and (missing := plugin_output.blind(self.raw["end"])):
             return BLIND, f"it did not see {', '.join(missing)}"
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
-        return SILENT, plugin_output.seen_line(self.raw["end"]) if self.raw[
-            "checker"
-        ] else "the kernel reported nothing"
+        if not self.raw["checker"]:
+            return SILENT, "the kernel reported nothing"
+        return SILENT, plugin_output.seen_line(self.raw["end"])
 
     def lines(self) -> list[str]:
         """The boot as printed: the line that names it, a paragraph for each report, the verdict."""

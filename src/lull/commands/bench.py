@@ -11,6 +11,7 @@ from lull import options, plan
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import toolchain
+from lull.linux.switches import FOLDER
 from lull.progress import say
 from lull.run import experiment, native
 
@@ -76,7 +77,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         if not switches.possible(spec):
             raise UsageError(
                 f"the running kernel cannot be {spec.name}",
-                where=str(native.SWITCHES),
+                where=str(FOLDER),
                 remedy="boot a Lull kernel that has the feature, and be root to set policies",
             )
     chosen = workloads(lab, arguments.workload, arguments.allow_changes)
@@ -84,7 +85,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
         lines = [f"would run {name}: {', '.join(jobs)}" for name, jobs in shown]
-        plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
-        return 0
+        return plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
     results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
     return experiment.told(results, folder, as_json=arguments.json)

@@ -7,14 +7,12 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from lull import options, plan, process
-from lull.errors import LullError
 from lull.guest.qemu import Machine
-from lull.guest.runner import launch, launch_retrying
+from lull.guest.runner import launch, launch_retrying, logs
 from lull.lab import Lab
 from lull.linux.toolchain import kvm_usable
 from lull.progress import say
@@ -61,14 +59,12 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         what = process.shown(program) if program else "a shell"
         lines = [f"would boot {spec.name} on {machine}, and run {what}"]
-        plan.show(lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json)
     if image:
         booted = lab.guest_of(image, machine, arguments.append, None)
     else:
         booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
-    place = Path(tempfile.mkdtemp(prefix="lull-boot-"))
-    try:
+    with logs("boot") as place:
         if program:
             booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")
             outcome = launch_retrying(
@@ -81,11 +77,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
                 sys.stdout.write(output)
         else:
             outcome = launch(booted, job, place, job_seconds=lambda number: 0.0, interactive=True)
-    except LullError:
-        raise  # its message names logs: they stay
-    except BaseException:
-        shutil.rmtree(place)
-        raise
     shutil.rmtree(place)
     return outcome.done or 0
 

@@ -8,7 +8,7 @@ import json
 
 from lull import cache, options
 from lull.lab import Lab
-from lull.plan import show, unknown
+from lull.plan import require, show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build the kernels named."""
     names = arguments.kernel or list(lab.base.default_kernels)
-    for name in names:
-        if name not in lab.base.kernels:
-            raise unknown("kernel", name, lab.base.kernels)
+    require("kernel", names, lab.base.kernels)
     if arguments.dry_run:
         features = {name: [f.name for f in lab.base.features_of(name)] for name in names}
         lines = [
@@ -41,16 +39,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             for name in names
         ]
         data = {n: {"features": features[n], "configuration": [str(f) for f in lab.fragments(n)]} for n in names}
-        show(lines, data, as_json=arguments.json)
-        return 0
+        return show(lines, data, as_json=arguments.json)
     built = {name: lab.kept(name) if arguments.kept else lab.kernel(name) for name in names}
-    if arguments.json:
-        print(
-            json.dumps(
-                {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()},
-                indent=1,
-            )
-        )
-    else:
-        print("\n".join(f"{name:8} {kernel.image}" for name, kernel in built.items()))
-    return 0
+    lines = [f"{name:8} {kernel.image}" for name, kernel in built.items()]
+    described = {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()}
+    return show(lines, described, as_json=arguments.json)

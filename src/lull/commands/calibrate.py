@@ -31,20 +31,14 @@ OF_GUEST = {"vcpus": 8, "cpu": calibrate_guest.CPU, "repeat": 1}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull calibrate``."""
     add = parser.add_argument
-    add(
-        "--out",
-        metavar="FILE",
-        type=options.FILE,
-        help="write the cost file to FILE.toml (default: standard output)",
-    )
+    add("--out", metavar="FILE", type=options.FILE, help="write the cost file to FILE.toml (default: standard output)")
     add("--ms", metavar="N", type=int, help=f"approximate milliseconds of a measurement (default: {OF_HERE['ms']})")
     add("--rounds", metavar="N", type=int, help=f"measurements of each case (default: {OF_HERE['rounds']})")
     add(
         "--repeats",
         choices=[repeats.value for repeats in Repeats],
-        help="what the kernel repeats in a broadcast flush because of an erratum: nothing, each sync "
-        "(4118414), or each "
-        "TLBI (1286807 and others, before Linux 7.0) (default: what the kernel's log says)",
+        help="what the kernel repeats in a broadcast flush because of an erratum: nothing, each sync (4118414), or "
+        "each TLBI (1286807 and others, before Linux 7.0) (default: what the kernel's log says)",
     )
     add(
         "--guest",
@@ -101,8 +95,7 @@ def here(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         program = {"program": "guest/calibrate.c", "ms": arguments.ms, "rounds": arguments.rounds}
         words = f"guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds}"
-        plan.show([f"would run {words} here, and fit the costs to it"], program, as_json=arguments.json)
-        return 0
+        return plan.show([f"would run {words} here, and fit the costs to it"], program, as_json=arguments.json)
     machine = calibrate_here.examine(Repeats(arguments.repeats) if arguments.repeats else None)
     measured, near, way = calibrate_here.measure(lab, machine, arguments.ms, arguments.rounds)
     found = calibrate_here.fitted(measured, near)
@@ -133,8 +126,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = calibrate_guest.boots(lab.base, lab.workloads, arguments.repeat)
     if arguments.dry_run:
         lines = [f"would boot {b.image} ({b.name}) by {model.name}: {calibrate_guest.WORKLOAD}" for b in boots]
-        plan.show(lines, plan.as_json(boots), as_json=arguments.json)
-        return 0
+        return plan.show(lines, plan.as_json(boots), as_json=arguments.json)
     results, folder = experiment.measure(lab, machine, boots, None, model=model)
     require_sound(results.checks, folder)
     far, near = (

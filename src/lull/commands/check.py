@@ -9,18 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from lull import options, plan, timing
+from lull.check import data
 from lull.check.conduct import conduct
-from lull.check.data import (
-    NARROW,
-    WIDE,
-    Hardware,
-    Mutant,
-    load_findings,
-    load_machines,
-    load_mutants,
-    matrix,
-    parse_hardware,
-)
 from lull.check.kernels import of_user, users_name
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
@@ -48,12 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"+nontlbpa after it (default: {DEFAULT_MACHINE}); repeatable",
     )
     own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
-    own(
-        "--mutant",
-        metavar="M",
-        **options.SEVERAL,
-        help="boot the lab kernel with this bug switched on; repeatable",
-    )
+    own("--mutant", metavar="M", **options.SEVERAL, help="boot the lab kernel with this bug switched on; repeatable")
     own("--mutants", action="store_true", help="boot the lab kernel with each mutant")
     add("image", type=Path, help="check your own kernel image; needs --symbols")
     add("symbols")
@@ -74,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "checker (default: on)",
     )
     own("--kpti", choices=("on", "off"), help="switch page-table isolation on or off (default: the kernel decides)")
-    own("--asid-bits", type=int, choices=(WIDE, NARROW), help="width of ASIDs (default: 16)")
+    own("--asid-bits", type=int, choices=(data.WIDE, data.NARROW), help="width of ASIDs (default: 16)")
     add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
     add("append")
     add("out")
@@ -85,14 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def hardware(arguments: argparse.Namespace, names: Sequence[str]) -> list[Hardware]:
+def hardware(arguments: argparse.Namespace, names: Sequence[str]) -> list[data.Hardware]:
     """The machines asked for, else those named in ``names``."""
-    known = load_machines()
+    known = data.load_machines()
     kpti = None if arguments.kpti is None else arguments.kpti == "on"
     if arguments.machines:
-        return matrix(known, kpti, arguments.asid_bits)
-    found = (parse_hardware(name, known).with_settings(kpti, arguments.asid_bits) for name in arguments.cpu or names)
-    return list(dict.fromkeys(found))
+        return data.matrix(known, kpti, arguments.asid_bits)
+    found = (data.parse_hardware(name, known) for name in arguments.cpu or names)
+    return list(dict.fromkeys(one.with_settings(kpti, arguments.asid_bits) for one in found))
 
 
 def workloads(lab: Lab, arguments: argparse.Namespace) -> list[plan.Workload]:
@@ -106,13 +91,10 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
-    if plan.LAB not in lab.base.kernels:
-        raise plan.unknown("kernel", plan.LAB, lab.base.kernels)
-    known = load_mutants(lab.base.mutants)
-    for name in arguments.mutant:
-        if name not in known:
-            raise plan.unknown("mutant", name, known)
-    chosen: list[Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
+    plan.require("kernel", [plan.LAB], lab.base.kernels)
+    known = data.load_mutants(lab.base.mutants)
+    plan.require("mutant", arguments.mutant, known)
+    chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(
         [
             (
@@ -179,11 +161,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
-    findings = load_findings()
+    findings = data.load_findings()
     user = of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
-        plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
-        return 0
+        return plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
     return conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from lull import options, plan
@@ -43,14 +42,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
         data = {"linux": lab.base.series, "features": list(lab.base.exported()), "configuration": [*map(str, named)]}
         what = f"{', '.join(data['features'])} from {' '.join(data['configuration'])}"
-        plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
-        return 0
+        return plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
     tree = lab.tree_of("lull")
     config = deb.small(lab.base) if text is None else deb.of_user(text, lab.base, tree)
     found = deb.packages(tree, lab.base, config, lab.toolchain, debug=arguments.debug, say=say)
     published = deb.publish(found, arguments.out.absolute())
-    if arguments.json:
-        print(json.dumps({"packages": [str(package) for package in published]}, indent=1))
-    else:
-        print("\n".join(str(arguments.out / package.name) for package in published))
-    return 0
+    lines = [str(arguments.out / package.name) for package in published]
+    return plan.show(lines, {"packages": [str(package) for package in published]}, as_json=arguments.json)

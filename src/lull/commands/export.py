@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from lull import options, plan
@@ -32,12 +31,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         names = [patch.name for patch in patches_of(lab.base.exported().values())]
         lines = [f"would write to {out}: a cover letter and a mail each for {', '.join(names)}"]
-        plan.show(lines, {"series": str(out), "patches": names}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"series": str(out), "patches": names}, as_json=arguments.json)
     mails = export.export(lab.pristine, lab.base, out)
-    if arguments.json:
-        print(json.dumps({"series": str(out), "mails": [mail.name for mail in mails]}, indent=1))
-    else:
-        print("\n".join(str(named / mail.name) for mail in mails))
+    data = {"series": str(out), "mails": [mail.name for mail in mails]}
+    plan.show([str(named / mail.name) for mail in mails], data, as_json=arguments.json)
+    if not arguments.json:
         say(f"in a tree of {lab.pristine.version}: git am --empty=drop {out}/*.patch")
     return 0

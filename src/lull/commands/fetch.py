@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from lull import cache, plan, selftests
 from lull.lab import Lab
@@ -23,12 +22,11 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         more = [f"the packages of {lab.suite.userland}"] if lab.suite.userland else []
         wanted = [base.package, "busybox-static for arm64", *more, "QEMU 10.x if the machine has none"]
         lines = [f"would fetch {', '.join(wanted)}, into {cache.root()}"]
-        plan.show(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
     if not lab.user_tree:
         lab.store.kernel_source(base)
     busybox = lab.store.busybox()
-    qemu = lab.store.qemu()
+    qemu = lab.qemu
     disk = lab.disk
     if disk:
         lab.store.libraries(selftests.LIBRARIES)
@@ -42,8 +40,4 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         **({"disk": str(disk)} if disk else {}),
         "cache": str(cache.root()),
     }
-    if arguments.json:
-        print(json.dumps(found, indent=1))
-    else:
-        print("\n".join(f"{k:8} {v}" for k, v in found.items()))
-    return 0
+    return plan.show([f"{k:8} {v}" for k, v in found.items()], found, as_json=arguments.json)

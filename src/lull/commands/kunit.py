@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import tempfile
 from collections import Counter
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from lull import options, plan
-from lull.errors import LullError, UsageError
+from lull.errors import UsageError
+from lull.guest.runner import logs
 from lull.lab import Lab
 from lull.progress import progress
 from lull.selftests import kunit
@@ -39,44 +37,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build, boot, and print a line for each case. Returns 1 when one failed."""
-    if not arguments.image and arguments.kernel not in lab.base.kernels:
-        raise plan.unknown("kernel", arguments.kernel, lab.base.kernels)
+    if not arguments.image:
+        plan.require("kernel", [arguments.kernel], lab.base.kernels)
     machine = kunit.machine(arguments.cpu)
     append = f"kunit.filter_glob={arguments.glob} {arguments.append}".strip()
     if arguments.dry_run:
         what = arguments.image or arguments.kernel
         data = {"kernel": str(what), "machine": asdict(machine), "append": append}
-        plan.show([f"would boot {what} on {machine}, with {append}"], data, as_json=arguments.json)
-        return 0
+        return plan.show([f"would boot {what} on {machine}, with {append}"], data, as_json=arguments.json)
     if arguments.image:
         guest = lab.guest_of(arguments.image, machine, append, None)
     else:
         built = lab.kept(arguments.kernel)
         guest = replace(lab.guest_of(built.image, machine, append, None), limit_factor=built.limit_factor)
-    place = Path(tempfile.mkdtemp(prefix="lull-kunit-"))
-    try:
-        with progress.step(f"running the suites {arguments.glob}") as step:
-            cases = kunit.cases(guest, place, step.update)
-    except LullError:
-        raise  # its message names logs: they stay
-    except BaseException:
-        shutil.rmtree(place)
-        raise
+    with logs("kunit") as place, progress.step(f"running the suites {arguments.glob}") as step:
+        cases = kunit.cases(guest, place, step.update)
     if not cases:
         remedy = "GLOB is SUITE or SUITE.CASE; kernel/bases/ names the suites of each feature"
         raise UsageError(f"no KUnit case matches '{arguments.glob}'", where=str(place / "console.log"), remedy=remedy)
-    if arguments.json:
-        print(json.dumps([asdict(case) for case in cases], indent=1))
+    counted = Counter(case.verdict for case in cases)
+    lines: list[str] = []
+    for case in cases:
+        said = ["\n".join(case.diagnostics)] if case.verdict == "failed" else []
+        lines += [f"{case.verdict:7} {case.suite}.{case.name}", *said]
+    lines.append(f"verdict: {counted['ok']} cases ok, {counted['failed']} failed, {counted['skipped']} skipped")
+    if counted["failed"]:
+        lines.append(f"console: {place}/console.log")
     else:
-        for case in cases:
-            print(f"{case.verdict:7} {case.suite}.{case.name}")
-            if case.verdict == "failed":
-                print("\n".join(case.diagnostics))
-        counted = Counter(case.verdict for case in cases)
-        print(f"verdict: {counted['ok']} cases ok, {counted['failed']} failed, {counted['skipped']} skipped")
-    failed = any(case.verdict == "failed" for case in cases)
-    if not failed:
         shutil.rmtree(place)
-    elif not arguments.json:
-        print(f"console: {place}/console.log")
-    return 1 if failed else 0
+    plan.show(lines, [asdict(case) for case in cases], as_json=arguments.json)
+    return 1 if counted["failed"] else 0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from lull import plan, selftests, timing
 from lull.check.data import MACHINES, load_mutants, read
@@ -47,7 +46,7 @@ def everything(lab: Lab) -> dict[str, Names]:
         "workloads: --workload": {w.name: w.about for w in lab.workloads.values()},
         "suites: --suite": {name: ", ".join(plan.load_workloads(s.workloads)) for name, s in lab.base.suites.items()},
         "machines: check, soak --cpu; also +kpti, +nokpti, +asid8, +[no]ntlbpa behind it, and what QEMU's -cpu takes": {
-            name: str(entry["about"]) for name, entry in read(MACHINES, "machines").items()
+            **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
             {m.name: m.about for m in load_mutants(lab.base.mutants).values()}
@@ -62,13 +61,8 @@ def everything(lab: Lab) -> dict[str, Names]:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print it; as JSON by the title's first words."""
     found = everything(lab)
-    if arguments.json:
-        print(json.dumps({title.partition(":")[0]: names for title, names in found.items()}, indent=1))
-        return 0
+    lines: list[str] = []
     for title, names in found.items():
-        print(title)
         width = max(map(len, names), default=0)
-        for name, about in names.items():
-            print(f"  {name:{width}}  {about}")
-        print()
-    return 0
+        lines += [title, *(f"  {name:{width}}  {about}" for name, about in names.items()), ""]
+    return plan.show(lines, {title.partition(":")[0]: names for title, names in found.items()}, as_json=arguments.json)

@@ -33,10 +33,7 @@ boots, on one workload of each published system.
     add("image", help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols")
     add("symbols")
     options.add_measuring(parser, repeat=f"{options.REPEAT}; the short run: {SHORT_REPEAT}")
-    add(
-        "workload",
-        help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable",
-    )
+    add("workload", help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable")
     add("vcpus")
     add("cpu")
 
@@ -95,8 +92,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     repeat = usual if arguments.repeat is None else arguments.repeat
     boots = plan.make_plan(workloads, named, lab.base, repeat)
     if arguments.dry_run:
-        plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
-        return 0
+        return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
         lab.adopt(own, arguments.image, arguments.symbols)
     if named and plan.BASELINE not in {boot.image for boot in boots}:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from pathlib import Path
 
+from lull import plan
 from lull.lab import Lab
 from lull.linux import series
 
@@ -23,10 +23,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         series.write(found)
     names = [("-" if c.text is None else "~", os.path.relpath(c.path)) for c in found]
-    if arguments.json:
-        print(json.dumps([{"change": kind, "path": name} for kind, name in names], indent=1))
-    elif names:
-        print("\n".join(f"{kind} {name}" for kind, name in names))
-    else:
-        print("the features are as the tree has them")
-    return 0
+    lines = [f"{kind} {name}" for kind, name in names] or ["the features are as the tree has them"]
+    return plan.show(lines, [{"change": kind, "path": name} for kind, name in names], as_json=arguments.json)

@@ -38,15 +38,12 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.repeat < 1:
         raise UsageError(f"--repeat {arguments.repeat}: at least one is needed")
     known = selftests.load()
-    for name in arguments.tests:
-        if name not in known:
-            raise plan.unknown("tests", name, known)
+    plan.require("tests", arguments.tests, known)
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
     specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or lab.base.default_kernels)]
     if arguments.dry_run:
         boots = [(suite, setting) for suite in suites for setting in selftests.settings_for(suite, specs, lab)]
         lines = [f"would boot {setting.kernel} ({setting.name}): {suite.name}" for suite, setting in boots]
         data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
-        plan.show(lines, data, as_json=arguments.json)
-        return 0
+        return plan.show(lines, data, as_json=arguments.json)
     return selftests.conduct(lab, suites, specs, arguments.repeat, arguments.out, as_json=arguments.json)

@@ -10,7 +10,7 @@ from functools import partial
 from lull import options, plan
 from lull.base import DEFAULT
 from lull.check import soak
-from lull.check.data import load_findings, load_machines, parse_hardware
+from lull.check.data import load_findings, load_machines, matrix, parse_hardware
 from lull.errors import UsageError
 from lull.lab import Lab
 
@@ -50,9 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     """What is drawn from. Raises UsageError."""
     base, known = lab.base, load_machines()
-    for name in arguments.kernel:
-        if name not in base.kernels:
-            raise plan.unknown("kernel", name, base.kernels)
+    plan.require("kernel", arguments.kernel, base.kernels)
     kernels = tuple(dict.fromkeys(arguments.kernel)) or tuple(k for k in soak.KERNELS if k in base.kernels)
     machines = tuple(dict.fromkeys(parse_hardware(name, known) for name in arguments.cpu))
     workloads = {**plan.load_workloads(base.workloads), **lab.workloads}
@@ -71,7 +69,7 @@ def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     ]
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     return soak.SoakChoice(
-        seed, kernels, machines or soak.every_machine(known), tuple(chosen), arguments.append, words=tuple(words)
+        seed, kernels, machines or tuple(matrix(known, None, None)), tuple(chosen), arguments.append, words=tuple(words)
     )
 
 
@@ -88,8 +86,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]
         lines = [f"$ {choice.line(one.number)}\n  would boot {one.what}" for one in drawn]
         data = [{"line": choice.line(one.number), "what": one.what} for one in drawn]
-        plan.show(lines, data, as_json=arguments.json)
-        return 0
+        return plan.show(lines, data, as_json=arguments.json)
     return soak.conduct(
         lab,
         choice,

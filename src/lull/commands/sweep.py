@@ -23,9 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = partial(options.add, parser)
     add(
         "workload",
-        help="a workload, or several separated by commas, which share a job; repeatable, one job for "
-        "each (default: one "
-        "job with the workloads of 'lull run')",
+        help="a workload, or several separated by commas, which share a job; repeatable, one job for each (default: "
+        "one job with the workloads of 'lull run')",
     )
     options.add_vcpus(parser, VCPUS, "job")
     add("cpu", **options.SEVERAL, help=f"CPU of QEMU; repeatable, one job for each (default: {Machine.cpu})")
@@ -41,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="tcp://HOST:PORT of this machine, where other machines may join; everybody who can reach a "
-        "tcp:// address can "
-        "run programs here: docs/guide.md says how to use tls://",
+        help="tcp://HOST:PORT of this machine, where other machines may join; everybody who can reach a tcp:// "
+        "address can run programs here: docs/guide.md says how to use tls://",
     )
     where.add_argument(
         "--join", metavar="ADDRESS", help="run jobs of the sweep that listens at this address, until the sweep ends"
@@ -75,8 +73,7 @@ def join(lab: Lab, arguments: argparse.Namespace) -> int:
     workers = usual if arguments.workers is None else arguments.workers
     if arguments.dry_run:
         lines = [f"would run jobs of the sweep at {address}, {workers} at once"]
-        plan.show(lines, {"address": str(address), "workers": workers}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"address": str(address), "workers": workers}, as_json=arguments.json)
     say(f"joining the sweep at {address}, {workers} jobs at once")
     sweep_engine.join(address, workers, offline=lab.offline)
     say("the sweep is over")

@@ -50,11 +50,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         words += chosen
     words += arguments.pytest
     if arguments.dry_run:
-        plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
-        return 0
+        return plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
     environment = {
         **os.environ,
-        "LULL_QEMU": str(lab.store.qemu().program),
+        "LULL_QEMU": str(lab.qemu.program),
         "LULL_CACHE": str(cache.root()),
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
         "LULL_TEST_TREE": str(lab.user_tree.absolute()) if lab.user_tree else "",

@@ -24,8 +24,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         names = [patch.name for patch in patches_of(features)]
         lines = [f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for {', '.join(names)}"]
-        plan.show(lines, {"tree": str(arguments.dir.absolute()), "patches": names}, as_json=arguments.json)
-        return 0
+        return plan.show(lines, {"tree": str(arguments.dir.absolute()), "patches": names}, as_json=arguments.json)
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
     print(json.dumps({"tree": str(arguments.dir.absolute())}) if arguments.json else arguments.dir)
     return 0

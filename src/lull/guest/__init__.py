@@ -15,61 +15,14 @@ from pathlib import Path
 from lull import cache, paths, process
 from lull.errors import BuildError
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import waiting
 from lull.progress import progress
 
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
-APPLETS = [
-    "sh",
-    "mount",
-    "umount",
-    "mkdir",
-    "cat",
-    "echo",
-    "ls",
-    "dmesg",
-    "ps",
-    "top",
-    "free",
-    "vi",
-    "grep",
-    "sed",
-    "awk",
-    "head",
-    "tail",
-    "sleep",
-    "kill",
-    "mkswap",
-    "swapon",
-    "swapoff",
-    "stty",
-    "setsid",
-    "cttyhack",
-    "poweroff",
-    "sync",
-    "uname",
-    "nproc",
-    "taskset",
-    "test",
-    "find",
-    "tr",
-    "cut",
-    "wc",
-    "true",
-    "false",
-    "seq",
-    "sysctl",
-    "hexdump",
-    "less",
-    "ln",
-    "rm",
-    "cp",
-    "mv",
-    "env",
-    "clear",
-    "chroot",
-    "date",
-]
+APPLETS = """
+sh mount umount mkdir cat echo ls dmesg ps top free vi grep sed awk head tail sleep kill mkswap swapon swapoff stty
+setsid cttyhack poweroff sync uname nproc taskset test find tr cut wc true false seq sysctl hexdump less ln rm cp mv
+env clear chroot date
+"""
 """The commands of busybox that the guest has as links in /bin."""
 JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
 """The second archive, in the language of gen_init_cpio."""
@@ -100,7 +53,7 @@ def build_programs(toolchain: Toolchain) -> Path:
         with progress.step("building the guest programs"), ThreadPoolExecutor(jobs()) as pool:
             list(pool.map(compile_one, sources()))
 
-    return cache.make_entry("guest", f"programs-{key}", make, waiting=waiting)
+    return cache.make_entry("guest", f"programs-{key}", make)
 
 
 def gen_init_cpio(tree: Path) -> Path:
@@ -113,7 +66,7 @@ def gen_init_cpio(tree: Path) -> Path:
             ["gcc", "-O2", "-o", part / "gen_init_cpio", source], part.parent / f"{part.name}.log", error=BuildError
         )
 
-    return cache.make_entry("guest", f"gen_init_cpio-{key}", make, waiting=waiting) / "gen_init_cpio"
+    return cache.make_entry("guest", f"gen_init_cpio-{key}", make) / "gen_init_cpio"
 
 
 def scripts() -> list[Path]:
@@ -130,7 +83,7 @@ def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
         "file /init init 0755 0 0",
         "file /bin/busybox busybox 0755 0 0",
     ]
-    lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS]
+    lines += [f"slink /bin/{applet} busybox 0777 0 0" for applet in APPLETS.split()]
     lines += [f"file /lull/bin/{name} programs/{name} 0755 0 0" for name in programs]
     lines += [f"file /lull/real/{name} real/{name} 0755 0 0" for name in scripts]
     return "\n".join(lines) + "\n"
@@ -180,7 +133,8 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     """
     init = paths.GUEST / "init"
     text = [init.read_text(), *(text for p in scripts() for text in (p.name, p.read_text()))]
-    key = cache.key_of(programs.name, generator.parent.name, *APPLETS, *FOLDERS, *text, cache.key_of_files([busybox]))
+    names = [programs.name, generator.parent.name, *APPLETS.split(), *FOLDERS]
+    key = cache.key_of(*names, *text, cache.key_of_files([busybox]))
 
     def make(part: Path) -> None:
         # gen_init_cpio cannot read paths with spaces. Copy everything to one folder and give it relative names.
@@ -193,7 +147,7 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
         names = sorted(p.name for p in programs.iterdir())
         write_cpio(generator, listing(names, [p.name for p in scripts()]), part / "initramfs.cpio")
 
-    return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
+    return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:

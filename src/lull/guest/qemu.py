@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Choose a QEMU, and make the command line of a guest."""
+"""Choose a QEMU, fetch one when the machine has none of a supported version, and make the command line of a guest."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lull import process
-from lull.errors import MissingError, UsageError
-from lull.linux import toolchain
+from lull import cache, process
+from lull.errors import FetchError, MissingError, UsageError
+from lull.linux import apt, toolchain
+from lull.linux.fetch import Fetched, Store, backports
+from lull.progress import progress
 
 SUPPORTED = (10,)
 """Supported major versions. The machine virt has a second PL011 (UART) since 9.1. The plugin API has version 4 or 5 in
 10.x, and an incompatible one in 11."""
 PROGRAM = "qemu-system-aarch64"
+PACKAGE = "qemu-system-arm"
 MAX_VCPUS = 123
 """The most vCPUs: one redistributor region of the virt machine's GICv3 has room for 123."""
 
@@ -94,13 +97,7 @@ done
 export LD_LIBRARY_PATH
 exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
 """
-
-
-def write_starter(prefix: Path) -> None:
-    """Write the script that starts the QEMU unpacked below ``prefix``."""
-    script = prefix / PROGRAM
-    script.write_text(STARTER)
-    script.chmod(0o755)
+"""The script that starts a QEMU of the cache."""
 
 
 def fits(qemu: Qemu | None) -> bool:
@@ -118,6 +115,60 @@ def require(qemu: Qemu) -> Qemu:
             remedy="unset LULL_QEMU and let the lab fetch one ('./lull fetch')",
         )
     return qemu
+
+
+def of_store(store: Store) -> Qemu:
+    """The machine's QEMU if its version is supported, else a copy in the cache, from the release or its backports.
+
+    Raises: MissingError when there is neither.
+    """
+    machine = of_machine()
+    if machine and fits(machine):
+        return machine
+    try:
+        found = store.have("qemu")
+    except FetchError as error:
+        if machine:
+            require(machine)
+        raise MissingError("no QEMU", remedy=error.remedy) from error
+    if not found:
+        found = store.remember("qemu", fetch(store))
+    return require(probe(found.path / PROGRAM))
+
+
+def fetch(store: Store) -> Fetched:
+    """Download QEMU and the libraries that the machine lacks, and unpack them into one folder of the cache.
+
+    Raises: MissingError when no archive has a supported version, FetchError when a download fails.
+    """
+    private = store.private_apt_with(PACKAGE, [[], backports()], supported)
+    version = next(filter(supported, private.versions(PACKAGE)), None)
+    if version is None:
+        raise MissingError(
+            f"no archive of this machine has {PACKAGE} {SUPPORTED[0]}.x",
+            where=str(private.home),
+            remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
+        )
+
+    def make(part: Path) -> None:
+        with progress.step(f"fetching QEMU {version}"):
+            words = [f"{PACKAGE}={version}", *private.newer_from_same(PACKAGE, version)]
+            for deb in private.download_closure(words, part / "debs", store.log):
+                apt.unpack(deb, part, store.log)
+        shutil.rmtree(part / "debs")
+        starter = part / PROGRAM
+        starter.write_text(STARTER)
+        starter.chmod(0o755)
+        probe(starter)
+
+    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
+    return Fetched(apt.Package(PACKAGE, version, ""), path)
+
+
+def supported(version: str) -> bool:
+    """Return true if a Debian version (``1:10.0.2+ds-2``) is of a supported major version."""
+    found = re.match(r"(?:\d+:)?(\d+)", version)
+    return found is not None and int(found[1]) in SUPPORTED
 
 
 RANGE_TLBIS = ("max", "cortex-a710", "neoverse-n2", "neoverse-v1")
@@ -201,40 +252,24 @@ def command(
         disk: the image of a disk; the guest's writes to it are discarded.
         console: where the first UART goes: a file, or STDIO.
     """
-    words = [str(qemu.program)]
     kvm = machine.accel == "kvm"
-    words += [
-        "-nodefaults",
-        "-no-reboot",
-        "-display",
-        "none",
-        "-monitor",
-        "none",
-        "-machine",
-        "virt,gic-version=3" + (",mte=on" if machine.mte else ""),
-        "-accel",
-        "kvm" if kvm else "tcg,thread=multi",
-        "-cpu",
-        "host" if kvm else machine.cpu,
-        "-smp",
-        str(machine.vcpus),
-        "-m",
-        f"{machine.memory_mib}M",
-        "-chardev",
-        console if console.startswith("stdio") else f"file,id=console,path={escape(console)}",
-        "-chardev",
-        f"file,id=results,path={escape(results)}",
-        "-serial",
-        "chardev:console",
-        "-serial",
-        "chardev:results",
-        "-kernel",
-        str(kernel),
-        "-initrd",
-        str(initrd),
-        "-append",
-        append,
+    options = [
+        ("-display", "none"),
+        ("-monitor", "none"),
+        ("-machine", "virt,gic-version=3" + (",mte=on" if machine.mte else "")),
+        ("-accel", "kvm" if kvm else "tcg,thread=multi"),
+        ("-cpu", "host" if kvm else machine.cpu),
+        ("-smp", str(machine.vcpus)),
+        ("-m", f"{machine.memory_mib}M"),
+        ("-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}"),
+        ("-chardev", f"file,id=results,path={escape(results)}"),
+        ("-serial", "chardev:console"),
+        ("-serial", "chardev:results"),
+        ("-kernel", str(kernel)),
+        ("-initrd", str(initrd)),
+        ("-append", append),
     ]
+    words = [str(qemu.program), "-nodefaults", "-no-reboot", *(word for option in options for word in option)]
     words += numa(machine)
     if disk:
         words += ["-drive", f"if=none,id=disk,format=raw,snapshot=on,file={escape(disk)}"]
@@ -251,10 +286,8 @@ def numa(machine: Machine) -> list[str]:
         part = machine.memory_mib // machine.nodes + (machine.memory_mib % machine.nodes if node == 0 else 0)
         first, last = (machine.vcpus * n // machine.nodes for n in (node, node + 1))
         words += ["-object", f"memory-backend-ram,id=node{node},size={part}M"]
-        words += [
-            "-numa",
-            f"node,nodeid={node},memdev=node{node}" + (f",cpus={first}-{last - 1}" if last > first else ""),
-        ]
+        cpus = f",cpus={first}-{last - 1}" if last > first else ""
+        words += ["-numa", f"node,nodeid={node},memdev=node{node}{cpus}"]
     return words
 
 

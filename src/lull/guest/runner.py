@@ -7,9 +7,12 @@ a boot has console.log, results.jsonl, counts.jsonl or reports.jsonl, command.tx
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -289,55 +292,36 @@ def launch(
     return follower.outcome
 
 
+LOOK = "look for the last messages in the console log"
+"""A remedy."""
+
+
 def hang(follower: Follower, log: Path) -> LullError:
     """The error for a guest that exceeded a time limit."""
-    verdict = console.judge(process.tail(log, 2000))
+    error, what, remedy = GuestHang, f"the guest hung: {follower.doing} did not end in time", LOOK
     if not follower.ready:
-        return Stall(
-            "the guest did not reach user space in time",
-            where=str(log),
-            tail=verdict.excerpt,
-            remedy="on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster",
-        )
-    return GuestHang(
-        f"the guest hung: {follower.doing} did not end in time",
-        where=str(log),
-        tail=verdict.excerpt,
-        remedy="look for the last messages in the console log",
-    )
+        error, what = Stall, "the guest did not reach user space in time"
+        remedy = "on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster"
+    return error(what, where=str(log), tail=console.judge(process.tail(log, 2000)).excerpt, remedy=remedy)
 
 
 def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> LullError:
     """The error for a guest that ended without the event ``done``."""
     verdict = console.judge(process.tail(log, 2000))
-    where = str(log)
+    if verdict.kind not in ("panic", "oom") and status != 0:
+        remedy = f"command.txt in {errors.parent} has the command that repeats this boot"
+        what = f"QEMU failed with status {status}"
+        return LullError(what, where=str(errors), tail=process.tail(errors), remedy=remedy)
+    error: type[LullError] = GuestPanic
     if verdict.kind == "panic":
-        return GuestPanic(
-            f"the guest kernel panicked: {verdict.detail}",
-            where=where,
-            tail=verdict.excerpt,
-            remedy=f"it was {follower.doing}; the whole console is in the log",
-        )
-    if verdict.kind == "oom":
-        return GuestPanic(
-            f"the guest ran out of memory: {verdict.detail}",
-            where=where,
-            tail=verdict.excerpt,
-            remedy="give it more with --memory, or make the workload smaller",
-        )
-    if status != 0:
-        return LullError(
-            f"QEMU failed with status {status}",
-            where=str(errors),
-            tail=process.tail(errors),
-            remedy=f"command.txt in {errors.parent} has the command that repeats this boot",
-        )
-    return GuestGarbage(
-        f"the guest powered off while {follower.doing}, without a report",
-        where=where,
-        tail=verdict.excerpt,
-        remedy="look for the last messages in the console log",
-    )
+        what = f"the guest kernel panicked: {verdict.detail}"
+        remedy = f"it was {follower.doing}; the whole console is in the log"
+    elif verdict.kind == "oom":
+        what = f"the guest ran out of memory: {verdict.detail}"
+        remedy = "give it more with --memory, or make the workload smaller"
+    else:
+        error, what, remedy = GuestGarbage, f"the guest powered off while {follower.doing}, without a report", LOOK
+    return error(what, where=str(log), tail=verdict.excerpt, remedy=remedy)
 
 
 def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
@@ -385,6 +369,18 @@ def stalled(log: Path, attempt: int) -> Path:
     if log.exists():
         log.rename(kept)
     return kept
+
+
+@contextlib.contextmanager
+def logs(command: str) -> Iterator[Path]:
+    """A temporary folder for the logs of a boot. An exception removes it, except a LullError, which names its logs."""
+    place = Path(tempfile.mkdtemp(prefix=f"lull-{command}-"))
+    try:
+        yield place
+    except BaseException as error:
+        if not isinstance(error, LullError):
+            shutil.rmtree(place)
+        raise
 
 
 def launch_retrying(

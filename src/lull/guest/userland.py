@@ -8,15 +8,13 @@ the image, and fakeroot keeps their owners.
 from __future__ import annotations
 
 import shutil
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lull import cache, paths, process
-from lull.errors import BuildError, FetchError, UsageError
+from lull import cache, paths, process, toml
+from lull.errors import BuildError, FetchError
 from lull.linux import apt
 from lull.linux.fetch import Fetched, Store
-from lull.linux.tree import waiting
 from lull.progress import progress
 
 SCRIPT = paths.REAL / "mkdisk"
@@ -44,17 +42,8 @@ class Userland:
 
 def load(path: Path) -> Userland:
     """The userland of a TOML file. Raises UsageError when it is not well formed."""
-    try:
-        raw = tomllib.loads(path.read_text())
-        return Userland(
-            tuple(str(p) for p in raw["packages"]),
-            tuple((str(k), str(v)) for k, v in raw.get("links", {}).items()),
-            tuple((str(k), str(v)) for k, v in raw.get("sources", {}).items()),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        remedy = f"{paths.REAL / 'userland.toml'} is an example"
-        raise UsageError(f"not a userland file: {reason}", where=str(path), remedy=remedy) from error
+    with toml.reading("a userland file", path, f"{paths.REAL / 'userland.toml'} is an example"):
+        return toml.made(Userland, toml.load(path))
 
 
 def build(store: Store, wanted: Userland) -> Path:
@@ -72,7 +61,7 @@ def build(store: Store, wanted: Userland) -> Path:
             write_image(wanted, part)
             cache.write_atomic(part / "packages", files + "\n")
 
-        path = cache.make_entry("guest", f"{name}-{cache.key_of(files)}", make, resume=True, waiting=waiting)
+        path = cache.make_entry("guest", f"{name}-{cache.key_of(files)}", make, resume=True)
         found = store.remember(name, Fetched(apt.Package(name, apt.codename(), ""), path))
     return found.path / "disk.img"
 

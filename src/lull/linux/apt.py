@@ -191,19 +191,17 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """The command line that runs one of apt's tools with the private state."""
         return [tool, f"-c={self.config}", *words]
 
-    def update(self, log: Path, line: Callable[[str], None] | None = None) -> None:
+    def update(self, log: Path) -> None:
         """Fetch the signed package indexes. Raises FetchError without a network, or when a signature is bad.
 
         Args:
             log: takes the output.
-            line: called with each line of it.
         """
         with cache.disk_errors(self.home), cache.lock(self.home / "lock"):
             self.prepare()
             process.run_logged(
                 self.command("apt-get", "update", "--error-on=any"),
                 log,
-                line=line,
                 error=FetchError,
                 what="the package indexes could not be fetched",
                 remedy="check the network and the mirror of the machine's apt configuration; "
@@ -221,10 +219,27 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
             return None
         return Package(name, fields["Version"], fields["SHA256"])
 
+    def madison(self, name: str) -> list[list[str]]:
+        """Name, version and place of each version of ``name`` in the archives, newest first."""
+        text = process.output_of(self.command("apt-cache", "madison", name))
+        return [[f.strip() for f in line.split("|")] for line in text.splitlines() if line.count("|") >= 2]
+
     def versions(self, name: str) -> list[str]:
         """All versions of ``name`` in the archives, newest first."""
-        text = process.output_of(self.command("apt-cache", "madison", name))
-        return [line.split("|")[1].strip() for line in text.splitlines() if line.count("|") >= 2]
+        return [fields[1] for fields in self.madison(name)]
+
+    def fetch(self, what: str, words: Sequence[str], folder: Path, log: Path) -> None:
+        """Run apt-get with ``words`` in ``folder``, to download ``what``. Raises FetchError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with cache.lock(self.home / "lock"):
+            process.run_logged(
+                self.command("apt-get", *words),
+                log,
+                cwd=folder,
+                error=FetchError,
+                what=f"{what} could not be downloaded",
+                remedy="check the network and run again",
+            )
 
     def download(self, package: Package, folder: Path, log: Path) -> Path:
         """Download ``package`` into ``folder``, check its hash, and return the .deb.
@@ -233,17 +248,8 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
         Raises: FetchError when the download fails or the hash differs.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         spec = f"{package.name}={package.version}"
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "download", spec),
-                log,
-                cwd=folder,
-                error=FetchError,
-                what=f"{spec} could not be downloaded",
-                remedy="check the network and run again",
-            )
+        self.fetch(spec, ["download", spec], folder, log)
         name = package.name.partition(":")[0]
         found = sorted(folder.glob(f"{name}_*.deb"))
         if len(found) != 1:
@@ -281,39 +287,20 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """
         (folder / "partial").mkdir(parents=True, exist_ok=True)
         options = ["--yes", "--download-only", "--no-install-recommends", "-o", "Debug::NoLocking=1"]
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "install", *options, "-o", f"Dir::Cache::archives={folder}", *words),
-                log,
-                error=FetchError,
-                what=f"{words[0]} and what it needs could not be downloaded",
-                remedy="check the network and run again",
-            )
+        options += ["-o", f"Dir::Cache::archives={folder}"]
+        self.fetch(f"{words[0]} and what it needs", ["install", *options, *words], folder, log)
         return sorted(folder.glob("*.deb"))
 
     def download_source(self, name: str, folder: Path, log: Path) -> list[Path]:
         """Download the upstream tarballs of the newest source package ``name`` into ``folder``. Raises FetchError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", "source", "--tar-only", "--download-only", "--only-source", name),
-                log,
-                cwd=folder,
-                error=FetchError,
-                what=f"the source of {name} could not be downloaded",
-                remedy="check the network and run again",
-            )
+        options = ["--tar-only", "--download-only", "--only-source"]
+        self.fetch(f"the source of {name}", ["source", *options, name], folder, log)
         return sorted(folder.glob(f"{name}_*"))
 
     def newer_from_same(self, name: str, version: str) -> list[str]:
         """The apt-get option by which dependencies may come from the suite that has ``version`` of ``name``."""
-        policy = process.output_of(self.command("apt-cache", "madison", name))
-        for line in policy.splitlines():
-            fields = [f.strip() for f in line.split("|")]
-            if len(fields) >= 3 and fields[1] == version:
-                suite = fields[2].split()[1].partition("/")[0]
-                return ["-t", suite]
-        return []
+        places = [fields[2] for fields in self.madison(name) if fields[1] == version]
+        return ["-t", places[0].split()[1].partition("/")[0]] if places else []
 
 
 def tarballs(files: Sequence[Path]) -> dict[str, Path]:
@@ -344,12 +331,7 @@ def verify(path: Path, sha256: str) -> None:
 
 def unpack(deb: Path, folder: Path, log: Path) -> None:
     """Unpack the files of ``deb`` into ``folder``. No maintainer script runs. Raises FetchError."""
-    process.run_logged(
-        ["dpkg-deb", "-x", deb, folder],
-        log,
-        error=FetchError,
-        what=f"{deb.name} could not be unpacked",
-    )
+    process.run_logged(["dpkg-deb", "-x", deb, folder], log, error=FetchError, what=f"{deb.name} could not be unpacked")
 
 
 def host_architecture() -> str:

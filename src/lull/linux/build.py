@@ -15,7 +15,7 @@ from pathlib import Path
 from lull import cache, process
 from lull.errors import BuildError
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import Tree, waiting
+from lull.linux.tree import Tree
 from lull.progress import progress
 
 BUILD_GIB = 1.5
@@ -96,6 +96,7 @@ def kconfig_reason(tree: Path, option: str) -> str:
     return f"{place}: depends on {' && '.join(depends)}" if depends else f"{place}: it is set by others"
 
 
+@dataclass(frozen=True)
 class Builder:
     """Builds one kernel in an output folder.
 
@@ -106,36 +107,21 @@ class Builder:
         log: takes every command and its output.
     """
 
-    def __init__(self, tree: Tree, toolchain: Toolchain, out: Path, log: Path) -> None:
-        self.tree = tree
-        self.toolchain = toolchain
-        self.out = out
-        self.log = log
+    tree: Tree
+    toolchain: Toolchain
+    out: Path
+    log: Path
 
     def make_command(self, *words: str) -> list[str]:
         """A make command line for this kernel."""
-        return [
-            "make",
-            "-C",
-            str(self.tree.path),
-            f"O={self.out}",
-            *self.toolchain.make_variables(),
-            *REPRODUCIBLE,
-            *words,
-        ]
+        start = ["make", "-C", str(self.tree.path), f"O={self.out}"]
+        return [*start, *self.toolchain.make_variables(), *REPRODUCIBLE, *words]
 
     def configure(self, fragments: str) -> None:
         """Write .config: Kconfig's defaults with the fragments on top. Raises BuildError on a dropped option."""
         wanted = self.out / "lull.config"
         wanted.write_text(fragments)
-        process.run_logged(
-            self.make_command(f"KCONFIG_ALLCONFIG={wanted}", "alldefconfig"),
-            self.log,
-            error=BuildError,
-            what="the kernel could not be configured",
-        )
-        dropped = dropped_options(asked_options(fragments), (self.out / ".config").read_text())
-        if dropped:
+        if dropped := self.dropped(fragments, f"KCONFIG_ALLCONFIG={wanted}", "alldefconfig"):
             reasons = "\n".join(f"{d}  {kconfig_reason(self.tree.path, d)}" for d in dropped)
             raise BuildError(
                 f"Kconfig dropped {len(dropped)} option(s) the fragments ask for",
@@ -150,9 +136,12 @@ class Builder:
         Returns what Kconfig dropped of it, as ``dropped_options`` does.
         """
         (self.out / ".config").write_text(config)
-        process.run_logged(
-            self.make_command("olddefconfig"), self.log, error=BuildError, what="the kernel could not be configured"
-        )
+        return self.dropped(config, "olddefconfig")
+
+    def dropped(self, config: str, *words: str) -> list[str]:
+        """Run make with ``words`` to configure; what of ``config`` was dropped, as ``dropped_options`` says it."""
+        what = "the kernel could not be configured"
+        process.run_logged(self.make_command(*words), self.log, error=BuildError, what=what)
         return dropped_options(asked_options(config), (self.out / ".config").read_text())
 
     def compile(self, tell: Callable[[str], None], *words: str, env: Mapping[str, str] | None = None) -> None:
@@ -205,11 +194,7 @@ def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
 
 
 def build_kernel(
-    name: str,
-    tree: Tree,
-    fragments: Sequence[Path],
-    toolchain: Toolchain,
-    tell: Callable[[str], None] | None = None,
+    name: str, tree: Tree, fragments: Sequence[Path], toolchain: Toolchain, tell: Callable[[str], None] | None = None
 ) -> Kernel:
     """The kernel ``name``, from the cache or built. Raises BuildError; the log stays in the cache.
 
@@ -236,5 +221,5 @@ def build_kernel(
         shutil.rmtree(out)
         log.unlink()
 
-    path = cache.make_entry("build", f"{name}-{key}", make, resume=True, waiting=waiting)
+    path = cache.make_entry("build", f"{name}-{key}", make, resume=True)
     return Kernel(name, path, tree.version)

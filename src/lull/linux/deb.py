@@ -18,7 +18,7 @@ from lull.errors import BuildError, MissingError, UsageError
 from lull.linux import message, switches
 from lull.linux.build import Builder, asked_options, fragments_text, kconfig_reason, kernel_key
 from lull.linux.toolchain import Toolchain
-from lull.linux.tree import Tree, waiting
+from lull.linux.tree import Tree
 from lull.progress import progress
 from lull.requirements import Requirement, apt_line, missing
 
@@ -254,7 +254,7 @@ def packages(
         shutil.copyfile(log, part / "build.log")
         log.unlink()
 
-    return sorted(cache.make_entry("deb", f"lull-{key}", make, resume=True, waiting=waiting).glob("*.deb"))
+    return sorted(cache.make_entry("deb", f"lull-{key}", make, resume=True).glob("*.deb"))
 
 
 def publish(found: Sequence[Path], out: Path) -> list[Path]:

@@ -18,7 +18,18 @@ from lull import paths
 from lull.base import Base, Patch, patches_of
 from lull.errors import LullError, UsageError
 from lull.linux import message, switches
-from lull.linux.series import BASE_TAG, BRANCH, DIFF, FIXED, IDENTITY, commit_base, commit_patch, git, note_of
+from lull.linux.series import (
+    BASE_TAG,
+    BRANCH,
+    DIFF,
+    FIXED,
+    IDENTITY,
+    commit_base,
+    commit_patch,
+    git,
+    note_of,
+    whole_folder,
+)
 from lull.linux.tree import Tree
 from lull.progress import progress
 
@@ -69,33 +80,25 @@ def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
     """
     check_out(out)
     patches = patches_of(base.exported().values())
-    part = out.with_name(f".{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix="lull-export-") as scratch, progress.step("making the series"):
-            tree = Path(scratch) / "linux"
-            for name in hooked(patches, pristine.path):
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(pristine.path / name, tree / name)
-                os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
-            commit_all(pristine, patches, tree, Path(scratch) / "log")
-            letter = message.split(cover_letter(pristine, base, tree))
-            git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
-            words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
-            git(tree, "format-patch", "-q", *words, env=FIXED)
+    with (
+        whole_folder(out) as part,
+        tempfile.TemporaryDirectory(prefix="lull-export-") as scratch,
+        progress.step("making the series"),
+    ):
+        tree = Path(scratch) / "linux"
+        for name in hooked(patches, pristine.path):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(pristine.path / name, tree / name)
+            os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
+        commit_base(tree, pristine.version)
+        for patch in patches:
+            commit_patch(tree, patch, ASSISTED, Path(scratch) / "log", source=pristine.origin or pristine.path)
+        letter = message.split(cover_letter(pristine, base, tree))
+        git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
+        words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
+        git(tree, "format-patch", "-q", *words, env=FIXED)
         shutil.rmtree(out, ignore_errors=True)
-        part.rename(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return sorted(out.iterdir())
-
-
-def commit_all(pristine: Tree, patches: Sequence[Patch], tree: Path, log: Path) -> None:
-    """Make ``tree`` a git tree with a commit of its files and then one for each patch. Raises ApplyError."""
-    commit_base(tree, pristine.version)
-    for patch in patches:
-        commit_patch(tree, patch, ASSISTED, log, source=pristine.origin or pristine.path)
 
 
 def figures() -> str:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fetch what the lab does not build: the kernel's source package, busybox and libraries for the guest, and QEMU.
+"""Fetch what the lab does not build: the kernel's source package, busybox and libraries for the guest.
 
-QEMU is fetched only when the machine has none of a supported version. ``fetched.json`` in the cache records what was
-fetched: later runs use the same versions and need no network. ``lull fetch`` looks for newer versions.
+``fetched.json`` in the cache records what was fetched: later runs use the same versions and need no network. ``lull
+fetch`` looks for newer versions. ``lull.guest.qemu`` and ``lull.guest.userland`` fetch more with the same Store.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,11 @@ from typing import Any
 
 from lull import cache
 from lull.base import Base
-from lull.errors import FetchError, MissingError
-from lull.guest import qemu
+from lull.errors import FetchError
 from lull.linux import apt
-from lull.linux.tree import waiting
 from lull.progress import progress, say
 
 BUSYBOX = "busybox-static:arm64"
-QEMU_PACKAGE = "qemu-system-arm"
 
 
 @dataclass(frozen=True)
@@ -86,14 +82,6 @@ class Store:
             )
         return None
 
-    def private_apt(self, suites: list[str]) -> apt.PrivateApt:
-        """A private apt with the archives of the machine's release and of ``suites``, its indexes up to date.
-
-        Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
-        """
-        sources = apt.with_suites(apt.machine_sources(), suites)
-        return self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
-
     def guest_apt(self) -> apt.PrivateApt:
         """A private apt that acts as on an arm64 machine of the same release with no package installed."""
         return self.fresh(apt.PrivateApt(apt.machine_sources(), ["arm64"], bare=True))
@@ -115,9 +103,12 @@ class Store:
             choices: sets of further suites, tried in turn. Suites of later sets are not asked for when an earlier set
                 suffices, because a mirror may lack them.
             fits: returns true for a version that will do.
+
+        Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
         """
         for suites in choices:
-            private = self.private_apt([s for s in suites if s])
+            sources = apt.with_suites(apt.machine_sources(), [s for s in suites if s])
+            private = self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
             if any(fits(v) for v in private.versions(package)):
                 break
         return private
@@ -141,9 +132,7 @@ class Store:
                 private.download(package, part, self.log)
 
         plain = re.sub(r"[^\w.-]", "_", name)
-        path = cache.make_entry(
-            "fetch", f"{plain}-{package.sha256[: cache.KEY_LENGTH]}", make, resume=True, waiting=waiting
-        )
+        path = cache.make_entry("fetch", f"{plain}-{package.sha256[: cache.KEY_LENGTH]}", make, resume=True)
         return Fetched(package, next(path.glob("*.deb")))
 
     def kernel_source(self, base: Base) -> Fetched:
@@ -200,63 +189,7 @@ class Store:
             found = self.remember(name, Fetched(fetched[0].package, path))
         return found.path
 
-    def qemu(self) -> qemu.Qemu:
-        """The machine's QEMU if its version is supported, else a copy in the cache, from the release or its backports.
-
-        Raises: MissingError when there is neither.
-        """
-        machine = qemu.of_machine()
-        if machine and qemu.fits(machine):
-            return machine
-        try:
-            found = self.have("qemu")
-        except FetchError as error:
-            if machine:
-                qemu.require(machine)
-            raise MissingError("no QEMU", remedy=error.remedy) from error
-        if not found:
-            found = self.remember("qemu", self.fetch_qemu())
-        return qemu.require(qemu.probe(found.path / qemu.PROGRAM))
-
-    def fetch_qemu(self) -> Fetched:
-        """Download QEMU and the libraries that the machine lacks, and unpack them into one folder of the cache.
-
-        Raises: MissingError when no archive has a supported version, FetchError when a download fails.
-        """
-        private = self.private_apt_with(QEMU_PACKAGE, [[], backports()], lambda v: major(v) in qemu.SUPPORTED)
-        fit = [v for v in private.versions(QEMU_PACKAGE) if major(v) in qemu.SUPPORTED]
-        if not fit:
-            raise MissingError(
-                f"no archive of this machine has {QEMU_PACKAGE} {qemu.SUPPORTED[0]}.x",
-                where=str(private.home),
-                remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
-            )
-        version = fit[0]
-        key = cache.key_of(version, private.key)
-
-        def make(part: Path) -> None:
-            with progress.step(f"fetching QEMU {version}"):
-                debs = private.download_closure(
-                    [f"{QEMU_PACKAGE}={version}", *private.newer_from_same(QEMU_PACKAGE, version)],
-                    part / "debs",
-                    self.log,
-                )
-                for deb in debs:
-                    apt.unpack(deb, part, self.log)
-            shutil.rmtree(part / "debs")
-            qemu.write_starter(part)
-            qemu.probe(part / qemu.PROGRAM)
-
-        path = cache.make_entry("qemu", f"qemu-{key}", make, waiting=waiting)
-        return Fetched(apt.Package(QEMU_PACKAGE, version, ""), path)
-
 
 def backports() -> list[str]:
     """The name of the backports suite of the machine's release, as a list."""
     return [f"{apt.codename()}-backports"]
-
-
-def major(version: str) -> int:
-    """The major number of a Debian version (``1:10.0.2+ds-2`` gives 10)."""
-    found = re.match(r"(?:\d+:)?(\d+)", version)
-    return int(found.group(1)) if found else 0

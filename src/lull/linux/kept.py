@@ -24,7 +24,7 @@ from lull import cache
 from lull.base import Feature, patches_of
 from lull.linux.build import BUILD_GIB, Builder, Kernel, fragments_text, publish
 from lull.linux.toolchain import Toolchain
-from lull.linux.tree import Tree, apply_patch, check_place, waiting
+from lull.linux.tree import Tree, apply_patch, check_place
 from lull.progress import progress
 
 PART = ".lull-part"
@@ -135,7 +135,7 @@ def build_kept(
     check_place(folder)
     with (
         cache.disk_errors(folder),
-        cache.lock(cache.root() / "locks" / f"kept-{folder.name}", lambda: waiting(folder.name)),
+        cache.lock(cache.root() / "locks" / f"kept-{folder.name}", lambda: cache.waiting(folder.name)),
         progress.step(f"building {name} (Linux {pristine.version}) in {folder}") as step,
     ):
         if not origin.exists() or origin.read_text() != of:

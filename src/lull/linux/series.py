@@ -9,10 +9,12 @@ files-SERIES/, ``place_of``), changes of other files become the patch in hooks/.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from lull import cache, process
@@ -27,28 +29,19 @@ BASE_TAG = "lull-base"
 BRANCH = "lull"
 # Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
 DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
-IDENTITY = [
-    "-c",
+SETTINGS = (
     "user.name=Lull",
-    "-c",
     "user.email=lull@localhost",
-    "-c",
     "commit.gpgsign=false",
-    "-c",
     "core.autocrlf=false",
-    "-c",
     "gc.auto=0",
-    "-c",
     "core.hooksPath=/dev/null",
-    "-c",
     "core.quotePath=false",
-    "-c",
     "log.showSignature=false",
-    "-c",
     "color.ui=false",
-    "-c",
     "diff.algorithm=myers",
-]
+)
+IDENTITY = [word for setting in SETTINGS for word in ("-c", setting)]
 # Commits made from the same features have the same hashes: fixed dates, fixed language, no configuration of the user.
 FIXED = {
     "GIT_AUTHOR_DATE": "@0 +0000",
@@ -116,6 +109,22 @@ def commit_patch(tree: Path, patch: Patch, trailer: str, log: Path, *, source: P
     git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
 
 
+@contextlib.contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Yield a new folder, which becomes ``target`` when the body ends well, and is removed when it does not.
+
+    ``target`` must then not exist, or be an empty folder.
+    """
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def check_new(target: Path) -> None:
     """Raise UsageError when ``target`` is a file, or a folder that is not empty."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -129,12 +138,8 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
     """
     check_new(target)
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
-    part = target.with_name(f".{target.name}.part")
-    if part.exists():
-        shutil.rmtree(part)
-    part.mkdir(parents=True)
     log = cache.root() / "tree.log"
-    try:
+    with whole_folder(target) as part:
         with progress.step(f"copying Linux {pristine.version}"):
             process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
             process.run_logged(["chmod", "-R", "u+w", part], log)
@@ -144,18 +149,6 @@ def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None
             with progress.step(f"applying {patch.name}"):
                 trailer = f"{TRAILER}: {patch.name}"
                 commit_patch(part, patch, trailer, log, source=pristine.origin or pristine.path)
-        if target.exists():
-            target.rmdir()
-        part.rename(target)
-    finally:
-        if part.exists():
-            shutil.rmtree(part)
-
-
-def check_tree(tree: Path) -> None:
-    """Raise UsageError when ``tree`` is not a git tree."""
-    if not (tree / ".git").exists():
-        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
 
 
 def commits(tree: Path) -> list[Commit]:
@@ -211,7 +204,8 @@ def changes(tree: Path, base: Base) -> list[Change]:
 
     Raises: UsageError when ``tree`` is no git tree or has uncommitted changes, or as ``groups`` does.
     """
-    check_tree(tree)
+    if not (tree / ".git").exists():
+        raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
     if git(tree, "status", "--porcelain").strip():
         raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
     found: list[Change] = []
@@ -223,11 +217,8 @@ def changes(tree: Path, base: Base) -> list[Change]:
         entries = [line.split("\t") for line in status.splitlines()]
         own = {path for kind, path in entries if kind == "A"}
         hooked = [path for kind, path in entries if kind != "A"]
-        for path in sorted(own):
-            found.append(Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")))
-        for relative, file in patch.files().items():
-            if str(relative) not in own:
-                found.append(Change(file, None))
+        found += [Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")) for path in sorted(own)]
+        found += [Change(file, None) for relative, file in patch.files().items() if str(relative) not in own]
         diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
         found.append(Change(patch.hooks, keep_header(patch.hooks) + stable_diff(diff) if diff else None))
     return [c for c in found if differs(c)]
@@ -248,12 +239,7 @@ def keep_header(hooks: Path) -> str:
     """The text before the first diff of the file ``hooks``: its licence line and comments; empty without a file."""
     if not hooks.exists():
         return ""
-    header: list[str] = []
-    for line in hooks.read_text().splitlines(keepends=True):
-        if line.startswith("--- "):
-            break
-        header.append(line)
-    return "".join(header)
+    return "".join(takewhile(lambda line: not line.startswith("--- "), hooks.read_text().splitlines(keepends=True)))
 
 
 def differs(change: Change) -> bool:

@@ -11,7 +11,14 @@ from lull.base import Feature
 from lull.linux import message
 from lull.linux.series import note_of
 
-FOLDER = "/sys/kernel/mm/lull"
+FOLDER = Path("/sys/kernel/mm/lull")
+"""Lull's run-time switches, a file each, with the policy in brackets among those there are."""
+
+
+def chosen(switch: Path) -> str | None:
+    """The policy that a switch of the running kernel has; None when the file names none."""
+    found = re.search(r"\[(\w+)\]", switch.read_text())
+    return found[1] if found else None
 
 
 def counters(feature: Feature) -> list[str]:

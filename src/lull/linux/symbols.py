@@ -137,9 +137,7 @@ def parse(text: str, where: str) -> Symbols:
             entries.append(Entry(int(match.group(1), 16), match.group(2), match.group(3)))
         elif stripped and not match and not UNDEFINED.fullmatch(stripped):
             raise UsageError(
-                f"not a symbol file: line {number} is not of the form ADDRESS LETTER NAME",
-                where=where,
-                remedy=REMEDY,
+                f"not a symbol file: line {number} is not of the form ADDRESS LETTER NAME", where=where, remedy=REMEDY
             )
     if not any(e.kind in CODE for e in entries):
         raise UsageError("the symbol file has no function", where=where, remedy=REMEDY)
@@ -159,15 +157,11 @@ def load(path: Path, nm: str) -> Symbols:
     Raises: UsageError when the file cannot be read, MissingError when ``nm`` is not installed.
     """
     try:
-        data = path.read_bytes() if not is_elf(path) else None
+        with open(path, "rb") as handle:
+            beginning = handle.read(len(ELF))
+            text = "" if beginning == ELF else (beginning + handle.read()).decode(errors="replace")
     except OSError as error:
         raise UsageError(f"the symbols cannot be read: {error.strerror}", where=str(path), remedy=REMEDY) from error
-    if data is None:
-        return parse(process.output_of([nm, "-n", path], error=UsageError), str(path))
-    return parse(data.decode(errors="replace"), str(path))
-
-
-def is_elf(path: Path) -> bool:
-    """Return true if the file begins with the magic number of ELF files."""
-    with open(path, "rb") as handle:
-        return handle.read(len(ELF)) == ELF
+    if beginning == ELF:
+        text = process.output_of([nm, "-n", path], error=UsageError)
+    return parse(text, str(path))

@@ -17,7 +17,7 @@ from pathlib import Path
 from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import ApplyError, UsageError
-from lull.progress import progress, say
+from lull.progress import progress
 
 TREE_GIB = 2.5
 """GiB of free space that an unpacked tree needs, with a margin."""
@@ -42,27 +42,15 @@ class Tree:
 
 def kernel_version(path: Path) -> str:
     """VERSION.PATCHLEVEL.SUBLEVEL of the tree at ``path``. Raises UsageError when that is not a kernel tree."""
+    what, remedy = "not a kernel source tree", "name the top folder of an unpacked kernel source"
     try:
         text = (path / "Makefile").read_text(errors="replace")
     except OSError as error:
-        raise UsageError(
-            f"not a kernel source tree: {error.strerror}",
-            where=str(path / "Makefile"),
-            remedy="name the top folder of an unpacked kernel source",
-        ) from error
+        raise UsageError(f"{what}: {error.strerror}", where=str(path / "Makefile"), remedy=remedy) from error
     fields = dict(re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)", text))
     if len(fields) != 3:
-        raise UsageError(
-            "not a kernel source tree: its Makefile names no version",
-            where=str(path),
-            remedy="name the top folder of an unpacked kernel source",
-        )
+        raise UsageError(f"{what}: its Makefile names no version", where=str(path), remedy=remedy)
     return ".".join(fields[k] for k in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
-
-
-def waiting(name: str) -> None:
-    """Tell the user that another run is making the cache entry ``name``, and that this one waits."""
-    say(f"another lull is making {name}; waiting for it")
 
 
 def check_place(part: Path) -> None:
@@ -97,7 +85,7 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
             shutil.rmtree(part / "deb")
             make_read_only(part)
 
-    path = cache.make_entry("src", f"{base.name}-{key}", make, waiting=waiting)
+    path = cache.make_entry("src", f"{base.name}-{key}", make)
     return Tree(path, key, kernel_version(path))
 
 
@@ -151,7 +139,7 @@ def of_user(path: Path, base: Base) -> Tree:
                 process.run_logged(["make", "-C", part, "ARCH=arm64", "mrproper"], log)
             make_read_only(part)
 
-    copy = cache.make_entry("src", f"user-{key}", make, waiting=waiting)
+    copy = cache.make_entry("src", f"user-{key}", make)
     return Tree(copy, key, version, path)
 
 
@@ -181,7 +169,7 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
                 shutil.rmtree(part)
                 raise
 
-    path = cache.make_entry("src", f"lull-{key}", make, waiting=waiting)
+    path = cache.make_entry("src", f"lull-{key}", make)
     return Tree(path, key, pristine.version)
 
 
@@ -197,21 +185,8 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
     """
     if patch.hooks.exists():
         check_hooks(patch.hooks)
-        done = process.complete(
-            [
-                "patch",
-                "-p1",
-                "--fuzz=0",
-                "--no-backup-if-mismatch",
-                "--batch",
-                "--forward",
-                "--reject-file=-",
-                "-d",
-                tree,
-                "-i",
-                patch.hooks,
-            ]
-        )
+        options = ["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-"]
+        done = process.complete(["patch", *options, "-d", tree, "-i", patch.hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:

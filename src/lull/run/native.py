@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,13 +19,12 @@ from lull import __version__, guest, plan, process
 from lull.base import Base
 from lull.errors import GuestHang, LullError, UsageError
 from lull.guest.runner import BootOutcome, Follower
+from lull.linux.switches import FOLDER, chosen
 from lull.linux.toolchain import Toolchain
 from lull.run import experiment
 from lull.run.loop import Kept, Tell, holding
 from lull.run.records import Results, host
 
-SWITCHES = Path("/sys/kernel/mm/lull")
-"""Lull's run-time switches, a file each, with the policy in brackets among those there are."""
 METRICS = "faults and /proc/vmstat counted by the kernel; seconds are this machine's"
 STOCK = "stock"
 
@@ -39,7 +37,7 @@ class Switches:
         base: whose features they are.
     """
 
-    def __init__(self, base: Base, folder: Path = SWITCHES) -> None:
+    def __init__(self, base: Base, folder: Path = FOLDER) -> None:
         self.folder = folder
         self.off = {f.name: f.off for f in base.features.values() if f.policies and (folder / f.name).is_file()}
         self.found = self.read()
@@ -48,10 +46,9 @@ class Switches:
         """Feature -> the policy it has now."""
         policies = {}
         for name in self.off:
-            chosen = re.search(r"\[(\w+)\]", (self.folder / name).read_text())
-            if not chosen:
+            policies[name] = chosen(self.folder / name) or ""
+            if not policies[name]:
                 raise LullError("a switch says no policy", where=str(self.folder / name))
-            policies[name] = chosen.group(1)
         return policies
 
     def write(self, name: str, policy: str) -> None:

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from lull import cache, guest, paths, plan, process
-from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic, UsageError
+from lull import cache, guest, paths, plan, process, toml
+from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, launch_retrying
 from lull.lab import Lab
 from lull.linux.toolchain import Toolchain, jobs
-from lull.linux.tree import Tree, waiting
+from lull.linux.tree import Tree
 from lull.progress import progress, say
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
@@ -104,22 +102,9 @@ class Setting:
 
 def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
-    try:
-        raw: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
-        return {
-            name: SelftestSuite(
-                name=name,
-                options=tuple(str(o) for o in entry.get("options", ())),
-                before=tuple(str(line) for line in entry.get("before", ())),
-                hvo=bool(entry.get("hvo", False)),
-                seconds=int(entry.get("seconds", 900)),
-                timeout=float(entry.get("timeout", 3600)),
-            )
-            for name, entry in raw.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        remedy = "correct the file: the comment at its beginning explains the form"
-        raise UsageError(f"not a file of selftests: {error}", where=str(path), remedy=remedy) from error
+    remedy = "correct the file: the comment at its beginning explains the form"
+    with toml.reading("a file of selftests", path, remedy):
+        return {name: toml.made(SelftestSuite, entry, name=name) for name, entry in toml.load(path).items()}
 
 
 def headers(tree: Tree, toolchain: Toolchain) -> Path:
@@ -133,7 +118,7 @@ def headers(tree: Tree, toolchain: Toolchain) -> Path:
             if other.name != "usr":
                 shutil.rmtree(other) if other.is_dir() and not other.is_symlink() else other.unlink()
 
-    return cache.make_entry("guest", f"headers-{tree.key}", make, waiting=waiting) / "usr/include"
+    return cache.make_entry("guest", f"headers-{tree.key}", make) / "usr/include"
 
 
 def script(text: str) -> str:
@@ -196,7 +181,7 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
             (part / source.name).write_text(source.read_text())
         (part / SCRIPT).write_text(script((folder / SCRIPT).read_text()))
 
-    return cache.make_entry("guest", f"selftests-{key}", make, waiting=waiting)
+    return cache.make_entry("guest", f"selftests-{key}", make)
 
 
 def initramfs(lab: Lab, programs: Path) -> Path:
@@ -211,7 +196,7 @@ def initramfs(lab: Lab, programs: Path) -> Path:
         guest.join_cpio([lab.initramfs, part / "selftests.cpio"], part / "initramfs.cpio")
         shutil.rmtree(part / "programs")
 
-    return cache.make_entry("guest", f"initramfs-{key}", make, waiting=waiting) / "initramfs.cpio"
+    return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
 
 
 def job(setting: Setting, suite: SelftestSuite) -> str:

@@ -44,8 +44,6 @@ def parse(text: str) -> list[Case]:
             else:
                 suites_planned = int(match.group("count"))
         elif match := SUBTEST.match(line):
-            if suite and not match.string.startswith("    #"):
-                continue
             if not suite:
                 suite, seen, notes = match.group("name"), 0, []
         elif match := RESULT.match(line):

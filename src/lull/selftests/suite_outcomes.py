@@ -7,14 +7,12 @@ The tests of this module use output of real guests.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lull import paths
-from lull.errors import UsageError
+from lull import paths, toml
 from lull.guest import console
 from lull.judge import tables
 from lull.judge.tables import Grid, grid_markdown
@@ -72,11 +70,9 @@ def matches(pattern: str, name: str) -> bool:
 
 def load_baseline(path: Path = BASELINE) -> Baseline:
     """The baseline of a TOML file. Raises UsageError when it is not well formed."""
-    try:
-        return Baseline(**{kind: dict(entry.items()) for kind, entry in tomllib.loads(path.read_text()).items()})
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        remedy = "write tables [failed], [skipped], [varies] and [reports] with lines NAME = REASON"
-        raise UsageError(f"not a baseline of selftests: {error}", where=str(path), remedy=remedy) from error
+    remedy = "write tables [failed], [skipped], [varies] and [reports] with lines NAME = REASON"
+    with toml.reading("a baseline of selftests", path, remedy):
+        return Baseline(**{kind: dict(entry.items()) for kind, entry in toml.load(path).items()})
 
 
 TITLE = re.compile(r"^# running (?:bash )?(?:\./)?(.*)$")

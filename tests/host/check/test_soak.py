@@ -8,7 +8,7 @@ import shlex
 from lull import base as bases
 from lull import guest, plan
 from lull.check import soak
-from lull.check.data import load_machines
+from lull.check.data import load_machines, matrix
 
 BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)
@@ -17,7 +17,7 @@ ROUNDS = range(1, 401)
 
 def choice(seed: int = 7) -> soak.SoakChoice:
     """Everything, as the command draws from it."""
-    machines = soak.every_machine(load_machines())
+    machines = tuple(matrix(load_machines(), None, None))
     return soak.SoakChoice(seed, tuple(soak.KERNELS), machines, tuple(WORKLOADS.values()))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ class Loop:
     def turn(self, name: str) -> loop.Turn:
         """The turn of a boot."""
         ended = self.ended
-        return loop.Turn(plan.renamed(BOOT, name), partial(self.run, name), lambda *end: ended.append(end))
+        return loop.Turn(replace(BOOT, name=name), partial(self.run, name), lambda *end: ended.append(end))
 
     def conduct(self, *names: str) -> list[str]:
         """Do these boots; returns those that were not complete before."""
@@ -110,7 +111,7 @@ def test_a_complete_boot_is_not_repeated(looped: Loop) -> None:
     """The loop goes on behind the boot that failed; what it hands over is what boot.json has, both times."""
     with pytest.raises(ValueError, match="broken"):
         looped.conduct("a", "b", "broken", "c")
-    boots = [plan.renamed(BOOT, name) for name in ("a", "b", "c")]
+    boots = [replace(BOOT, name=name) for name in ("a", "b", "c")]
     assert looped.booted == ["a", "b"] and loop.left(boots, looped.folder) == 1
     assert looped.conduct("a", "b", "c") == ["c"]
     assert [kept["boot"] for kept, _ in looped.ended] == ["a", "b", "a", "b", "c"]

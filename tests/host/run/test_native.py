@@ -69,7 +69,6 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kernel:
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It runs a kernel without Lull."""
-    monkeypatch.setattr(native, "SWITCHES", tmp_path / "nothing")
     found = native.Switches(bases.load(), tmp_path / "nothing")
     monkeypatch.setattr(native, "Switches", lambda base: found)
 
