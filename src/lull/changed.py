@@ -42,10 +42,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (r"guest/.*", ("test_plan.py", "test_real.py", "test_userland.py", "test_selftests.py", "test_encoding.py")),
     (r"models/.*", ("test_models.py",)),
-    (
-        r"timing/.*",
-        ("host/timing/*", "test_timing.py", "test_modelled_time.py", "host/calibrate/*", "test_calibrate.py"),
-    ),
+    (r"timing/.*", ("host/timing/*", "test_timing.py", "test_modelled*.py", "host/calibrate/*", "test_calibrate.py")),
     (r"tests/(.*/)?test_\w+\.py", ("{path}", STYLE)),
     (r"tests/fake/.*", ("host/test_cli.py", "qemu/*", "test_kept.py", "@names")),
     (r"tests/plugin/.*", ("plugin/*", "test_plugin.py", "test_rules.py")),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from lull.check import tables as check_tables
@@ -28,10 +29,7 @@ def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
 def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, missed goals, the files with the results, and last the verdict."""
     console = make_console()
-
-    def line(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
-
+    line = partial(console.print, markup=False, soft_wrap=True)
     for result in results:
         for text in result.lines():
             line(text)

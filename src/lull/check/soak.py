@@ -378,10 +378,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
 def show(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Print the tables, then each round that was not silent with the command that repeats it, and last the verdict."""
     console = tables.make_console()
-
-    def line(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
-
+    line = partial(console.print, markup=False, soft_wrap=True)
     for grid in grids(rounds):
         tables.show_grid(console, grid)
         line("")

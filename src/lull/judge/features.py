@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from lull import base
+from lull.judge.goals import RunSlice
 from lull.judge.tables import Grid
 from lull.run.records import Check, Results
 
@@ -26,8 +27,8 @@ class Goals(Protocol):
     def concerns(self, results: Results) -> bool:
         """Return true if the run measured a workload of these goals, on a kernel that the goals are for."""
 
-    def check(self, results: Results) -> list[Check]:
-        """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
+    def judge(self, run: RunSlice) -> list[Check]:
+        """A Check for each goal, of the records with one number of vCPUs."""
 
 
 class Published(Goals, Protocol):

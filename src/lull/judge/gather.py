@@ -35,11 +35,6 @@ def concerns(results: Results) -> bool:
     return goals.concerns(results, FEATURE, (*SPARSE, *DENSE))
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check(FEATURE, results, _judge)
-
-
 def lost(results: Results) -> list[Check]:
     """The checks of the goal that only `lull check` can judge: other threads lose no valid entry from their TLBs."""
     return goals.check(FEATURE, results, _lost)
@@ -50,7 +45,8 @@ def _lost(run: RunSlice) -> list[Check]:
     return [_cases(run, what, program, LOST, kernels, _none) for kernels in KERNELS for program in SPARSE]
 
 
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     judged = []
     for kernels in KERNELS:
         for program in SPARSE:

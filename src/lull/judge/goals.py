@@ -16,7 +16,7 @@ STOCK, CONTROL = "stock", "stock.control"
 TOGETHER = ("lull",)
 """The kernel with all features, by its name in a run."""
 BROADCASTS, ALL_TLBIS = "tlbi_broadcast_user", "tlbi_user"
-INSNS = "insns_quiet"
+INSNS, SECONDS = "insns_quiet", ("seconds_emulated", "seconds")
 ERROR = 0.05
 """The probability that ``not_more`` finds any workload above stock when none is."""
 

@@ -31,12 +31,8 @@ def concerns(results: Results) -> bool:
     return any(goals.is_of(r.workload, program) for r in measured for program in PROGRAMS)
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check("real", results, _judge)
-
-
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     shares = [_share(run, program, limit) for program, limit in SHARES.items()]
     return [*shares, goals.not_more(run, "instructions of programs", TOGETHER, [WORK])]
 

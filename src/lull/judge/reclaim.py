@@ -31,10 +31,7 @@ BARRIERS = "dsb_ishst"
 SHARE = 1 / 16
 """The largest allowed share of stock's TLBIs and barriers. Without range TLBIs, as many as stock's are allowed."""
 
-BEFORE_AND_AFTER = (
-    ("Snapdragon 888, one CPU of 8", 14.69, 13.80),
-    ("Kunpeng 920", 13.460, 11.771),
-)
+BEFORE_AND_AFTER = (("Snapdragon 888, one CPU of 8", 14.69, 13.80), ("Kunpeng 920", 13.460, 11.771))
 """Published: machine; seconds of 10 000 rounds of 256 pages with a wait for each page; with a wait for each batch, as
 stock 6.12 does."""
 PAGES = 2_560_000
@@ -52,12 +49,8 @@ def concerns(results: Results) -> bool:
     return goals.concerns(results, FEATURE, (PUBLISHED, *BUSY))
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check(FEATURE, results, _judge)
-
-
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     judged = [_none(run), _share(run, "TLBIs", ALL_TLBIS, PUBLISHED, TOGETHER)]
     for kernels in KERNELS:
         for program in BUSY if kernels == TOGETHER else BUSY[:1]:

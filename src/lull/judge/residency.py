@@ -18,7 +18,7 @@ from __future__ import annotations
 from statistics import median
 
 from lull.judge import goals, stats, tables
-from lull.judge.goals import BROADCASTS, STOCK, RunSlice, lacking, verdict
+from lull.judge.goals import BROADCASTS, SECONDS, STOCK, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 SYSTEM = "B"
@@ -27,8 +27,6 @@ SYSTEM = "B"
 COUNTED = ("lull+residency=counted", "lull")
 STICKY = ("lull+residency=sticky",)
 OFF = ("lull+residency=off", "lull-residency")
-
-SECONDS = ("seconds_emulated", "seconds")
 
 # The goals, as they were set before residency was written; except OFF_COST, which was too small for GCC 14.
 FEW = (
@@ -72,11 +70,6 @@ def concerns(results: Results) -> bool:
     return any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check("residency", results, _judge)
-
-
 def published(results: Results) -> list[tables.Grid]:
     """The tables of the programs that system B was published with: broadcasts, published seconds, this run's seconds.
 
@@ -109,7 +102,8 @@ def published(results: Results) -> list[tables.Grid]:
     ]
 
 
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     judged = [*(_few(run, program) for program in FEW), _none(run), _sticky(run), _fast(run), _slower(run)]
     return [*judged, *(_cost(run, workload) for workload in COSTS), _off(run)]
 

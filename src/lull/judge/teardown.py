@@ -49,11 +49,6 @@ def concerns(results: Results) -> bool:
     return goals.concerns(results, FEATURE, {workload.partition("/")[0] for workload in RATIOS})
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check(FEATURE, results, _judge)
-
-
 def published(results: Results) -> list[tables.Grid]:
     """The table of the numbers that system C was published with, and of this run's; none when nothing was measured."""
     run = RunSlice(0, results.records)
@@ -73,7 +68,8 @@ def published(results: Results) -> list[tables.Grid]:
     return [tables.Grid("system C", ("", "before", "after", "ratio"), (*theirs, *rows), 1, (note,))]
 
 
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     return [_ratio(run, workload, kernels) for kernels in KERNELS for workload in RATIOS]
 
 

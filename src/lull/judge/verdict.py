@@ -44,9 +44,9 @@ def judge(results: Results, folder: Path) -> None:
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
         results.checks += young.check(results)
-    for feature in features.goals().values():
+    for name, feature in features.goals().items():
         if results.settings.get("goals", True) and feature.concerns(results):
-            results.checks += feature.check(results)
+            results.checks += goals.check(name, results, feature.judge)
     results.checks.append(comparison.control.check)
     text = tables.markdown(results, comparison)
     text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"

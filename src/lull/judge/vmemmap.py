@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from lull.judge import goals, tables
-from lull.judge.goals import RunSlice, lacking, verdict
+from lull.judge.goals import SECONDS, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "vmemmap"
@@ -69,7 +69,6 @@ them gives back 7 of its 8 vmemmap pages.
 PAUSES, MOST_PAUSES = "vmemmap_pause", 2
 BARRIERS, MOST_BARRIERS = "dsb_ish", 250
 LONGEST, GIVEN = "vmemmap_pause_max_ns", "memmap_given_back"
-SECONDS = ("seconds_emulated", "seconds")
 
 
 def concerns(results: Results) -> bool:
@@ -79,12 +78,8 @@ def concerns(results: Results) -> bool:
     return measured and goals.has(results, FEATURE)
 
 
-def check(results: Results) -> list[Check]:
-    """A Check for each goal and number of vCPUs; ``skipped`` when something that it needs was not measured."""
-    return goals.check(FEATURE, results, _judge)
-
-
-def _judge(run: RunSlice) -> list[Check]:
+def judge(run: RunSlice) -> list[Check]:
+    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
     judged: list[Check] = []
     for kernels in KERNELS:
         judged += [_instructions(run, operation, kernels) for operation in OPERATIONS]

@@ -159,33 +159,26 @@ class Store:
 
     def busybox(self) -> Path:
         """The path of a static arm64 busybox for the guest. Raises FetchError."""
-        found = self.have("busybox")
-        if not found:
-            private = self.private_apt_with(BUSYBOX, [[]])
-            fetched = self.one_package(BUSYBOX, private, "it is in Debian's main archive for arm64")
-
-            def make(part: Path) -> None:
-                apt.unpack(fetched.path, part, self.log)
-
-            key = fetched.package.sha256[: cache.KEY_LENGTH]
-            path = cache.make_entry("guest", f"busybox-{key}", make)
-            found = self.remember("busybox", Fetched(fetched.package, path))
-        return next(p for p in (found.path / "bin/busybox", found.path / "usr/bin/busybox") if p.exists())
+        folder = self.unpacked("busybox", [BUSYBOX], lambda: self.private_apt_with(BUSYBOX, [[]]))
+        return next(p for p in (folder / "bin/busybox", folder / "usr/bin/busybox") if p.exists())
 
     def libraries(self, names: Sequence[str]) -> Path:
         """A folder with the unpacked arm64 packages ``names``: libraries and their headers. Raises FetchError."""
-        name = "libraries-" + "-".join(names)
+        return self.unpacked("libraries-" + "-".join(names), names, self.guest_apt)
+
+    def unpacked(self, name: str, packages: Sequence[str], private: Callable[[], apt.PrivateApt]) -> Path:
+        """A folder with the unpacked arm64 ``packages``, remembered as ``name``. Raises FetchError."""
         found = self.have(name)
         if not found:
-            private = self.guest_apt()
-            fetched = [self.one_package(n, private, "it is in Debian's main archive for arm64") for n in names]
+            archive = private()
+            fetched = [self.one_package(p, archive, "it is in Debian's main archive for arm64") for p in packages]
 
             def make(part: Path) -> None:
                 for one in fetched:
                     apt.unpack(one.path, part, self.log)
 
             key = cache.key_of(*(one.package.sha256 for one in fetched))
-            path = cache.make_entry("guest", f"libraries-{key}", make)
+            path = cache.make_entry("guest", f"{name}-{key}", make)
             found = self.remember(name, Fetched(fetched[0].package, path))
         return found.path
 

@@ -59,7 +59,9 @@ def results(values: Values, cpu: str = "max,pauth-impdef=on", vcpus: int = 4) ->
 
 def judged(values: Values, cpu: str = "max") -> dict[str, Check]:
     """All checks by name."""
-    return {c.name: c for module in MODULES.values() for c in module.check(results(values, cpu))}
+    return {
+        c.name: c for name, module in MODULES.items() for c in goals.check(name, results(values, cpu), module.judge)
+    }
 
 
 def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
@@ -215,7 +217,9 @@ def test_another_amount_of_work_is_no_comparison() -> None:
         Record(**{**r.__dict__, "operations": 4}) if (r.kernel, r.workload) == ("stock", FORK) else r
         for r in run.records
     ]
-    found = {c.name: c for c in teardown.check(run)}[f"teardown: instructions of {FORK} on lull"]
+    found = {c.name: c for c in goals.check("teardown", run, teardown.judge)}[
+        f"teardown: instructions of {FORK} on lull"
+    ]
     assert found.verdict == "skipped" and "not the same measurement" in found.detail
 
 
@@ -223,7 +227,7 @@ def test_numbers_of_vcpus_are_judged_apart() -> None:
     """One file may hold several runs."""
     both = results(good())
     both.records += results(good(), vcpus=16).records
-    names = [c.name for c in reclaim.check(both)]
+    names = [c.name for c in goals.check("reclaim", both, reclaim.judge)]
     assert "reclaim: broadcasts of swap_bench (16 vCPUs)" in names and len(set(names)) == len(names)
 
 
@@ -242,7 +246,7 @@ def test_only_runs_about_it_are_judged(name: str, module: ModuleType) -> None:
 def test_goals_that_were_not_measured_share_a_line() -> None:
     """As residency's do."""
     few = results({key: series for key, series in good().items() if key[1] == "swap_bench"})
-    shown = verdict.worth_showing(reclaim.check(few))
+    shown = verdict.worth_showing(goals.check("reclaim", few, reclaim.judge))
     assert [c.name for c in shown if c.verdict == "skipped"] == ["reclaim: 6 goals"]
     assert set(verdict.GOALS) >= set(MODULES)
 
@@ -251,7 +255,7 @@ def test_goals_are_found_by_the_names_of_features() -> None:
     """A module of judge/ that is named as a feature or a suite, in the order of the base; systems by their letters."""
     assert tuple(features.goals()) == ("residency", "reclaim", "gather", "teardown", "vmemmap", "real")
     assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
-    assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "check"))
+    assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "judge"))
     for name in features.NO_GOALS:
         assert name in bases.load().features and not hasattr(importlib.import_module(f"lull.judge.{name}"), "concerns")
 

@@ -9,7 +9,7 @@ import pytest
 
 from lull import base as bases
 from lull import guest, plan
-from lull.judge import real, verdict
+from lull.judge import goals, real, verdict
 from lull.run.records import Check, Record, Results
 
 Values = dict[tuple[str, str, str], list[float]]
@@ -42,7 +42,7 @@ def results(values: Values) -> Results:
 def judged(values: Values) -> dict[str, Check]:
     """Its checks by name."""
     assert real.concerns(results(values))
-    return {c.name: c for c in real.check(results(values))}
+    return {c.name: c for c in goals.check("real", results(values), real.judge)}
 
 
 def test_what_reaches_the_goals_holds_with_the_numbers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lull.judge import residency, verdict
+from lull.judge import goals, residency, verdict
 from lull.run.records import Check, Record, Results
 
 COUNTED, STICKY, OFF = "lull+residency=counted", "lull+residency=sticky", "lull+residency=off"
@@ -49,7 +49,9 @@ def results(values: Values, vcpus: int = 4) -> Results:
 
 def judged(values: Values, vcpus: int = 4) -> dict[str, Check]:
     """Its checks by name."""
-    return {c.name.removeprefix("residency: "): c for c in residency.check(results(values, vcpus))}
+    return {
+        c.name.removeprefix("residency: "): c for c in goals.check("residency", results(values, vcpus), residency.judge)
+    }
 
 
 FAST, SLOWER = "mprotect_per_cpu 15.6 times as fast at 16 vCPUs", "no workload slower at 4 vCPUs"
@@ -163,7 +165,9 @@ def test_another_amount_of_work_is_no_comparison() -> None:
         Record(**{**r.__dict__, "operations": 4}) if (r.kernel, r.workload) == ("stock", "busy_threads") else r
         for r in run.records
     ]
-    found = {c.name: c for c in residency.check(run)}["residency: instructions of busy_threads"]
+    found = {c.name: c for c in goals.check("residency", run, residency.judge)}[
+        "residency: instructions of busy_threads"
+    ]
     assert found.verdict == "skipped" and "not the same measurement" in found.detail
 
 
@@ -171,7 +175,7 @@ def test_numbers_of_vcpus_are_judged_apart() -> None:
     """One file may hold several runs."""
     both = results(good())
     both.records += results(good(), 16).records
-    names = [c.name for c in residency.check(both)]
+    names = [c.name for c in goals.check("residency", both, residency.judge)]
     assert f"residency: {FAST} (16 vCPUs)" in names and len(set(names)) == len(names)
 
 
@@ -180,7 +184,9 @@ def test_only_runs_about_it_are_judged_and_skipped_goals_share_a_line() -> None:
     young = results({(COUNTED, "young", "dsb_ish"): [1]})
     assert not residency.concerns(young)
     assert residency.concerns(results(good()))
-    shown = verdict.worth_showing(residency.check(results({k: v for k, v in good().items() if k[1] == "swap_bench"})))
+    shown = verdict.worth_showing(
+        goals.check("residency", results({k: v for k, v in good().items() if k[1] == "swap_bench"}), residency.judge)
+    )
     assert [c.name for c in shown if c.verdict == "skipped"] == ["residency: 13 goals"]
     assert "mprotect_per_cpu, sort_compute, fork_exec" in shown[-1].detail
     assert shown[-1].detail.count("not measured on stock and lull+residency=counted") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lull.judge import tables, verdict, vmemmap
+from lull.judge import goals, tables, verdict, vmemmap
 from lull.run.records import Check, Record, Results
 
 UNSAFE = vmemmap.UNSAFE[0]
@@ -45,7 +45,7 @@ def results(values: Values, features: tuple[str, ...] = ("core", "vmemmap")) -> 
 
 def judged(values: Values) -> dict[str, Check]:
     """All checks by what stands behind the feature's name."""
-    return {c.name.removeprefix("vmemmap: "): c for c in vmemmap.check(results(values))}
+    return {c.name.removeprefix("vmemmap: "): c for c in goals.check("vmemmap", results(values), vmemmap.judge)}
 
 
 def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
