@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lull import base as bases
-from lull import cache, guest, paths, plan, process, timing
+from lull import cache, guest, paths, plan, process
 from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
@@ -21,6 +21,7 @@ from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
 from lull.linux import build, kept, symbols, toolchain, tree
 from lull.linux.fetch import Store
 from lull.progress import progress, say
+from lull.timing import CostModel
 
 SPIN = (
     "lull_pause_spin",
@@ -202,7 +203,7 @@ class Lab:
         return True
 
     def guest(
-        self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: timing.Model | None = None
+        self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: CostModel | None = None
     ) -> Guest:
         """What a boot of ``kernel`` needs.
 

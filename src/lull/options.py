@@ -130,7 +130,7 @@ IMAGE = Kind(path, check_image)
 """A kernel image of the user's."""
 MEMORY = Kind(whole, check_memory)
 """A guest's memory in MiB."""
-MODEL = Kind(str, lambda lab, cpu: lab.check_cpu(cpu))
+CPU_MODEL = Kind(str, lambda lab, cpu: lab.check_cpu(cpu))
 """A value of QEMU's -cpu."""
 HARDWARE = Kind(str, check_hardware)
 """A machine to check on, as --cpu of `lull check` takes it."""
@@ -152,7 +152,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "out": {"metavar": "DIR", "type": RESULTS, "help": "folder for the results (default: a new folder in ./results)"},
     "vcpus": {"metavar": "N", "type": int, "default": Machine.vcpus, "help": "virtual CPUs"},
     "memory": {"metavar": "MIB", "type": MEMORY, "default": Machine.memory_mib, "help": "guest memory"},
-    "cpu": {"metavar": "MODEL", "type": MODEL, "default": Machine.cpu, "help": "CPU of QEMU"},
+    "cpu": {"metavar": "MODEL", "type": CPU_MODEL, "default": Machine.cpu, "help": "CPU of QEMU"},
     "accel": {"choices": ("tcg", "kvm"), "default": "tcg"},
     "timing": {"metavar": "NAME"},
     "append": {"metavar": "CMDLINE", "default": "", "help": "more kernel parameters"},
@@ -200,7 +200,7 @@ def add_vcpus(parser: argparse.ArgumentParser, usual: str, what: str) -> None:
     add(parser, "vcpus", metavar="LIST", type=str, default=usual, help=f"numbers of virtual CPUs, one {what} for each")
 
 
-def model(arguments: argparse.Namespace) -> timing.Model | None:
+def model(arguments: argparse.Namespace) -> timing.CostModel | None:
     """The model that --timing names; None without it. Raises UsageError when --accel has no modelled time."""
     if arguments.timing is None:
         return None

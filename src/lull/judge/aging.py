@@ -158,7 +158,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """A published claim, the result here, and whether the two agree."""
 
     claim: Claim
@@ -204,7 +204,7 @@ class Evaluation:
     spreads: Spreads
     differences: tuple[Difference, ...]
     control: tuple[Difference, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ClaimFinding, ...]
     worst: tuple[Worst, ...]
     choice: Choice | None
     counts: Mapping[tuple[str, str, str], float]
@@ -358,31 +358,31 @@ def _differences(spreads: Spreads, pairs: Iterable[tuple[str, str]]) -> list[Dif
     return found
 
 
-def _finding(claim: Claim, spreads: Spreads, differences: Sequence[Difference]) -> Finding:
+def _finding(claim: Claim, spreads: Spreads, differences: Sequence[Difference]) -> ClaimFinding:
     here = [d for d in differences if d.program == claim.program]
     if claim.kind == "nothing":
         if len(here) < math.comb(len(POLICIES), 2):
-            return Finding(claim, "", MISSING)
+            return ClaimFinding(claim, "", MISSING)
         if not all(d.effect.interval.reached for d in here):
-            return Finding(claim, "too few repeats to tell", UNCERTAIN)
+            return ClaimFinding(claim, "too few repeats to tell", UNCERTAIN)
         held = [f"{d.other} / {d.first} {ratio(d.effect.estimate)}" for d in here if d.holds]
-        return Finding(claim, "; ".join(held) or "nothing", DIFFERS if held else AGREES)
+        return ClaimFinding(claim, "; ".join(held) or "nothing", DIFFERS if held else AGREES)
     better = spreads.get((claim.program, claim.better))
     worse = spreads.get((claim.program, claim.worse))
     between = [d for d in here if {d.first, d.other} == {claim.better, claim.worse}]
     if better is None or worse is None or not between:
-        return Finding(claim, "", MISSING)
+        return ClaimFinding(claim, "", MISSING)
     (difference,) = between
     if claim.kind == "time":
         effect = stats.effect(worse.values, better.values, confidence=1 - ALPHA, test=False)
         text = f"{claim.better} takes {_change(effect.estimate)} time"
         if effect.interval.reached:
             text += f" [{_change(effect.interval.low)}, {_change(effect.interval.high)}]"
-        return Finding(claim, text, _verdict(difference.holds, better.mean < worse.mean))
+        return ClaimFinding(claim, text, _verdict(difference.holds, better.mean < worse.mean))
     if better.variation is None or worse.variation is None:
-        return Finding(claim, "one repeat does not vary", UNCERTAIN)
+        return ClaimFinding(claim, "one repeat does not vary", UNCERTAIN)
     text = f"{claim.better} {_percent(better.variation)}, {claim.worse} {_percent(worse.variation)}"
-    return Finding(claim, text, _verdict(difference.vary_differently, better.variation < worse.variation))
+    return ClaimFinding(claim, text, _verdict(difference.vary_differently, better.variation < worse.variation))
 
 
 def _verdict(significant: bool, same_direction: bool) -> str:
@@ -459,7 +459,7 @@ def _difference_grid(title: str, differences: Sequence[Difference], note: str) -
     return Grid(title, tuple(header), tuple(rows), 2, (note,))
 
 
-def _finding_grid(findings: Sequence[Finding]) -> Grid:
+def _finding_grid(findings: Sequence[ClaimFinding]) -> Grid:
     rows = tuple((f.claim.program, f.claim.text, f.here, f.verdict) for f in findings)
     note = (
         "agrees: the same direction as published at p < 0.01, or no difference where none was published. differs: the "

@@ -83,7 +83,7 @@ def measure(
     out: Path | None,
     *,
     append: str = "",
-    model: timing.Model | None = None,
+    model: timing.CostModel | None = None,
     short: bool = False,
 ) -> tuple[Results, Path]:
     """Run the plan, or what is left of it, and judge it.

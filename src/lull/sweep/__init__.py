@@ -82,7 +82,7 @@ class SweepChoice:
     memory_mib: int
     accel: str
     append: str
-    model: timing.Model | None
+    model: timing.CostModel | None
     words: tuple[str, ...]
 
     def jobs(self, lab: Lab) -> list[SweepJob]:

@@ -87,7 +87,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Model:
+class CostModel:
     """A cost file.
 
     Args:
@@ -127,7 +127,7 @@ def known() -> list[str]:
     return sorted(path.stem for path in paths.TIMING.glob("*.toml") if path.stem != TEMPLATE)
 
 
-def load(name: str) -> Model:
+def load(name: str) -> CostModel:
     """A model by name, or by the path of its TOML file.
 
     Raises: UsageError when the file does not exist, or is not a cost file; the message says what is wrong in it.
@@ -144,7 +144,7 @@ def load(name: str) -> Model:
         raise UsageError(f"not a cost file: {error}", where=str(path), remedy=remedy) from error
 
 
-def parse(raw: Mapping[str, Any], name: str) -> Model:
+def parse(raw: Mapping[str, Any], name: str) -> CostModel:
     """The model of a parsed cost file. Raises ValueError, which says what does not fit, and where."""
     _only(raw, ("about", "cpus", "costs", "source", "figure"), "the file")
     costs = _costs(_table(raw, "costs"))
@@ -163,7 +163,7 @@ def parse(raw: Mapping[str, Any], name: str) -> Model:
     about = raw.get("about")
     if not isinstance(about, str) or not about.strip():
         raise ValueError("'about' is missing: one line that says which machine this is")
-    return Model(name, about, cpus, costs, dict(sources), figures)
+    return CostModel(name, about, cpus, costs, dict(sources), figures)
 
 
 def _costs(raw: Mapping[str, Any]) -> Costs:

@@ -16,7 +16,7 @@ from lull.judge.goals import STOCK
 from lull.judge.goals import verdict as word
 from lull.judge.tables import number, ratio
 from lull.run.records import Check, Results
-from lull.timing import FLUSH, METRIC, RATIO, SAVING, SECONDS, WAITING, Costs, Figure, Model
+from lull.timing import FLUSH, METRIC, RATIO, SAVING, SECONDS, WAITING, CostModel, Costs, Figure
 from lull.timing.scale import Counts, simulate
 
 SWEEP = "mprotect_pinned"
@@ -107,7 +107,7 @@ class FigureOutcome:
 class TimingEvaluation:
     """The results of an evaluation; ``checks`` are the comparisons that were judged, and failed checks of the runs."""
 
-    model: Model
+    model: CostModel
     points: tuple[Point, ...] = ()
     outcomes: tuple[FigureOutcome, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -178,7 +178,7 @@ def simulated(costs: Costs, found: Measured, cpus: int, *, waiting: bool = False
     return simulate(costs, counts, cpus, operations) / operations / 1e9
 
 
-def evaluate(model: Model, runs: Mapping[int, Results]) -> TimingEvaluation:
+def evaluate(model: CostModel, runs: Mapping[int, Results]) -> TimingEvaluation:
     """Evaluate runs.
 
     Args:
@@ -214,7 +214,7 @@ def sweep(costs: Costs, runs: Mapping[int, Results]) -> tuple[Point, ...]:
 class Estimates:
     """Estimates seconds of operations: from a run if there is one, else by simulation; ``how`` says which."""
 
-    def __init__(self, model: Model, runs: Mapping[int, Results]) -> None:
+    def __init__(self, model: CostModel, runs: Mapping[int, Results]) -> None:
         self.costs = model.costs
         self.runs = runs
         self.how: dict[str, None] = {}

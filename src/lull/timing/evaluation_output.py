@@ -13,7 +13,7 @@ from lull.judge import tables
 from lull.judge.goals import STOCK
 from lull.judge.tables import Grid, number, ratio
 from lull.run.records import Check
-from lull.timing import Costs, Figure, Model
+from lull.timing import CostModel, Costs, Figure
 from lull.timing.evaluation import KERNELS, LULL, SWEEP, FigureOutcome, Measured, Point, TimingEvaluation, shown
 from lull.timing.scale import Counts
 
@@ -142,7 +142,7 @@ def from_json(text: str) -> TimingEvaluation:
     raw = json.loads(text)
     try:
         figures = tuple(Figure(**figure) for figure in raw["model"]["figures"])
-        model = Model(**{**raw["model"], "costs": Costs(**raw["model"]["costs"]), "figures": figures})
+        model = CostModel(**{**raw["model"], "costs": Costs(**raw["model"]["costs"]), "figures": figures})
         ran = {
             (p["kernel"], p["cpus"]): Measured(
                 p["cpus"], p["modelled"], tuple(p["modelled_spread"]), Counts(**p["counts"]), operations=0

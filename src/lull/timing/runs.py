@@ -17,13 +17,13 @@ from lull.plan import Boot, Workload
 from lull.run import experiment
 from lull.run.loop import holding
 from lull.run.records import Results
-from lull.timing import Model, evaluation_output
+from lull.timing import CostModel, evaluation_output
 from lull.timing import evaluation as timing_eval
 from lull.timing.evaluation import KERNELS, LULL, SWEEP, place
 
 
 def plans(
-    model: Model, base: Base, workloads: dict[str, Workload], vcpus: Sequence[int], repeat: int
+    model: CostModel, base: Base, workloads: dict[str, Workload], vcpus: Sequence[int], repeat: int
 ) -> dict[int, list[Boot]]:
     """Number of vCPUs -> its boots.
 
@@ -62,7 +62,7 @@ def _boots(wanted: dict[str, set[str]], base: Base, workloads: dict[str, Workloa
     return plan.interleave(pairs, [(image, image) for image in images], repeat)
 
 
-def conduct(lab: Lab, model: Model, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
+def conduct(lab: Lab, model: CostModel, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
     """Do all runs, or those that an interrupted command left, evaluate them, and print and write the results.
 
     Args:

@@ -19,7 +19,7 @@ from lull.judge import tables
 from lull.lab import Lab
 from lull.run import experiment
 from lull.run.records import Check, Record, Results
-from lull.timing import Costs, Model, evaluation_output
+from lull.timing import CostModel, Costs, evaluation_output
 from lull.timing import evaluation as timing_eval
 from lull.timing import runs as timing_run
 from lull.timing.evaluation import LULL, STICKY, SWEEP, FigureOutcome, TimingEvaluation
@@ -76,7 +76,7 @@ def swap(costs: Costs) -> dict[int, Results]:
     return {4: found}
 
 
-def wrong(model: Model, **costs: float) -> Model:
+def wrong(model: CostModel, **costs: float) -> CostModel:
     """The model with other costs."""
     return replace(model, costs=replace(model.costs, **costs))
 
@@ -277,7 +277,7 @@ def test_conduct(
     ran: list[tuple[int, str]] = []
 
     def measure(
-        lab: Lab, machine: experiment.Machine, boots: object, out: Path, *, model: Model
+        lab: Lab, machine: experiment.Machine, boots: object, out: Path, *, model: CostModel
     ) -> tuple[Results, Path]:
         ran.append((machine.vcpus, out.name))
         return sweep(model.costs, machine.vcpus)[machine.vcpus], out
