@@ -94,11 +94,7 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 		f.new_page = desc_output(r, obl->what.level, obl->new);
 	f.task = obl->task;
 	f.holders = obl->held;
-	f.changed = true;
-	f.changed_cpu = obl->cpu;
-	f.changed_pc = obl->pc;
-	f.changed_stack = obl->stack;
-	f.obligation = obl;
+	finding_changed(&f, obl);
 	report(&s->reports, &f);
 }
 

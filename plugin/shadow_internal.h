@@ -12,6 +12,16 @@ static inline cpumask all_cpus(const struct shadow *s)
 	return s->ncpus == 64 ? ~0ull : CPU(s->ncpus) - 1;
 }
 
+/* The finding is of this obligation: the CPU, the code and the stack that changed the entry. */
+static inline void finding_changed(struct finding *f, const struct obligation *obl)
+{
+	f->changed = true;
+	f->changed_cpu = obl->cpu;
+	f->changed_pc = obl->pc;
+	f->changed_stack = obl->stack;
+	f->obligation = obl;
+}
+
 /* shadow_report_obligation() with the stack of the code that the CPU executes. */
 void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 		       const char *rule, const char *kind, const struct obligation *obl);

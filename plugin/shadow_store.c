@@ -124,11 +124,7 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 		f.level = obl->what.level;
 		f.table = obl->what.table;
 		f.old_page = obl->page;
-		f.changed = true;
-		f.changed_cpu = obl->cpu;
-		f.changed_pc = obl->pc;
-		f.changed_stack = obl->stack;
-		f.obligation = obl;
+		finding_changed(&f, obl);
 	}
 	report(&s->reports, &f);
 }
