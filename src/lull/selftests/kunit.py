@@ -15,7 +15,7 @@ from lull.selftests import ktap
 
 MEMORY_MIB = 6144
 """Memory of the guest: some cases need HugeTLB pages of 1 GiB."""
-SLOWER = 4
+LIMIT_FACTOR = 4
 """Factor on the time limit until user space, before which the suites run: all of Lull's take 46 s where the host's CPUs
 are idle, 37 of them in test_reference."""
 
@@ -34,7 +34,7 @@ def cases(guest: Guest, folder: Path, tell: Callable[[str], None]) -> list[ktap.
     Raises: GuestGarbage when the results on the console are incomplete; the errors of ``launch_retrying``.
     """
     arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
-    guest = replace(guest, arguments=arguments, limit_factor=SLOWER * guest.limit_factor)
+    guest = replace(guest, arguments=arguments, limit_factor=LIMIT_FACTOR * guest.limit_factor)
     launch_retrying(guest, "true\n", folder, job_seconds=lambda number: 60, tell=tell, say=say)
     log = folder / "console.log"
     try:

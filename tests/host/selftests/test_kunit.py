@@ -57,7 +57,7 @@ def test_cases_are_told(
     assert said in "".join(capsys.readouterr())
     (guest,) = boots
     assert guest.parameters() == APPEND.replace("quiet loglevel=4", "loglevel=7") + " kunit.filter_glob=lull_x* quick"
-    assert guest.machine.memory_mib == kunit.MEMORY_MIB and guest.limit_factor == kunit.SLOWER
+    assert guest.machine.memory_mib == kunit.MEMORY_MIB and guest.limit_factor == kunit.LIMIT_FACTOR
 
 
 def test_cases_as_json(boots: list[Guest], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
