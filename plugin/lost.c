@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lost - counts entries that TLBIs remove although they have not changed. See lost.h.
+ * lost - counts entries that TLBIs remove, and that CPUs then use again. See lost.h.
  */
 #include "json.h"
 #include "lost.h"
@@ -30,14 +30,36 @@ static bool still_true(const struct spaces *s, const struct used *e)
 	       desc_same(&root->r, e->level, e->desc, last->desc);
 }
 
-void lost_take(struct lost *l, const struct spaces *s, const struct used *e,
+void lost_take(struct lost *l, const struct spaces *s, struct used *e,
 	       cpumask cpus, unsigned int issuer)
 {
 	cpus &= e->own;
-	if (!cpus || !still_true(s, e))
+	if (!cpus || e->table)
 		return;
-	l->entries += count_cpus(cpus);
-	l->others += count_cpus(cpus & ~CPU(issuer));
+	e->lost |= cpus;
+	if (!still_true(s, e)) {
+		e->same &= ~cpus;
+		return;
+	}
+	l->all.entries += count_cpus(cpus);
+	l->all.others += count_cpus(cpus & ~CPU(issuer));
+}
+
+void lost_used(struct lost *l, const struct regime *r, struct used *e,
+	       unsigned int cpu, uint64_t desc)
+{
+	if (e->desc != desc) {
+		/* The model drops what the other CPUs hold of another page, before their TLBI. */
+		if (e->output != desc_output(r, e->level, desc))
+			e->lost |= e->own & ~CPU(cpu);
+		if (!desc_same(r, e->level, e->desc, desc))
+			e->same = 0;
+	}
+	if (!(e->lost & CPU(cpu)))
+		return;
+	e->lost &= ~CPU(cpu);
+	l->all.refills++;
+	l->all.unchanged += e->same >> cpu & 1;
 }
 
 void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
@@ -45,8 +67,7 @@ void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
 {
 	if (!window_open(&l->window, id, out))
 		return;
-	l->entries_before = l->entries;
-	l->others_before = l->others;
+	l->before = l->all;
 	l->held = 0;
 	list_for(node, &s->contexts) {
 		const struct context *o = container_of(node, struct context, all);
@@ -82,8 +103,10 @@ void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
 	json_open(&j, '{');
 	json_field(&j, "tlb_held", l->held);
 	json_field(&j, "tlb_kept", kept);
-	json_field(&j, "tlb_lost", l->entries - l->entries_before);
-	json_field(&j, "tlb_lost_others", l->others - l->others_before);
+	json_field(&j, "tlb_lost", l->all.entries - l->before.entries);
+	json_field(&j, "tlb_lost_others", l->all.others - l->before.others);
+	json_field(&j, "tlb_refills", l->all.refills - l->before.refills);
+	json_field(&j, "tlb_refills_unchanged", l->all.unchanged - l->before.unchanged);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	json_end_line(&j);

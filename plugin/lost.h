@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lost - counts the entries that TLBIs remove although nothing about them has changed.
+ * lost - counts the entries that TLBIs remove although nothing about them has changed,
+ * and the entries that CPUs use again after a TLBI has removed them.
  *
  * A TLBI that names more than what has changed, for example a whole ASID for three
  * pages, removes entries that still agree with the tables. The CPUs that used them
@@ -9,9 +10,20 @@
  * be lost. An entry with other permissions, more or fewer, or without AF has changed
  * and does not count.
  *
- * For a window there are two pairs of numbers: the entries lost in it; and the
- * entries of the opener's address space that CPUs held when it opened, with the number
- * of these that are left when it closes.
+ * A refill is the first use of an entry by a CPU that had used the entry before and lost
+ * it to a TLBI: the CPU has walked the tables again. The entry is known by its context
+ * (ASID and root), its address and its level. So nothing is a refill under another ASID,
+ * in another process, or where a block has become pages.
+ *
+ * A refill is unchanged if two things hold. The TLBI removed an entry that was still true.
+ * And the tables have the same entry at this use, and had it at each use by another CPU
+ * since the TLBI. A TLBI that named less would have made such a refill unnecessary.
+ *
+ * A window has these counts:
+ *   - entries lost in the window;
+ *   - refills in the window, also of entries lost before it;
+ *   - entries of the opener's address space that CPUs held when the window opened;
+ *   - how many of these are left when it closes.
  */
 #ifndef LULL_LOST_H
 #define LULL_LOST_H
@@ -20,18 +32,28 @@
 #include "used.h"
 #include "window.h"
 
-struct lost {
-	struct window window;
-	uint64_t entries;		/* lost, since the start */
+struct lost_counts {
+	uint64_t entries;		/* lost */
 	uint64_t others;		/* of these, lost by other CPUs than the one that issued the TLBI */
-	/* The open window: entries held when it opened, and the two counts above at that time. */
-	uint64_t held;
-	uint64_t entries_before, others_before;
+	uint64_t refills;
+	uint64_t unchanged;		/* of these, refills of entries that had not changed */
 };
 
-/* A TLBI of @issuer is about to remove @e from the TLBs of @cpus; called before @e changes. */
-void lost_take(struct lost *l, const struct spaces *s, const struct used *e,
+struct lost {
+	struct window window;
+	struct lost_counts all;		/* since the start */
+	/* The open window: entries held when it opened, and the counts above at that time. */
+	uint64_t held;
+	struct lost_counts before;
+};
+
+/* A TLBI of @issuer is about to remove @e from the TLBs of @cpus; called before @e->cpus changes. */
+void lost_take(struct lost *l, const struct spaces *s, struct used *e,
 	       cpumask cpus, unsigned int issuer);
+
+/* A CPU uses the leaf @e, whose descriptor is @desc by now; called before the use is noted in @e. */
+void lost_used(struct lost *l, const struct regime *r, struct used *e,
+	       unsigned int cpu, uint64_t desc);
 
 /* A CPU that has context @c loaded (NULL: none) executes a marker that opens or closes a window. */
 void lost_open(struct lost *l, const struct spaces *s, const struct context *c,

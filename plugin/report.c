@@ -225,6 +225,8 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "pauses", seen->pauses, false },
 		{ "published", seen->published, false },
 		{ "tlb_lost", seen->tlb_lost, false },
+		{ "tlb_refills", seen->tlb_refills, false },
+		{ "tlb_refills_unchanged", seen->tlb_refills_unchanged, false },
 		{ "ranges", seen->ranges, false },
 		{ "relied", seen->relied, false },
 		{ "unlocks", seen->unlocks, false },

@@ -22,6 +22,7 @@ bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
 	s->speculation = speculation;
 	s->now = 1;
 	s->reports.out = out;
+	s->used.most_absent = ram->size >> 12;
 	owes_init(&s->obligations, MOST_OBLIGATIONS);
 	s->cpus = aligned_alloc(128, ncpus * sizeof(*s->cpus));
 	if (!s->cpus || ncpus > MAX_CPUS)
@@ -199,7 +200,9 @@ void shadow_verdict(struct shadow *s)
 {
 	window_end(&s->lost.window, s->reports.out);
 	s->seen.left = s->obligations.n;
-	s->seen.tlb_lost = s->lost.entries;
+	s->seen.tlb_lost = s->lost.all.entries;
+	s->seen.tlb_refills = s->lost.all.refills;
+	s->seen.tlb_refills_unchanged = s->lost.all.unchanged;
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
 	if (s->obligations.overflow)
 		json_error(s->reports.out,

@@ -193,7 +193,7 @@ static void tlbi_for_siblings(struct issued *i, const struct context *c, const s
 	i->walkers = false;
 }
 
-static void take(void *arg, const struct used *e)
+static void take(void *arg, struct used *e)
 {
 	const struct issued *i = arg;
 

@@ -18,6 +18,7 @@ static void context_init(struct context *c, uint16_t asid)
 	list_init(&c->all);
 	list_init(&c->obligations);
 	list_init(&c->used);
+	list_init(&c->absent);
 }
 
 bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus)
@@ -469,7 +470,7 @@ void contexts_collect(struct spaces *s)
 			struct context *c = container_of(node, struct context, all);
 
 			if (c->root || c->loaded || c->n_obligations || c->n_used ||
-			    context_holders(s, c, 0))
+			    !list_empty(&c->absent) || context_holders(s, c, 0))
 				continue;
 			list_del(&c->all);
 			if (!c->kernel)

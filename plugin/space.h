@@ -66,6 +66,7 @@ struct context {
 	unsigned int n_less;		/* in a kernel context: obligations for permissions that are due */
 	struct list used;
 	unsigned int n_used;
+	struct list absent;
 };
 
 struct link {

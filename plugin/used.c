@@ -32,6 +32,13 @@ struct used *used_add(struct used_all *u, struct context *c, uint64_t va, int le
 {
 	struct used *e = used_find(u, c, va, level, table);
 
+	if (e && e->absent) {
+		e->absent = false;
+		u->n_absent--;
+		list_del(&e->in_context);
+		list_add(&c->used, &e->in_context);
+		c->n_used++;
+	}
 	if (!e) {
 		e = calloc(1, sizeof(*e));
 		if (!e)
@@ -55,15 +62,36 @@ void used_drop(struct used_all *u, struct used *e)
 {
 	hash_del(&u->by_va, &e->by_va);
 	list_del(&e->in_context);
-	e->context->n_used--;
+	if (e->absent)
+		u->n_absent--;
+	else
+		e->context->n_used--;
 	u->n--;
 	free(e);
+}
+
+/*
+ * No CPU holds the entry: keep its record where no flush looks at it. If there are too
+ * many of these, drop the oldest of the context.
+ */
+static void set_aside(struct used_all *u, struct used *e)
+{
+	struct context *c = e->context;
+
+	list_del(&e->in_context);
+	list_add(&c->absent, &e->in_context);
+	c->n_used--;
+	e->absent = true;
+	if (++u->n_absent > u->most_absent)
+		used_drop(u, container_of(c->absent.next, struct used, in_context));
 }
 
 void used_drop_context(struct used_all *u, struct context *c)
 {
 	while (!list_empty(&c->used))
 		used_drop(u, container_of(c->used.next, struct used, in_context));
+	while (!list_empty(&c->absent))
+		used_drop(u, container_of(c->absent.next, struct used, in_context));
 }
 
 struct flush {
@@ -85,13 +113,17 @@ static void flush_one(const struct flush *f, struct used *e)
 		.level = e->level,
 	};
 
-	if (reach_covers(f->r, &what) != COVER_YES)
+	if (e->absent || reach_covers(f->r, &what) != COVER_YES)
 		return;
 	f->take(f->arg, e);
 	e->cpus &= ~f->cpus;
 	e->own &= e->cpus;
 	e->kept &= e->cpus;
-	if (!e->cpus)
+	if (e->cpus)
+		return;
+	if (e->lost && e->context->root)
+		set_aside(f->all, e);
+	else
 		used_drop(f->all, e);
 }
 

@@ -7,6 +7,9 @@
  * TLBIs only, not stores to page tables. So they show what space.h and owe.h cannot: a
  * translation that changed without a store that the plugin saw. The caller serialises
  * all calls.
+ *
+ * The record of an entry that no CPU holds any more is kept, as absent, while a CPU that
+ * lost the entry to a TLBI may use it again (lost.h).
  */
 #ifndef LULL_USED_H
 #define LULL_USED_H
@@ -25,15 +28,20 @@ struct used {
 	uint64_t output;
 	int8_t level;
 	bool table;		/* a table descriptor; output is the next table */
+	bool absent;		/* no CPU holds it; in context->absent */
 	uint64_t desc;		/* the descriptor at the last use */
 	cpumask cpus;		/* CPUs that may hold the entry */
 	cpumask own;		/* those of them that have used it themselves */
-	cpumask kept;		/* for lost.c: CPUs that have held it since the window opened */
+	/* For lost.c: */
+	cpumask kept;		/* CPUs that have held it since the window opened */
+	cpumask lost;		/* CPUs that had used it, lost it to a TLBI, and have not used it since */
+	cpumask same;		/* those of @own and @lost whose copy is, or was, what @desc says */
 };
 
 struct used_all {
 	struct hash by_va;
 	uint64_t n, most;
+	uint64_t n_absent, most_absent;	/* absent records now; how many are kept */
 };
 
 struct used *used_find(const struct used_all *u, const struct context *c, uint64_t va,
@@ -49,7 +57,7 @@ void used_drop(struct used_all *u, struct used *e);
 void used_drop_context(struct used_all *u, struct context *c);
 
 /* Remove the entries of a context that a TLBI removes from @cpus; @take is called before each. */
-typedef void (*take_fn)(void *arg, const struct used *e);
+typedef void (*take_fn)(void *arg, struct used *e);
 void used_flush(struct used_all *u, struct context *c, const struct reach *r,
 		const struct regime *regime, cpumask cpus, take_fn take, void *arg);
 

@@ -79,6 +79,13 @@ def change_of(level: int, old: int, new: int) -> int:
     return NOTHING
 
 
+def same(level: int, old: int, new: int) -> bool:
+    """Does a leaf that was just used say what it did? The dirty state is hardware's to set."""
+    if old & new & DBM and not new & AP2:
+        old &= ~AP2
+    return bool(new & AF) and change_of(level, old, new) == NOTHING
+
+
 def odd_one(level: int, descs: list[int]) -> int | None:
     """Of the 16 of a contiguous set: the first that does not say what the others do; None: they agree."""
 
@@ -300,6 +307,11 @@ class Naive:
         self.pauser: int | None = None  # who has broken entries that all use
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
+        # Of each CPU: leaves that TLBIs took and that it has not used since; and as what all have used each leaf since
+        # this CPU did, None: as different things, or it had changed when it was taken.
+        self.missing: list[set[tuple[Context, int, int]]] = [set() for _ in range(cpus)]
+        self.seen_as: list[dict[tuple[Context, int, int], int | None]] = [{} for _ in range(cpus)]
+        self.refills = self.unchanged = 0
         self.line = 0
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
@@ -940,22 +952,24 @@ class Naive:
         for (c, va, level, table), used in list(self.used.items()):
             what = Owed(c, va, level, table, NG, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
-                if not table and self.still_true(c, va, level, used.desc):
-                    self.lost += len(used.own & reached)
+                true = self.still_true(c, va, level, used.desc)
+                for n in used.own & reached if not table else set():
+                    self.lost += true
+                    self.missing[n].add((c, va, level))
+                    if not true:
+                        self.seen_as[n][c, va, level] = None
                 used.own -= reached
                 used.cpus -= reached
                 if not used.cpus:
                     del self.used[c, va, level, table]
 
     def still_true(self, c: Context, va: int, level: int, old: int) -> bool:
-        """Do the tables lead there as they did? The dirty state is hardware's to set."""
+        """Do the tables lead there as they did?"""
         page, at = (c.root.pa, 1) if c.root else (0, 0)
         while at:
             desc = self.words[page].get(va >> SHIFT[at] & 511, 0)
             if kind_of(at, desc) != "table":
-                if old & desc & DBM and not desc & AP2:
-                    old &= ~AP2
-                return bool(at == level and desc & VALID and desc & AF) and change_of(level, old, desc) == NOTHING
+                return at == level and bool(desc & VALID) and same(level, old, desc)
             page, at = output_of(at, desc), at + 1
         return False
 
@@ -1056,10 +1070,25 @@ class Naive:
             if used.output != output_of(level, desc):
                 if not table and cpu in used.cpus and not under_way:
                     self.find("remap", kind, va=va, asid=c.asid, level=level)
+                for n in used.own - {cpu} if not table else set():
+                    self.missing[n].add((c, at, level))
                 used.output, used.cpus, used.own = output_of(level, desc), set(), set()
             used.cpus |= who
             used.own.add(cpu)
             used.desc = desc
+            if not table:
+                self.uses(cpu, (c, at, level), desc)
+
+    def uses(self, cpu: int, leaf: tuple[Context, int, int], desc: int) -> None:
+        """Has the CPU lost it before, and for nothing?"""
+        for seen in self.seen_as:
+            old = seen.get(leaf)
+            seen[leaf] = desc if old is not None and (old == desc or same(leaf[2], old, desc)) else None
+        if leaf in self.missing[cpu]:
+            self.missing[cpu].remove(leaf)
+            self.refills += 1
+            self.unchanged += self.seen_as[cpu][leaf] is not None
+        self.seen_as[cpu][leaf] = desc
 
     def do_free(self, cpu: int, page: int) -> None:
         table = self.tables.get(page)

@@ -342,6 +342,27 @@ class Teller:
         pa = self.pick([None] * 6 + [X, Y])
         return [("access", self.cpu(), self.va(USER), pa, self.pick([True, False]))]
 
+    def refill(self) -> list[Event]:
+        """CPUs use a page, lose it and use it again; its entry changes meanwhile, or not."""
+        cpu, va, root, asid = self.cpu(), self.va(USER), self.root(), self.asid()
+        uses: list[Event] = [("access", n, va, None, False) for n in (cpu, 1 - cpu)]
+        leaves: list[Event] = [
+            ("store", self.cpu(), slot3(root, va), desc)
+            for desc in (X | PAGE, X | PAGE, Y | PAGE, X | READ_ONLY, X | PAGE & ~(1 << 10), 0)
+        ]
+        takes = [Tlbi(asid, va, va + 0x1000), Tlbi(asid), Tlbi(asid, local=True), Tlbi()]
+        events: list[Event] = [("load", n, root, asid) for n in (cpu, 1 - cpu)]
+        events += [leaves[0], *uses[: self.pick([1, 2])]]
+        for _ in range(self.draw(st.integers(1, 5))):
+            step = self.pick(["take", "take", "change", "use", "any"])
+            if step == "take":
+                events += [("tlbi", self.cpu(), self.pick(takes)), ("dsb", cpu, "ish")]
+            elif step == "any":
+                events += self.pick([self.flush, self.switch, self.free, self.table])()
+            else:
+                events.append(self.pick(leaves if step == "change" else uses))
+        return [*events, self.pick(leaves[:4]), *uses]
+
     def free(self) -> list[Event]:
         return [
             ("free", self.cpu(), self.pick([X] * 6 + [Y] * 4 + [A3, A4, B3, A2, K3, BIG, BIG + 0x3000, ROOT_A, ROOT_B]))
@@ -352,7 +373,7 @@ class Teller:
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
-            *[self.unwritten, self.unload, self.protect, self.end, self.rename] * 2,
+            *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill] * 2,
             *[self.table, self.dsb, self.access, self.pause, self.block],
         ]
 
@@ -482,14 +503,19 @@ def compare(checker: Checker, speculation: bool, ntlbpa: bool, story: list[Event
         (r["rule"], r["kind"], int((r.get("changed") or r["noticed"])["pc"], 16)): counts[r["report"]] for r in reports
     }
     assert found == Counter((f.rule, f.kind, f.pc) for f in model.found), f"{said}\n{model.found}"
-    assert verdict["seen"]["tlb_lost"] == model.lost, said
+    counted = tuple(verdict["seen"][f"tlb_{what}"] for what in ("lost", "refills", "refills_unchanged"))
+    assert counted == (model.lost, model.refills, model.unchanged), said
     for r in reports:
         pc = int((r.get("changed") or r["noticed"])["pc"], 16)
         words = (r["rule"], r["kind"], pc, int(r["noticed"]["pc"], 16), int(r["va"], 16), r["asid"])
         same = [(f.level, f.table) for f in model.found if words == (f.rule, f.kind, f.pc, f.noticed, f.va, f.asid)]
         assert same, f"{said}\n{words}\n{model.found}"
         assert (r["level"], r["table"]) in same, f"{said}\n{words}\n{model.found}"
-    return {f"{r['rule']}/{r['kind']}" for r in reports}
+    return {
+        *(f"{r['rule']}/{r['kind']}" for r in reports),
+        *(["refill"] if model.refills > model.unchanged else []),
+        *(["refill/unchanged"] if model.unchanged else []),
+    }
 
 
 @settings(max_examples=EXAMPLES, derandomize=not MORE, deadline=None, suppress_health_check=list(HealthCheck))

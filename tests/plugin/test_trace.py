@@ -35,17 +35,18 @@ def expected(text: str) -> list[str]:
     return [] if found[1] == "nothing" else sorted(found[1].split())
 
 
-WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others (\d+)")
+WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others (\d+), refills (\d+), unchanged (\d+)")
 
 
 def windows(text: str) -> list[list[int]]:
-    """What a story says of its windows: the number, and what was held, kept, lost, lost by others."""
+    """What a story says of its windows: the number, and what was held, kept, lost, lost by others, and refilled."""
     return [[int(word) for word in found] for found in WINDOW.findall(text)]
 
 
 def totals(line: dict[str, Any]) -> list[int]:
     """The same of a line of the plugin's."""
-    return [line["window"], *(line["total"][f"tlb_{what}"] for what in ("held", "kept", "lost", "lost_others"))]
+    names = ("held", "kept", "lost", "lost_others", "refills", "refills_unchanged")
+    return [line["window"], *(line["total"][f"tlb_{name}"] for name in names)]
 
 
 def stories() -> list[Any]:
@@ -132,6 +133,17 @@ def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
     story = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
     found, verdict = judge(build("trace-cli"), f"{story}; {flushed}")
     assert (found, verdict["seen"]["obligations"], verdict["seen"]["left"]) == ([], 1, left)
+
+
+@pytest.mark.parametrize(("pages", "refills"), [(256, 256), (300, 256)])
+def test_most_refills(build: Callable[[str], Path], pages: int, refills: int) -> None:
+    """Of entries that no CPU holds, as many are remembered as the guest has pages: those that were lost last."""
+    each = [0x200000 + 0x1000 * n for n in range(pages)]
+    lines = ["ram 1<<20", "page mm x", "on 0", "load 0 mm 17", "task 0 1", *(f"map 0 mm {va} x rw" for va in each)]
+    lines += [*(f"access 0 {va} x" for va in each), "tlbi 0 aside1 17", "dsb 0 nsh"]
+    lines += [f"access 0 {va} x" for va in each]
+    _, verdict = judge(build("trace-cli"), "\n".join(lines))
+    assert verdict["seen"]["tlb_refills"] == verdict["seen"]["tlb_refills_unchanged"] == refills
 
 
 NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "table_stores", "tlbis", "user_returns"}

@@ -115,10 +115,12 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     lost = {
         r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check_results.SECONDS
     }
-    assert lost == {"own": (5,), "tlb_held": (8,), "tlb_kept": (6,), "tlb_lost": (3,), "tlb_lost_others": (2,)}
+    counted = {"held": 8, "kept": 6, "lost": 3, "lost_others": 2, "refills": 2, "refills_unchanged": 1}
+    assert lost == {"own": (5,), **{f"tlb_{name}": (value,) for name, value in counted.items()}}
     assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
     lines = done.stdout.splitlines()
     assert lines[lines.index("tlb_lost") + 1 :][:2] == ["workload  per   stock", "count     page    0.5"]
+    assert lines[lines.index("tlb_refills_unchanged") + 1 :][:2] == ["workload  per   stock", "count     page  0.167"]
     checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
     assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
 

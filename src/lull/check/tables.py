@@ -15,6 +15,8 @@ from lull.run.records import Record
 SILENT = "silent"
 LOST = "tlb_lost"
 """The metric: entries that TLBIs removed from CPUs which had used them, although the page tables still had them."""
+REFILLS = "tlb_refills_unchanged"
+"""The metric: entries of LOST that such a CPU then used again, while the page tables still had them."""
 WALKS = "seconds_walks"
 """The metric: modelled seconds of the page walks that reload the entries of LOST."""
 
@@ -102,11 +104,13 @@ def _cell(boots: Sequence[BootVerdict]) -> str:
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:
-    """Tables of workloads x kernels, per operation: valid entries that TLBIs removed (LOST), and the modelled time of
-    their page walks (WALKS). Workloads whose values are all 0 are left out."""
+    """Tables of workloads x kernels, per operation: valid entries that TLBIs removed (LOST), those of them that CPUs
+    used again (REFILLS), and the modelled time of page walks for all of LOST (WALKS). Workloads whose values are all 0
+    are left out."""
     notes = {
         LOST: "entries that TLBIs took from CPUs which had used them, and that were still true",
-        WALKS: "page walks for these, all CPUs together, at most; modelled time",
+        REFILLS: "of such entries, those that a CPU used again and walked for, still unchanged",
+        WALKS: "page walks for all entries of tlb_lost, all CPUs together, at most; modelled time",
     }
     return [grid for metric, note in notes.items() if (grid := _per_operation(records, metric, note))]
 
