@@ -2,46 +2,52 @@
 /*
  * Residency: page tables that are freed, on CPUs without FEAT_nTLBPA. Such a CPU may keep copies of the descriptors
  * that it has walked, by their physical address, until a TLBI that applies to them completes on that CPU. Neither
- * another ASID nor another TTBR0 removes these copies. The word, loads and flushes are those of residency.pml, in
- * fewer steps, and without MANY. README.md says what must hold; run.py has the variants (-DV_...).
+ * another ASID nor another TTBR0 removes these copies. Loads and flushes are those of residency.pml, for one mm.
+ * README.md says what must hold; run.py has the variants (-DV_...).
  */
 
 #ifndef NCPU
-#define NCPU	3
+#define NCPU	2
 #endif
 #ifndef NOBJ
 #define NOBJ	2		/* tables, each with leaves; one flush at a time for each (page-table lock) */
 #endif
-/*
- * Further options: NTLBPA: all CPUs have FEAT_nTLBPA, and freed tables are flushed as leaves are; ROLL: ASIDs roll
- * over.
- */
+/* Further option: ROLL: the mm gets new ASID numbers. */
 
-#define STALE	1
-#define RSTALE	2
-#define WANDERED 4
-byte cnt;
-byte flags;
-byte home;			/* CPU + 1 */
+byte clean;			/* mm_cpumask() */
+bit odd;			/* looks */
+byte same;			/* CPUs that have read looks, and it has not changed since */
+byte walker;			/* CPU + 1; 0: none; WALKERS: several */
+#define WALKERS	9
+bit passed;
 
+bit loaded[NCPU];
+bit leaving[NCPU];
 bit ttbr[NCPU];			/* TTBR0 points to the tables */
 bit infl[NCPU];			/* walks begun before TTBR0 was written; a DSB ends them */
-bit pending[NCPU];		/* ASIDs rolled over: the CPU flushes all before it loads anything */
+bit pending[NCPU];		/* tlb_flush_pending: the CPU flushes all before it loads the mm */
+bit num;			/* the ASID number: this one, or the one before */
 
 #define LINKED	0
 #define BUFFERED 1		/* unlinked, but the store is in the store buffer */
 #define UNLINKED 2
 byte table[NOBJ];
-byte lock[NOBJ];		/* the CPU that flushes, + 1 */
+bit lock[NOBJ];
 
-/* Copies that CPU c holds of the descriptors in table o */
+/* Copies that CPU c holds of the descriptors in table o, under the number that the mm has, and under older ones */
 #define H(c, o)	held[(c) * NOBJ + (o)]
+#define X(c, o)	older[(c) * NOBJ + (o)]
 #define WALKED	1		/* descriptors as they are, or of the leaf that is being flushed */
 #define GOING	2		/* ... a leaf whose flush has not returned */
 #define MISSED	4		/* a leaf whose flush has returned */
 byte held[NCPU * NOBJ];
+byte older[NCPU * NOBJ];
 
+#ifdef SHORTEST
+byte i, j;			/* spin's breadth-first search has no hidden variables */
+#else
 hidden byte i, j;
+#endif
 
 inline settle()
 {
@@ -55,7 +61,7 @@ inline settle()
 			:: (ttbr[i] || infl[i]) && table[j] != UNLINKED -> H(i, j) = H(i, j) | WALKED
 			:: else
 			fi;
-			assert(!((ttbr[i] || infl[i]) && (H(i, j) & MISSED)));	/* an old entry is used */
+			assert(!((ttbr[i] || infl[i]) && ((H(i, j) | X(i, j)) & MISSED)));	/* an old entry is used */
 			j++
 		:: else -> break
 		od;
@@ -66,25 +72,31 @@ inline settle()
 }
 
 /* TLBIs, with the DSB that completes them: for the whole ASID, or for the flushed part of one table. */
-inline forget_asid(c)
+#define ONE(o)	(leaf -> GOING : WALKED | GOING)
+
+inline forget(c, all)
 {
 	j = 0;
 	do
-	:: j < NOBJ -> H(c, j) = 0; j++
+	:: j < NOBJ ->
+		if
+		:: all && id == num -> H(c, j) = 0
+		:: all && id != num -> X(c, j) = 0
+		:: !all && j == o && id == num -> H(c, j) = H(c, j) & ~ONE(o)
+		:: !all && j == o && id != num -> X(c, j) = X(c, j) & ~ONE(o)
+		:: else
+		fi;
+		j++
 	:: else -> break
 	od;
 	j = 0
 }
 
-#define ONE(o)	(leaf -> GOING : WALKED | GOING)
-
 inline here(all)
 {
 	d_step {
-		if
-		:: all -> forget_asid(me)
-		:: else -> H(me, o) = H(me, o) & ~ONE(o)
-		fi;
+		printf("CPU %d: local TLBI (1: of the ASID): %d\n", me, all);
+		forget(me, all);
 		settle()
 	}
 }
@@ -92,186 +104,345 @@ inline here(all)
 inline everywhere(all)
 {
 	d_step {
+		printf("CPU %d: broadcast (1: of the ASID): %d\n", me, all);
 		i = 0;
 		do
-		:: i < NCPU ->
-			if
-			:: all -> forget_asid(i)
-			:: else -> H(i, o) = H(i, o) & ~ONE(o)
-			fi;
-			i++
+		:: i < NCPU -> forget(i, all); i++
 		:: else -> break
 		od;
 		settle()
 	}
 }
 
-#define NOWHERE		0
-#define HERE		1
-#define EVERYWHERE	2
-#define ASID_HERE	3
-#define ASID_EVERYWHERE	4
-
-#ifdef V_HOME_ONLY
-#define MOVED	(home != me + 1)
-#else
-#define MOVED	((flags & WANDERED) || home != me + 1)
+#ifdef ROLL
+/* new_context(): no CPU has the mm loaded, or parked. Every CPU flushes all before it loads the mm. */
+inline new_number()
+{
+	printf("        the mm gets a new ASID number\n");
+	i = 0;
+	do
+	:: i < NCPU ->
+		pending[i] = 1;
+		j = 0;
+		do
+		:: j < NOBJ ->
+#ifdef V_NEW_KEEPS
+			X(i, j) = X(i, j) | H(i, j);
+#endif
+			H(i, j) = 0;
+			j++
+		:: else -> break
+		od;
+		i++
+	:: else -> break
+	od;
+	i = 0; j = 0;
+	num = 1 - num
+}
 #endif
 
-/* res_flush() and res_flush_tables(): read and change the word. */
-inline decide()
+/* --- Loading and leaving --- */
+
+#define MINE	(clean & (1 << me))
+
+inline set_bit()
+{
+	d_step { printf("CPU %d: sets its bit\n", me); clean = clean | (1 << me) }
+}
+
+inline read_walker()
 {
 	d_step {
-		if
-		:: cnt == 0 -> reach = NOWHERE
-		:: cnt == 1 && ttbr[me] -> reach = HERE
-		:: else -> reach = EVERYWHERE
-		fi;
-		alone = 0;
-#if !defined(NTLBPA) && !defined(V_AS_LEAF)
-		if
-		:: leaf
-		:: !leaf && reach == EVERYWHERE ->
-			if
-#ifndef V_RANGE
-			:: flags & (STALE | RSTALE) -> reach = ASID_EVERYWHERE
-#endif
-			:: else
-			fi;
-#ifdef V_CLEAR_LOADED
-			flags = flags & ~WANDERED; home = me + 1
-#endif
-		:: !leaf && reach == HERE && (flags & WANDERED) ->
-#ifndef V_HERE_WANDERED
-			alone = 1
-#endif
-		:: !leaf && reach == NOWHERE && home ->
-			if
-			:: MOVED -> alone = 1
-#ifdef V_NOT_HERE
-			:: else
-#else
-			:: else -> reach = ASID_HERE
-#endif
-			fi
-		:: else
-		fi;
-#endif
-		if
-		:: cnt == 0 -> flags = flags | STALE
-		:: cnt == 1 && ttbr[me] ->
-			if
-			:: flags & WANDERED -> flags = flags | RSTALE
-			:: else
-			fi;
-			home = me + 1
-		:: else
-		fi;
-		if
-		:: alone ->
-#ifdef V_ALONE_RANGE
-			reach = EVERYWHERE;
-#else
-			reach = ASID_EVERYWHERE;
-#endif
-#ifndef V_NEVER_HOME
-#ifdef V_OLD_CLEARED
-			flags = 0;
-#else
-			flags = flags & ~WANDERED;
-#endif
-#ifndef V_HOME_STAYS
-			home = me + 1;
-#endif
-#ifdef V_HOME_NONE
-			home = (cnt -> home : 0);
-#endif
-#endif
-		:: else
-		fi;
-		printf("CPU %d: %d of table %d: reach %d; count %d, flags %d, home %d\n", me, leaf, o, reach, cnt, flags, home - 1)
+		old = walker;
+		printf("CPU %d: walker is %d\n", me, old)
 	}
+}
+
+/* cmpxchg() or WRITE_ONCE() */
+inline write_walker()
+{
+	if
+	:: d_step { !old && !walker -> walker = me + 1; printf("CPU %d: walker = %d\n", me, walker) }
+	:: d_step { !old && walker -> old = walker }
+	:: atomic { old -> skip }
+	fi;
+	if
+	:: d_step { old && old != me + 1 -> walker = WALKERS; printf("CPU %d: walker = several\n", me) }
+	:: atomic { !old || old == me + 1 -> skip }
+	fi
+}
+
+inline forget_here()
+{
+	if
+#if defined(V_NO_TLBI_FREED)
+	:: atomic { skip }
+#elif defined(V_WALKER_SKIPS)
+	:: d_step { old && old != me + 1 -> id = num; forget(me, true); settle(); id = 0 }
+	:: atomic { !old || old == me + 1 -> skip }
+#else
+	:: d_step { old -> printf("CPU %d: local TLBI of the ASID\n", me); id = num; forget(me, true); settle(); id = 0 }
+	:: atomic { !old -> skip }
+#endif
+	fi;
+	old = 0
+}
+
+inline write_ttbr()
+{
+	atomic { ttbr[me] = 1; printf("CPU %d: TTBR0 written\n", me); settle() }
+}
+
+/* res_make_clean(), and the write of TTBR0 */
+inline make_clean_and_load()
+{
+#ifdef V_WALKER_FIRST
+	read_walker();
+	set_bit();
+#else
+	set_bit();
+	read_walker();
+#endif
+#ifdef V_WALKER_LATE
+	forget_here();
+	write_ttbr();
+	read_walker();
+	write_walker();
+	old = 0
+#else
+	write_walker();
+	forget_here();
+	write_ttbr()
+#endif
+}
+
+/* --- Flushing --- */
+
+#define NOWHERE		0
+#define HERE		1
+#define ASID_HERE	2
+#define EVERYWHERE	3
+
+/* res_is_alone() */
+inline is_alone()
+{
+	if
+	:: d_step { odd -> reach = EVERYWHERE }
+	:: d_step { !odd -> same = same | (1 << me) }
+	fi;
+	do
+	:: atomic { reach == NOWHERE && other < NCPU ->
+		if
+		:: !(other == me && loaded[me]) && (clean & (1 << other)) -> reach = EVERYWHERE
+		:: else
+		fi;
+		other++ }
+	:: atomic { !(reach == NOWHERE && other < NCPU) -> break }
+	od;
+	other = 0;
+	d_step {
+		alone = (reach == NOWHERE && (same & (1 << me)));
+		same = same & ~(1 << me)
+	}
+}
+
+inline pass_by()
+{
+	do
+	:: atomic { reach == NOWHERE && other < NCPU && ((other == me && loaded[me]) || !(clean & (1 << other))) -> other++ }
+	:: atomic { reach == NOWHERE && other < NCPU && !(other == me && loaded[me]) && (clean & (1 << other)) -> skip }
+#ifdef V_PASSED_LATE
+	   skip;
+#else
+	   passed = 1;
+#endif
+	   d_step { printf("CPU %d: clears the bit of CPU %d\n", me, other); clean = clean & ~(1 << other) }
+	   if
+	   :: d_step { loaded[other] -> reach = EVERYWHERE }
+	   :: atomic { !loaded[other] -> skip }
+	      if
+	      :: d_step { leaving[other] -> reach = EVERYWHERE }
+	      :: atomic { !leaving[other] -> skip }
+	      fi
+	   fi;
+	   d_step {
+		if
+		:: reach == EVERYWHERE -> clean = clean | (1 << other); printf("CPU %d: finds the mm on CPU %d\n", me, other)
+		:: else -> printf("CPU %d: passes CPU %d by\n", me, other)
+		fi;
+		other++
+	   }
+	:: atomic { reach != NOWHERE || other == NCPU -> break }
+	od;
+	other = 0;
+	alone = (reach == NOWHERE)
+}
+
+#define look_begin()	!odd -> odd = 1; same = 0; printf("CPU %d: looks\n", me)
+
+inline look_end()
+{
+	d_step { odd = 0; same = 0; printf("CPU %d: the look ends\n", me) }
+}
+
+inline decide_leaves()
+{
+	/* The key is off, or the survey has found the mm, or another flush looks. Each of them may be at any time. */
+	if
+	:: atomic { reach = EVERYWHERE }
+	:: is_alone();
+	   reach = (alone -> (loaded[me] -> HERE : NOWHERE) : EVERYWHERE)
+	:: d_step { look_begin() }
+	   pass_by();
+#ifdef V_PASSED_LATE
+	   look_end();
+	   passed = 1;
+#else
+	   look_end();
+#endif
+	   reach = (alone -> (loaded[me] -> HERE : NOWHERE) : EVERYWHERE)
+	fi;
+	alone = 0
+}
+
+inline set_walker()
+{
+	d_step { walker = me + 1; printf("CPU %d: walker = %d\n", me, walker) }
+}
+
+inline clear_passed()
+{
+	d_step { passed = 0; printf("CPU %d: passed = 0\n", me) }
+}
+
+#ifdef V_LOCAL_WALKED
+#define ONLY_HERE	(walker == me + 1 || (clean == (1 << me)) && loaded[me])
+#else
+#define ONLY_HERE	(walker == me + 1)
+#endif
+
+inline decide_tables()
+{
+	if
+	/* The key is off, or ... */
+	:: atomic { reach = EVERYWHERE;
+#ifdef V_PASSED_OFF
+		off = 1
+#endif
+		}
+	:: atomic { !walker -> reach = NOWHERE }
+	:: atomic { ONLY_HERE && loaded[me] -> reach = HERE }
+	:: atomic { ONLY_HERE && !loaded[me] -> reach = ASID_HERE }
+	:: atomic { walker && !ONLY_HERE -> skip }
+	   if
+	   :: atomic { reach = EVERYWHERE }
+	   :: d_step { look_begin() }
+#ifdef V_WALKER_AFTER
+	      pass_by();
+	      set_walker();
+#else
+	      set_walker();
+	      pass_by();
+#endif
+	      if
+	      :: atomic { alone -> id = num }
+#if defined(V_PASSED_EARLY)
+		 clear_passed();
+		 everywhere(true);
+		 look_end();
+#elif defined(V_RANGE)
+		 everywhere(false);
+		 clear_passed();
+		 look_end();
+#elif defined(V_LOOK_ENDS)
+		 look_end();
+		 everywhere(true);
+		 clear_passed();
+#else
+		 everywhere(true);
+		 clear_passed();
+		 look_end();
+#endif
+	      :: atomic { !alone -> skip }
+#ifndef V_NOT_WALKERS
+		 d_step { walker = WALKERS; printf("CPU %d: walker = several\n", me) }
+#endif
+		 look_end()
+	      fi
+	   fi
+	fi;
+	alone = 0;
+	if
+#if defined(V_PASSED_IGNORED)
+	:: atomic { false -> skip }
+#elif defined(V_PASSED_OFF)
+	:: atomic { reach == EVERYWHERE && passed && !off -> id = num }
+#else
+	:: atomic { reach == EVERYWHERE && passed -> id = num }
+#endif
+	   everywhere(true);
+	   reach = NOWHERE
+	:: else
+	fi
 }
 
 proctype cpu(byte me)
 {
-	byte o, reach, todo;
-	bit leaf, alone;
+	byte o, reach, old, other;
+	bit leaf, alone, id;
+#ifdef V_PASSED_OFF
+	bit off;
+#endif
 
 again:	if
-	:: atomic { !ttbr[me] -> skip }; goto load
-	:: atomic { ttbr[me] -> ttbr[me] = 0; infl[me] = 1; settle() }; goto out
-	:: atomic { lock[0] == 0 -> lock[0] = me + 1; o = 0; leaf = 0 }; goto flush
-	:: atomic { lock[0] == 0 -> lock[0] = me + 1; o = 0; leaf = 1 }; goto flush
+	:: atomic { !loaded[me] -> skip }; goto load
+	:: atomic { loaded[me] -> leaving[me] = 1 }; goto out
+	:: atomic { lock[0] == 0 -> lock[0] = 1; o = 0; leaf = 0 }; goto flush
+	:: atomic { lock[0] == 0 -> lock[0] = 1; o = 0; leaf = 1 }; goto flush
 #if NOBJ > 1
-	:: atomic { lock[1] == 0 -> lock[1] = me + 1; o = 1; leaf = 0 }; goto flush
-	:: atomic { lock[1] == 0 -> lock[1] = me + 1; o = 1; leaf = 1 }; goto flush
+	:: atomic { lock[1] == 0 -> lock[1] = 1; o = 1; leaf = 0 }; goto flush
+	:: atomic { lock[1] == 0 -> lock[1] = 1; o = 1; leaf = 1 }; goto flush
 #endif
 #ifdef ROLL
-	:: atomic {
-		(cnt == 0 && home && !pending[0]) ->	/* a new number; CPUs flush when they switch */
-		i = 0;
-		do
-		:: i < NCPU -> pending[i] = 1; i++
-		:: else -> break
-		od;
-		i = 0;
-#ifdef V_FRESH_CLEARS
-		flags = 0; home = 0
-#endif
-	   }; goto again
+	:: d_step { walker && !loaded[0] && !loaded[1] && !leaving[0] && !leaving[1] &&
+		    !loaded[NCPU - 1] && !leaving[NCPU - 1] && !pending[me] ->
+		new_number()
+	   } goto again
 #endif
 	fi;
 
 load:	atomic {
+		loaded[me] = 1;		/* active_asids is announced before: the number stays from here on */
+		printf("CPU %d: loaded = the mm\n", me);
+#ifdef ROLL
 		if
-		:: pending[me] -> pending[me] = 0; forget_asid(me)
-		:: else
-		fi;
-		todo = ((flags & STALE) || ((flags & RSTALE) && home != me + 1));
-		cnt++;
-#ifdef V_RENAMES
-		if
-		:: todo && cnt == 1 ->
-			todo = 0; flags = 0; home = 0;
-			/* the CPU has no entry under the new number */
-			i = 0;
+		:: pending[me] ->
+			pending[me] = 0;
+			j = 0;
 			do
-			:: i < NCPU * NOBJ -> held[i] = held[i] & ~MISSED | (held[i] & MISSED -> WALKED : 0); i++
+			:: j < NOBJ -> H(me, j) = 0; X(me, j) = 0; j++
 			:: else -> break
 			od;
-			i = 0
+			j = 0
 		:: else
-		fi;
+		fi
 #endif
-		if
-		:: todo -> flags = (flags & ~STALE) | RSTALE
-		:: else
-		fi;
-		if
-#ifndef V_NO_WANDERED_FREED
-		:: home && home != me + 1 -> flags = flags | WANDERED
-#endif
-		:: else
-		fi;
-		home = me + 1;
-		printf("CPU %d: loads; to do %d; count %d, flags %d\n", me, todo, cnt, flags)
 	}
-	d_step {
-		if
-		:: todo -> forget_asid(me)
-		:: else
-		fi;
-		todo = 0
-	}
-	atomic { ttbr[me] = 1; settle() }
+	if
+	:: atomic { MINE -> skip }
+	   write_ttbr()
+	:: atomic { !MINE -> printf("CPU %d: its bit is clear\n", me) }
+	   make_clean_and_load()
+	fi;
 	goto again;
 
-out:	atomic { infl[me] = 0 }
-	d_step { cnt-- }
+out:	loaded[me] = 0;
+	atomic { ttbr[me] = 0; infl[me] = 1; settle() }
+	d_step { infl[me] = 0; printf("CPU %d: DSB\n", me) }
+	leaving[me] = 0;
 	goto again;
 
-	/* A leaf changes, or a table is unlinked; then DSB ISHST, the word, the TLBIs, and the return. */
+	/* A leaf changes, or a table is unlinked; then DSB ISHST, the decision, the TLBIs, and the return. */
 flush:	atomic {
 		if
 		:: leaf ->
@@ -282,6 +453,10 @@ flush:	atomic {
 				:: H(i, o) & WALKED -> H(i, o) = H(i, o) | GOING
 				:: else
 				fi;
+				if
+				:: X(i, o) & WALKED -> X(i, o) = X(i, o) | GOING
+				:: else
+				fi;
 				i++
 			:: else -> break
 			od;
@@ -289,21 +464,30 @@ flush:	atomic {
 		:: else -> table[o] = BUFFERED
 		fi
 	}
-	d_step {
-		if
-		:: !leaf -> table[o] = UNLINKED
-		:: else
-		fi
-	}
-	decide();
 	if
-	:: reach == NOWHERE
-	:: reach == HERE -> here(false)
-	:: reach == ASID_HERE -> here(true)
-	:: reach == EVERYWHERE -> everywhere(false)
-	:: reach == ASID_EVERYWHERE -> everywhere(true)
+	:: d_step { !leaf -> printf("CPU %d: unlinks table %d\n", me, o); table[o] = UNLINKED }
+#ifdef V_AS_LEAF
+	   decide_leaves()
+#else
+	   decide_tables()
+#endif
+	:: atomic { leaf -> printf("CPU %d: changes a leaf of table %d\n", me, o) }
+	   decide_leaves()
+	fi;
+	id = num;
+	if
+	:: atomic { reach == NOWHERE -> skip }
+	:: atomic { reach == HERE -> skip } here(false)
+	:: atomic { reach == ASID_HERE ->
+#ifdef V_ELIDE_WALKER
+		skip }
+#else
+		skip } here(true)
+#endif
+	:: atomic { reach == EVERYWHERE -> skip } everywhere(false)
 	fi;
 	atomic {
+		printf("CPU %d: the flush of table %d returns\n", me, o);
 		i = 0;
 		do
 		:: i < NCPU ->
@@ -311,16 +495,21 @@ flush:	atomic {
 			:: H(i, o) & GOING -> H(i, o) = (H(i, o) & ~GOING) | MISSED
 			:: else
 			fi;
-#ifndef NTLBPA
-			assert(leaf || !H(i, o));	/* the table is freed, and a CPU still holds a copy of what was in it */
-#endif
+			if
+			:: X(i, o) & GOING -> X(i, o) = (X(i, o) & ~GOING) | MISSED
+			:: else
+			fi;
+			assert(leaf || !(H(i, o) | X(i, o)));	/* the table is freed, and a CPU holds copies of what was in it */
 			i++
 		:: else -> break
 		od;
 		i = 0;
 		table[o] = LINKED;
 		lock[o] = 0;
-		o = 0; leaf = 0; reach = 0; alone = 0;
+		o = 0; leaf = 0; reach = NOWHERE; id = 0;
+#ifdef V_PASSED_OFF
+		off = 0;
+#endif
 		settle()
 	}
 	goto again

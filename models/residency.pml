@@ -1,84 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Residency: the word of an address space (mm), the CPUs that load and leave it, the flushes that read it, and the
- * ASID allocator, against a TLB that fetches and keeps everything it may. README.md says what is modelled, and why
- * that is enough; run.py has the configurations, and the variants (-DV_...) that must fail.
+ * Residency: CPUs that load and leave address spaces (mm), and flushes that look for them, against a TLB that fetches
+ * and keeps everything it may. The protocol is that of kernel/residency/files/arch/arm64/mm/lull/residency.c. README.md
+ * says what is modelled, and why that is enough; run.py has the configurations, and the variants (-DV_...).
  *
- * One step of a process is what no other CPU can see half done: an instruction on the word (the read-modify-write that
- * succeeded; a cmpxchg that failed changed nothing), a TLBI with its DSB, a write of TTBR0 and ASID with its ISB, a
- * critical section of cpu_asid_lock.
+ * One step of a process is what no other CPU can see half done: one access to a shared variable, a TLBI with its DSB,
+ * a write of TTBR0 and ASID with its ISB, a critical section of cpu_asid_lock.
  */
 
 #ifndef NCPU
-#define NCPU	3	/* CPUs */
+#define NCPU	2	/* CPUs */
 #endif
 #ifndef NMM
 #define NMM	1	/* address spaces */
 #endif
 #ifndef NOBJ
-#define NOBJ	1	/* objects of an mm that can be flushed: 0 a page, 1 a table; each has at most one flush at a time */
+#define NOBJ	2	/* pages of an mm; each has at most one flush at a time */
 #endif
 #ifndef NFLUSH
 #define NFLUSH	NMM	/* address spaces whose page tables change; the others occupy CPUs and ASIDs */
-#endif
-#ifndef LIMIT
-#define LIMIT	2	/* the most CPUs that are counted */
 #endif
 #ifndef NNUM
 #define NNUM	NMM	/* ASID numbers, from 1; 0 is the reserved one */
 #endif
 /*
- * Further options: ALLOC the ASID allocator, RENAME the policy, EXIT exit and fork, IDMAP the identity map, PIN a
- * device that shares an mm, KPTI, LEAVE a flush may find that an mm need not be MANY any more.
+ * Further options: ALLOC the ASID allocator; EXIT exit and fork; MERGE a store and its DSB ISHST are one step; PART=c
+ * page 0 is changed by CPU 0 only, page 1 by CPU c; ONE mm 1 is loaded by CPU 1 only.
  */
-#ifdef PIN
-#define NWALK	(NCPU + 1)	/* what walks: the CPUs, and a device behind an SMMU */
-#else
-#define NWALK	NCPU
-#endif
 
-#if defined(IDMAP) || defined(V_LAZY_SKIPS) || defined(V_LAZY_UNCOUNTED)
-#define LAZY
-#endif
+/* Each mm */
+byte clean[NMM];		/* mm_cpumask(): a bit for each CPU */
+bit odd[NMM];			/* looks: is it odd? */
+byte same[NMM];			/* CPUs that have read looks, and it has not changed since */
+bit walker[NMM];		/* a CPU has loaded the mm */
 
-#if defined(V_PLAIN_SAME) || defined(V_PLAIN_SET)
-#define LAG	/* model what a plain read may see; without it no plain read decides to elide */
-#endif
+/* Each CPU: mm + 1, or 0 */
+byte loaded[NCPU];
+byte leaving[NCPU];
+byte ttbr[NCPU];		/* TTBR0; 0 is the reserved one */
+byte asid[NCPU];		/* the current ASID */
+byte infl[NCPU];		/* walks begun before TTBR0 was written, for this mm ... */
+byte inflasid[NCPU];		/* ... with this ASID; a DSB ends them */
 
-/* The word */
-#define MANY	1
-#define STALE	2
-#define RSTALE	4
-#define WANDERED 8
-#define LEAVING	16	/* a CPU looks whether the mm may leave MANY */
-byte cnt[NMM];
-byte flags[NMM];
-byte home[NMM];			/* CPU + 1 */
-
-/* The state of each CPU (or device): mm + 1, or 0 */
-byte ttbr[NWALK];		/* TTBR0; 0 is the reserved one */
-byte asid[NWALK];		/* the current ASID */
-byte loaded[NWALK];		/* the mm that the kernel has on record as loaded */
-bit counted[NWALK];
-byte infl[NWALK];		/* walks begun before TTBR0 was written, for this mm ... */
-byte inflasid[NWALK];		/* ... with this ASID; a DSB ends them */
-byte leaving[NWALK];		/* count is taken back after the next DSB */
-
-/* Page tables: 0 at rest, 1 stored but in the store buffer, 2 visible, flush not returned. Mm m, object k: m * NOBJ + k */
+/* PTEs: 0 at rest, 1 stored but in the store buffer, 2 visible, flush not returned. Mm m, page k: m * NOBJ + k */
 byte pte[NMM * NOBJ];
 
-/* TLBs: two bits for each mm and object. NEW: an entry as the tables are; OLD: one as they were before the last store */
+/* TLBs: two bits for each page. NEW: an entry as the tables are; OLD: one as they were before the last store */
 #define NEW(o)	(1 << (2 * (o)))
 #define OLD(o)	(2 << (2 * (o)))
 #define T(c, a)	tlb[(c) * (NNUM + 1) + (a)]
-byte tlb[NWALK * (NNUM + 1)];
-#ifdef KPTI
-#define U(c, a)	utlb[(c) * (NNUM + 1) + (a)]
-byte utlb[NWALK * (NNUM + 1)];	/* the same for the other ASID of the pair */
-#endif
+byte tlb[NCPU * (NNUM + 1)];
 
-/* ASIDs */
-byte num[NMM];			/* the number that an mm has; 0: none */
+byte num[NMM];			/* the ASID number that an mm has; 0: none */
 #ifdef ALLOC
 bit current[NMM];		/* its number is of the current generation */
 byte map;			/* numbers in use: bit number - 1 */
@@ -87,22 +60,8 @@ byte actn[NCPU];
 byte resm[NCPU];		/* reserved_asids */
 byte resn[NCPU];
 bit pending[NCPU];		/* tlb_flush_pending */
-bit pinned[NMM];
-#ifdef ROLLS
-byte rolls;			/* the number of roll-overs that other mms cause is bounded */
-#define ROLLS_LEFT	(rolls < ROLLS)
-#define ROLLED		rolls++
-#else
-#define ROLLS_LEFT	true
-#define ROLLED		skip
-#endif
-byte outdated[NWALK];		/* mm + 1 that this CPU is leaving, and that has a new number by now */
-#ifdef RENAME
-byte lock;			/* cpu_asid_lock, where it is held over more than one step: CPU + 1 */
-#define UNLOCKED	(lock == 0)
-#else
-#define UNLOCKED	true
-#endif
+byte lazy[NCPU];		/* active_mm of a CPU that has parked: mm + 1 */
+byte outdated[NCPU];		/* mm + 1 that this CPU is leaving, and that has a new number by now */
 #endif
 #define GONE	9		/* owner of a number whose mm is dead */
 #ifdef EXIT
@@ -112,19 +71,6 @@ byte next[NCPU];		/* mm + 1 that the CPU is about to load */
 #define NEXT(m1)	next[me] = m1
 #else
 #define NEXT(m1)	skip
-#endif
-#ifdef LEAVE
-byte pub[NCPU];			/* cpu->loaded, as other CPUs see it */
-byte out[NCPU];			/* cpu->leaving, as other CPUs see it; also an mm in state MANY, whose CPUs are not counted */
-bit looking;			/* the lock: one look at a time */
-#endif
-#ifdef LAZY
-byte lazy[NCPU];		/* active_mm: what was loaded last */
-#endif
-#ifdef LAG
-byte lag[NMM];			/* CPU + 1 whose read-modify-write plain reads of other CPUs do not see yet */
-byte lagcnt[NMM];
-byte lagflags[NMM];
 #endif
 
 #ifdef SHORTEST
@@ -142,11 +88,7 @@ inline fill(c, a, m)
 	j = 0;
 	do
 	:: j < NOBJ ->
-		b = (pte[(m) * NOBJ + j] == 1 -> OLD((m) * NOBJ + j) : NEW((m) * NOBJ + j));
-		T(c, a) = T(c, a) | b;
-#ifdef KPTI
-		U(c, a) = U(c, a) | b;
-#endif
+		T(c, a) = T(c, a) | (pte[(m) * NOBJ + j] == 1 -> OLD((m) * NOBJ + j) : NEW((m) * NOBJ + j));
 		j++
 	:: else -> break
 	od;
@@ -158,27 +100,23 @@ inline fill(c, a, m)
  * roll-over in between can give the mm that the CPU is leaving a new number, which flushes of the mm then name.
  */
 #if defined(ALLOC) && !defined(V_STOCK_WINDOW)
-#define OUTDATED(c, a, m)	((m) && outdated[c] == (m))
+#define OUTDATED(c, m)	((m) && outdated[c] == (m))
 #else
-#define OUTDATED(c, a, m)	false
+#define OUTDATED(c, m)	false
 #endif
 
-/*
- * Entries under the current ASID are used whatever TTBR0 is: those of a page to translate, those of a table to
- * continue a walk. Walks in flight use them, too.
- */
-inline check_entries(c, a, set, m)
+/* Entries under the current ASID are used whatever TTBR0 is. Walks in flight use them, too. */
+inline check_entries(c, set, m)
 {
 	j = 0;
 	do
 	:: j < NMM * NOBJ ->
 		if
-		:: (set & OLD(j)) && !OUTDATED(c, a, m) -> assert(pte[j] != 0)	/* invariants 1 and 2: flushed, and still used */
+		:: ((set) & OLD(j)) && !OUTDATED(c, m) -> assert(pte[j] != 0)	/* flushed, and still used */
 		:: else
 		fi;
 		if
-		:: m != 0 && j / NOBJ != m - 1 ->
-			assert(!(set & (NEW(j) | OLD(j))))		/* invariant 1: an entry of another address space */
+		:: m != 0 && j / NOBJ != m - 1 -> assert(!((set) & (NEW(j) | OLD(j))))	/* an entry of another address space */
 		:: else
 		fi;
 		j++
@@ -191,14 +129,11 @@ inline settle()
 {
 	i = 0;
 	do
-	:: i < NWALK ->
+	:: i < NCPU ->
 		if
 		:: ttbr[i] ->
 #ifdef EXIT
-			assert(!dead[ttbr[i] - 1]);			/* 2: root table freed */
-#endif
-#ifndef NO_INV3
-			assert(counted[i] || (flags[ttbr[i] - 1] & MANY));	/* 3 */
+			assert(!dead[ttbr[i] - 1]);		/* the root table is freed */
 #endif
 			fill(i, asid[i], ttbr[i] - 1)
 		:: else
@@ -206,28 +141,20 @@ inline settle()
 		if
 		:: infl[i] ->
 #ifdef EXIT
-			assert(!dead[infl[i] - 1]);			/* 2: root table freed */
-#endif
-#ifndef NO_INV3
-			assert(leaving[i] == infl[i] || (counted[i] && loaded[i] == infl[i]) ||
-			       (flags[infl[i] - 1] & MANY));		/* 3 */
+			assert(!dead[infl[i] - 1]);
 #endif
 			fill(i, inflasid[i], infl[i] - 1);
-			check_entries(i, inflasid[i], T(i, inflasid[i]), infl[i])
+			check_entries(i, T(i, inflasid[i]), infl[i])
 		:: else
 		fi;
 		if
-		:: asid[i] ->
-			check_entries(i, asid[i], T(i, asid[i]), ttbr[i]);
-#ifdef KPTI
-			check_entries(i, asid[i], U(i, asid[i]), ttbr[i]);
-#endif
+		:: asid[i] -> check_entries(i, T(i, asid[i]), ttbr[i])
 		:: else
 		fi;
 		i++
 	:: else -> break
 	od;
-	i = 0; b = 0
+	i = 0
 }
 
 /* TLBIs, each with the DSB that completes it. */
@@ -235,35 +162,12 @@ inline settle()
 inline local_asid(c, a)
 {
 	T(c, a) = 0;
-#if defined(KPTI) && !defined(V_KPTI_HALF)
-	U(c, a) = 0;
-#endif
 	settle()
 }
-
-inline broadcast_asid(a)
-{
-	i = 0;
-	do
-	:: i < NWALK ->
-		T(i, a) = 0;
-#ifdef KPTI
-		U(i, a) = 0;
-#endif
-		i++
-	:: else -> break
-	od;
-	settle()
-}
-
-#define BOTH(o)	(NEW(o) | OLD(o))
 
 inline local_entry(c, a, o)
 {
-	T(c, a) = T(c, a) & ~BOTH(o);
-#if defined(KPTI) && !defined(V_KPTI_HALF)
-	U(c, a) = U(c, a) & ~BOTH(o);
-#endif
+	T(c, a) = T(c, a) & ~(NEW(o) | OLD(o));
 	settle()
 }
 
@@ -271,12 +175,7 @@ inline broadcast_entry(a, o)
 {
 	i = 0;
 	do
-	:: i < NWALK ->
-		T(i, a) = T(i, a) & ~BOTH(o);
-#ifdef KPTI
-		U(i, a) = U(i, a) & ~BOTH(o);
-#endif
-		i++
+	:: i < NCPU -> T(i, a) = T(i, a) & ~(NEW(o) | OLD(o)); i++
 	:: else -> break
 	od;
 	settle()
@@ -286,12 +185,7 @@ inline local_all(c)
 {
 	i = 1;
 	do
-	:: i <= NNUM ->
-		T(c, i) = 0;
-#ifdef KPTI
-		U(c, i) = 0;
-#endif
-		i++
+	:: i <= NNUM -> T(c, i) = 0; i++
 	:: else -> break
 	od;
 	settle()
@@ -302,58 +196,18 @@ inline age(o)
 {
 	i = 0;
 	do
-	:: i < NWALK * (NNUM + 1) ->
+	:: i < NCPU * (NNUM + 1) ->
 		if
 		:: tlb[i] & NEW(o) -> tlb[i] = (tlb[i] & ~NEW(o)) | OLD(o)
 		:: else
 		fi;
-#ifdef KPTI
-		if
-		:: utlb[i] & NEW(o) -> utlb[i] = (utlb[i] & ~NEW(o)) | OLD(o)
-		:: else
-		fi;
-#endif
 		i++
 	:: else -> break
 	od;
 	i = 0
 }
 
-#ifdef LAG
-inline unlag(m)
-{
-	lag[m] = 0; lagcnt[m] = 0; lagflags[m] = 0
-}
-#define VISIBLE(m)	unlag(m)
-#else
-#define VISIBLE(m)	skip
-#endif
-
-/* A DSB ISH outside a flush: walks in flight have ended, and stores are visible. */
-inline dsb(c)
-{
-#ifdef ALLOC
-	outdated[c] = 0;
-#endif
-	infl[c] = 0;
-	inflasid[c] = 0;
-#ifdef LAG
-	i = 0;
-	do
-	:: i < NMM ->
-		if
-		:: lag[i] == c + 1 -> unlag(i)
-		:: else
-		fi;
-		i++
-	:: else -> break
-	od;
-	i = 0
-#endif
-}
-
-/* Once the mm is MANY, no code reads the rest of the word. */
-#define TO_MANY(m, also)	flags[m] = MANY | (also); home[m] = 0
+/* --- ASIDs --- */
 
 #ifdef ALLOC
 /* A new generation: running ASIDs are kept, and each CPU flushes before it loads anything again. */
@@ -363,13 +217,7 @@ inline roll_over()
 	map = 0;
 	i = 0;
 	do
-	:: i < NMM ->
-		current[i] = 0;
-		if
-		:: pinned[i] -> map = map | (1 << (num[i] - 1))
-		:: else
-		fi;
-		i++
+	:: i < NMM -> current[i] = 0; i++
 	:: else -> break
 	od;
 	i = 0;
@@ -390,29 +238,13 @@ inline roll_over()
 	i = 0
 }
 
-/* Find a number that is not in use, and store it in j. */
-inline fresh_number()
-{
-	if
-	:: map == (1 << NNUM) - 1 -> roll_over()
-	:: else
-	fi;
-	j = 1;
-	do
-	:: map & (1 << (j - 1)) -> j++
-	:: else -> break
-	od;
-	assert(j <= NNUM);
-	map = map | (1 << (j - 1))
-}
-
-/* new_context(): the number of m is of an older generation, or m has none. b: the number changed. */
+/* new_context(): the number of m is of an older generation, or m has none. */
 inline new_context(m)
 {
 	b = (num[m] == 0);
 	if
 	:: num[m] ->
-		b = !pinned[m];
+		b = 1;
 		i = 0;
 		do
 		:: i < NCPU ->
@@ -434,8 +266,17 @@ inline new_context(m)
 	fi;
 	if
 	:: b ->
-		fresh_number();
-		b = (j != num[m]);
+		if
+		:: map == (1 << NNUM) - 1 -> roll_over()
+		:: else
+		fi;
+		j = 1;
+		do
+		:: map & (1 << (j - 1)) -> j++
+		:: else -> break
+		od;
+		assert(j <= NNUM);
+		map = map | (1 << (j - 1));
 		i = 0;
 		do
 		:: i < NCPU ->
@@ -452,36 +293,18 @@ inline new_context(m)
 	:: else
 	fi;
 	current[m] = 1;
-#ifdef V_ROLL_CLEARS_KEPT
-	b = 1;
-#endif
-	/* Change the word before other CPUs can see the number, still under the lock. */
-	if
-#ifndef V_ROLL_CLEARS_LATE
-#ifdef V_ROLL_CLEARS_LOADED
-	:: b && !(flags[m] & MANY) ->
-#else
-	:: b && cnt[m] == 0 && !(flags[m] & MANY) ->
-#endif
-		flags[m] = 0; home[m] = (cnt[m] -> home[m] : 0);
-		VISIBLE(m)
-#endif
-	:: else
-	fi
+	b = 0
 }
 
-/* check_and_switch_context(): the part that chooses the ASID. */
+/* check_and_switch_context(): the part that chooses the ASID, and announces it. */
 inline allocate(m)
 {
 	d_step {
-#ifdef RENAME
-		(lock == 0 || (actm[me] && current[m])) -> skip;
-#endif
 		if
 		:: actm[me] && current[m]
 		:: else ->
 			if
-			:: !current[m] -> new_context(m); changed = b
+			:: !current[m] -> new_context(m)
 			:: else
 			fi;
 			if
@@ -490,279 +313,73 @@ inline allocate(m)
 			fi
 		fi;
 		actm[me] = m + 1; actn[me] = num[m];
-#ifdef RENAME
-		id = num[m];
-#endif
-		b = 0;
+		lazy[me] = 0;
 		printf("CPU %d: active_asids has mm %d with ASID %d\n", me, m, num[m])
 	}
 }
-#else
-#define allocate(m)	skip
 #endif
 
-#define STALE_HERE(m)	((flags[m] & STALE) || ((flags[m] & RSTALE) && home[m] != me + 1))
+/* --- Loading and leaving --- */
 
-/* Change the word when a CPU loads the mm. todo: what must be done before TTBR0 is written. */
-#define NOTHING	0
-#define LOCAL	1	/* local TLBI of the whole ASID */
-#define BROAD	2	/* a broadcast one */
-#define CLEAR	3	/* the same, then STALE is cleared */
-#define AGAIN	4	/* renaming was lost */
-
-inline count_in(m)
+/* res_leave(): leaving, then loaded */
+inline leave(m1)
 {
-	cnt[m]++;
-#ifdef LAG
+#if defined(V_TWICE)
+	leaving[me] = loaded[me];
+	loaded[me] = m1
+#elif defined(V_LEAVING_LATE)
+	d_step { printf("CPU %d: loaded = mm %d\n", me, (m1) - 1); b = loaded[me]; loaded[me] = m1; leaving[me] = b << 4; b = 0 }
+	leaving[me] = leaving[me] >> 4
+#else
 	if
-	:: !lag[m] -> lagcnt[m] = cnt[m] - 1; lagflags[m] = flags[m]
-	:: else
+	:: atomic { loaded[me] != 0 -> printf("CPU %d: leaving = mm %d\n", me, loaded[me] - 1); leaving[me] = loaded[me] }
+	:: atomic { loaded[me] == 0 -> skip }
 	fi;
-	lag[m] = me + 1;
+	d_step { printf("CPU %d: loaded = mm %d (-1: none)\n", me, (m1) - 1); loaded[me] = m1 }
 #endif
-#ifndef V_NO_WANDERED
-	if
-	:: home[m] && home[m] != me + 1 -> flags[m] = flags[m] | WANDERED
-	:: else
-	fi;
-#endif
-	home[m] = me + 1;
-	newcounted = 1
 }
 
-inline word_in(m)
+#define MINE(m)		(clean[m] & (1 << me))
+
+inline set_bit(m)
 {
-	d_step {
-		newcounted = 0;
-		todo = NOTHING;
-#if defined(ALLOC) && defined(V_ROLL_CLEARS_LATE)
-		if
-		:: changed && cnt[m] == 0 && !(flags[m] & MANY) -> flags[m] = 0; home[m] = 0
-		:: else
-		fi;
-		changed = 0;
-#endif
-		if
-		:: flags[m] & MANY ->
-			if
-#ifndef V_MANY_MET
-			:: flags[m] & STALE -> todo = BROAD
-#endif
-			:: else
-			fi;
-#if defined(LEAVE) && !defined(V_LEAVE_KEPT)
-			flags[m] = flags[m] & ~LEAVING	/* another CPU may have looked here before: cmpxchg, if MANY still */
-#endif
-		:: else ->
-			if
-			:: cnt[m] == LIMIT ->
-				if
-				:: flags[m] & (STALE | RSTALE) ->
-#ifdef V_MANY_EARLY
-					TO_MANY(m, 0);
-#else
-					TO_MANY(m, STALE);
-#endif
-#ifndef V_MANY_NO_BROADCAST
-					todo = CLEAR
-#endif
-				:: else -> TO_MANY(m, 0)
-				fi;
-				VISIBLE(m)
-			:: else ->
-				todo = (STALE_HERE(m) -> LOCAL : NOTHING);
-				count_in(m);
-				if
-#ifdef V_NO_RSTALE_IN
-				:: todo == LOCAL -> flags[m] = flags[m] & ~(STALE | RSTALE)
-#else
-				:: todo == LOCAL -> flags[m] = (flags[m] & ~STALE) | RSTALE
-#endif
-				:: else
-				fi
-			fi
-		fi;
-		printf("CPU %d: switches to mm %d: count %d, flags %d, home %d; to do %d\n", me, m, cnt[m], flags[m], home[m] - 1, todo)
-	}
+	d_step { printf("CPU %d: sets its bit of mm %d\n", me, m); clean[m] = clean[m] | (1 << me) }
 }
 
-#ifdef RENAME
-/*
- * Rename m in place of a local TLBI, if no CPU has m loaded. Under the lock: set STALE, store a number that no CPU has
- * used since the last roll-over, change the word. Other CPUs see the number before the word changes, but a CPU that
- * sees STALE needs the lock to load m.
- */
-#ifdef V_RENAME_STORES_FIRST
-#define NEEDS_LOCK(m)	(!(flags[m] & MANY) && cnt[m] == 0 && STALE_HERE(m) && todo != AGAIN)
-#else
-#define NEEDS_LOCK(m)	(!(flags[m] & MANY) && ((flags[m] & STALE) || (cnt[m] == 0 && STALE_HERE(m))))
-#endif
-
-inline rename(m)
+/* walker: the first load of all has nothing to forget. */
+inline forget(m)
 {
-	d_step {
-		lock == 0 -> lock = me + 1;
-#ifdef V_RENAME_STORES_FIRST
-		todo = NOTHING
-#else
-		todo = (NEEDS_LOCK(m) -> NOTHING : AGAIN);
-		if
-		:: todo == NOTHING -> flags[m] = flags[m] | STALE
-		:: else -> lock = 0
-		fi
-#endif
-	}
 	if
-	:: todo == NOTHING ->
-		d_step {
-#ifndef V_RENAME_KEEPS
-#ifdef V_RENAME_REUSES
-			map = map & ~(1 << (num[m] - 1));
-#endif
-#ifndef V_RENAME_ROLLS
-			if	/* no roll-over here, none since the allocation: this CPU runs on a number that is not its any more */
-			:: map == (1 << NNUM) - 1 || !actm[me] -> todo = LOCAL
-			:: else ->
-#endif
-				fresh_number();
-				num[m] = j; j = 0;
-				current[m] = 1;
-				if
-				:: pending[me] -> pending[me] = 0; local_all(me)
-				:: else
-				fi;
-				actm[me] = m + 1; actn[me] = num[m];
-				id = num[m];
-				printf("CPU %d: renames mm %d to ASID %d\n", me, m, num[m])
-#ifndef V_RENAME_ROLLS
-			fi
-#endif
+#ifndef V_NO_TLBI
+	:: d_step { walker[m] -> printf("CPU %d: local TLBI of ASID %d\n", me, num[m]); local_asid(me, num[m]) }
 #else
-			skip
+	:: d_step { walker[m] -> skip }
 #endif
-		}
-		d_step {
-			if
-			:: cnt[m] == 0 && !(flags[m] & MANY) ->
-				if
-				:: todo == LOCAL -> flags[m] = (flags[m] & ~STALE) | RSTALE
-				:: else -> flags[m] = 0; home[m] = 0
-				fi;
-				count_in(m)
-			:: else -> todo = AGAIN
-			fi;
-			lock = 0;
-			printf("CPU %d: to do %d, mm %d: count %d, flags %d, home %d\n", me, todo, m, cnt[m], flags[m], home[m] - 1)
-		}
-	:: else
+	:: d_step { !walker[m] -> walker[m] = 1 }
 	fi
 }
 
-/* Reserved TTBR0, ASID 0, ISB, DSB. The mm that was loaded stays counted. */
-inline step_aside()
+inline make_clean(m)
 {
-	d_step { ttbr[me] = 0; asid[me] = 0; infl[me] = 0; inflasid[me] = 0 }
-}
-#endif
-
-#ifdef LEAVE
-/*
- * Publish cpu->leaving, then cpu->loaded. A CPU that reads them in the opposite order finds the address space in one
- * of the two. Then a full barrier, and the read of the word.
- */
-inline publish(m1)
-{
-#ifdef V_LEAVE_OUT_LATE
-	d_step { b = pub[me]; pub[me] = m1; out[me] = (b << 4) }
-	d_step { out[me] = (out[me] >> 4); b = 0 }
+#if defined(V_TLBI_FIRST)
+	forget(m);
+	set_bit(m)
 #else
-	if
-	:: atomic { pub[me] != 0 -> out[me] = pub[me] }
-	   pub[me] = m1
-	:: atomic { pub[me] == 0 -> pub[me] = m1 }
-	fi
+	set_bit(m);
+	forget(m)
 #endif
-}
-
-#ifdef V_LEAVE_BLIND
-/* The word was read, and had LEAVING; LEAVING is then cleared, whatever the word is by then. */
-inline publish_and_word_in(m)
-{
-	publish(m + 1);
-	if
-	:: atomic { (flags[m] & LEAVING) -> skip }
-	   d_step { flags[m] = flags[m] & ~LEAVING; newcounted = 0; todo = NOTHING }
-	:: atomic { !(flags[m] & LEAVING) -> word_in(m) }
-	fi
-}
-#elif defined(V_LEAVE_NO_MB)
-/* The store to cpu->loaded stays in the store buffer while the plain read executes; a read-modify-write drains it. */
-inline publish_and_word_in(m)
-{
-	if
-	:: atomic { (flags[m] & MANY) && !(flags[m] & LEAVING) -> word_in(m) }
-	   publish(m + 1)
-	:: publish(m + 1);
-	   word_in(m)
-	fi
-}
-#elif defined(V_LEAVE_LOADED_LATE)
-inline publish_and_word_in(m)
-{
-	publish(0);
-	word_in(m);
-	publish(m + 1)
-}
-#else
-inline publish_and_word_in(m)
-{
-	publish(m + 1);
-	word_in(m)
-}
-#endif
-#else
-#define publish_and_word_in(m)	word_in(m)
-#endif
-
-inline put_right(m)
-{
-	if
-	:: todo == LOCAL -> d_step {
-		printf("CPU %d: local TLBI of ASID %d\n", me, num[m]);
-		local_asid(me, num[m]);
-		todo = NOTHING
-	   }
-	:: todo == BROAD -> d_step {
-		printf("CPU %d: broadcast TLBI of ASID %d\n", me, num[m]);
-		broadcast_asid(num[m]);
-		todo = NOTHING
-	   }
-	:: todo == CLEAR ->
-		d_step { printf("CPU %d: broadcast TLBI of ASID %d\n", me, num[m]); broadcast_asid(num[m]) }
-		d_step {
-			flags[m] = flags[m] & ~STALE;
-			todo = NOTHING;
-			VISIBLE(m);
-			printf("CPU %d: STALE of mm %d is cleared\n", me, m)
-		}
-	:: else
-	fi
 }
 
 /* TTBR0 and the ASID are written, with an ISB. m + 1, or 0: parked. */
 inline write_ttbr(m1)
 {
 	d_step {
-		printf("CPU %d: TTBR0: mm %d -> %d (-1: parked), written\n", me, ttbr[me] - 1, (m1) - 1);
+		printf("CPU %d: TTBR0: mm %d -> %d (-1: none), written\n", me, ttbr[me] - 1, (m1) - 1);
 		if
-		:: ttbr[me] -> infl[me] = ttbr[me]; inflasid[me] = asid[me]
+		:: ttbr[me] && !infl[me] -> infl[me] = ttbr[me]; inflasid[me] = asid[me]
 		:: else
 		fi;
-		leaving[me] = (counted[me] -> loaded[me] : 0);
-		counted[me] = newcounted;
-		newcounted = 0;
 		ttbr[me] = m1;
-		loaded[me] = m1;
 		if
 		:: m1 -> asid[me] = num[m1 - 1]
 #ifndef V_PARK_KEEPS_ASID
@@ -771,125 +388,100 @@ inline write_ttbr(m1)
 		:: else
 #endif
 		fi;
-#ifdef LAZY
-		if
-		:: m1 -> lazy[me] = m1
-		:: else
-		fi;
-#endif
 		settle()
 	}
 }
 
-/* The DSB of __switch_to(), or an explicit one; then the CPU takes its count back. */
-inline count_out()
+/* The DSB of __switch_to(), or an explicit one. */
+inline dsb()
 {
-#ifdef V_NO_DSB_OUT
 	d_step {
-		if
-		:: leaving[me] -> cnt[leaving[me] - 1]--; printf("CPU %d: out of mm %d: count %d\n", me, leaving[me] - 1, cnt[leaving[me] - 1]); VISIBLE(leaving[me] - 1); leaving[me] = 0
-		:: else
-		fi;
-		settle()
+		printf("CPU %d: DSB\n", me);
+		infl[me] = 0;
+		inflasid[me] = 0;
+#ifdef ALLOC
+		outdated[me] = 0;
+#endif
+		NEXT(0)
 	}
-	d_step { dsb(me); NEXT(0); m = 0 }
+}
+
+/* Then lull_left(). */
+inline end_walks()
+{
+#ifdef V_LEFT_EARLY
+	leaving[me] = 0;
+	dsb();
 #else
-#ifdef V_LEAVE_OUT_BEFORE_DSB
-	out[me] = 0;
-#endif
-#ifdef V_LEAVE_OUT_BEFORE_COUNT
-	d_step { dsb(me); out[me] = 0 }
-#endif
-	d_step {
-		dsb(me);
-		if
-		:: leaving[me] -> cnt[leaving[me] - 1]--; printf("CPU %d: out of mm %d: count %d\n", me, leaving[me] - 1, cnt[leaving[me] - 1]); VISIBLE(leaving[me] - 1); leaving[me] = 0
-		:: else
-		fi;
-		NEXT(0);
-		m = 0;
-		settle()
-	}
-#ifdef LEAVE
-	if
-	:: atomic { out[me] != 0 -> out[me] = 0 }
-	:: atomic { out[me] == 0 -> skip }
-	fi
-#endif
+	dsb();
+	d_step { printf("CPU %d: leaving = none\n", me); leaving[me] = 0 }
 #endif
 }
 
+/* lull_load() and the write of TTBR0 */
 inline load(m)
 {
-	allocate(m);
-#ifdef RENAME
-#ifdef LEAVE
-	publish(m + 1);
-#endif
-	do
-	:: if
-	   :: atomic { NEEDS_LOCK(m) -> skip } rename(m)
-	   :: atomic { !NEEDS_LOCK(m) -> word_in(m) }
-	   fi;
-	   if
-	   :: todo == AGAIN
-	   :: else -> break
-	   fi
-	od;
-#ifndef V_NO_RECHECK
-	/*
-	 * Was m renamed by another CPU after this one read the number and before it changed the word? From now on m
-	 * cannot be renamed.
-	 */
+#ifdef V_NO_MB
 	if
-	:: atomic { id != num[m] ->
-		step_aside();
-		actm[me] = 0 }
-	   allocate(m)
+	:: atomic { MINE(m) -> skip }
+	   leave(m + 1)
+	:: atomic { !MINE(m) -> skip }
+	   leave(m + 1);
+	   make_clean(m)
+	fi;
+	write_ttbr(m + 1)
+#else
+#ifdef V_LOAD_FIRST
+	if
+	:: loaded[me] != m + 1 -> leave(m + 1)
 	:: else
 	fi;
-#endif
-	id = 0;
 #else
-	publish_and_word_in(m);
+	leave(m + 1);
 #endif
+	if
+	:: atomic { MINE(m) -> printf("CPU %d: its bit of mm %d is set\n", me, m) }
+	   write_ttbr(m + 1)
+	:: atomic { !MINE(m) -> printf("CPU %d: its bit of mm %d is clear\n", me, m) }
 #ifdef V_TTBR_FIRST
-	write_ttbr(m + 1);
-	put_right(m);
+	   write_ttbr(m + 1);
+	   make_clean(m)
 #else
-	put_right(m);
-	write_ttbr(m + 1);
+	   make_clean(m);
+	   write_ttbr(m + 1)
 #endif
-	count_out()
+	fi
+#endif
 }
 
-/* A flush of object k of mm m: the store, dsb(ishst), the word, the TLBI, the return. */
-#define ELIDED	1
-#define LOCALLY	2
-#define BROADLY	3
+/* --- Flushing --- */
 
 #ifdef ALLOC
-#define ID(m)	id
+#define ID(m)		id
 #else
-#define ID(m)	num[m]
+#define ID(m)		num[m]
 #endif
-
-#if defined(ALLOC) && !defined(V_ID_BEFORE_WORD) && !defined(V_ID_BEFORE_DSB)
+#if defined(ALLOC) && !defined(V_ID_EARLY)
 #define READ_ID(m)	id = num[m]
 #else
 #define READ_ID(m)	skip
 #endif
 
-/*
- * The flush returns: the flushed page may be freed, and the model frees it at once. A later moment would only hide
- * errors.
- */
+#define HERE(m)		(loaded[me] == m + 1)
+
+/* reach: what a flush has decided */
+#define NOWHERE		0
+#define BROADCAST	1
+#define ALONE		2
+
+/* The flush returns. The flushed page is freed at once: a later moment would only hide errors. */
 inline returns(m, k)
 {
-	printf("CPU %d: the flush of mm %d returns\n", me, m);
+	printf("CPU %d: the flush of page %d of mm %d returns\n", me, k, m);
 	pte[m * NOBJ + k] = 0;
 	settle();
-	todo = NOTHING;
+	reach = NOWHERE;
+	other = 0;
 #ifdef ALLOC
 	id = 0;
 #endif
@@ -903,164 +495,130 @@ inline returns(m, k)
 #endif
 }
 
-inline decide(m)
+#if defined(V_PASS_OWN)
+#define SKIPPED(m)	false
+#else
+#define SKIPPED(m)	(other == me && HERE(m))
+#endif
+
+/* res_is_alone() */
+inline is_alone(m)
 {
-	d_step {
-#if defined(V_PLAIN_SAME)
-		if	/* the word would not change, so it is not written */
-		:: lag[m] && lag[m] != me + 1 && lagcnt[m] == 0 && (lagflags[m] & STALE) -> todo = ELIDED
-		:: !(lag[m] && lag[m] != me + 1) && cnt[m] == 0 && (flags[m] & STALE) -> todo = ELIDED
-		:: else ->
-#endif
-		if
-		:: flags[m] & MANY -> todo = BROADLY
-		:: else ->
-			if
-			:: cnt[m] == 0 ->
-#if !defined(V_NO_STALE)
-				flags[m] = flags[m] | STALE;
-#endif
-				VISIBLE(m);
-				todo = ELIDED
-#ifdef V_LOCAL_ELSEWHERE
-			:: cnt[m] != 0 && loaded[me] == m + 1 ->
+#if defined(V_LOOKS_IGNORED) || defined(V_LOOKS_AFTER)
+	skip;
 #else
-			:: cnt[m] == 1 && loaded[me] == m + 1 ->
-#endif
-#ifndef V_NO_RSTALE
-				if
-				:: flags[m] & WANDERED -> flags[m] = flags[m] | RSTALE
-				:: else
-				fi;
-#endif
-#ifndef V_HOME_KEPT
-				home[m] = me + 1;
-#endif
-				VISIBLE(m);
-				todo = LOCALLY
-			:: else -> todo = BROADLY
-			fi
-		fi
-#if defined(V_PLAIN_SAME)
-		fi
-#endif
-		;printf("CPU %d: flush of mm %d (1 elided, 2 local, 3 broadcast): %d; count %d, flags %d, home %d\n", me, m, todo,
-			cnt[m], flags[m], home[m] - 1)
-	}
-}
-
-#ifdef LEAVE
-/* Is the word as it was when LEAVING was set? Then no CPU has loaded m since, and no counted CPU has left it. */
-#ifdef V_LEAVE_NO_BIT
-#define EXPECTED(m)	((flags[m] & MANY) && !(flags[m] & STALE) && cnt[m] == was)
-#else
-#define EXPECTED(m)	((flags[m] & MANY) && (flags[m] & LEAVING) && cnt[m] == was)
-#endif
-
-#if defined(V_LEAVE_STALE)
-#define MAY_LEAVE(m)	(flags[m] & MANY)
-#else
-#define MAY_LEAVE(m)	((flags[m] & MANY) && !(flags[m] & STALE))
-#endif
-
-#ifdef V_LEAVE_NO_LOCK
-#define LOOKING		false
-#else
-#define LOOKING		looking
-#endif
-
-/* One other CPU. */
-inline look_at(c, m)
-{
-#if defined(V_LEAVE_ASIDS)
 	if
-	:: atomic { actm[c] == m + 1 -> gaveup = 1 }
-	:: atomic { actm[c] != m + 1 -> skip }
-	fi
-#elif defined(V_LEAVE_LEAVING_FIRST)
-	gaveup = (out[c] == m + 1);
-	gaveup = (gaveup || pub[c] == m + 1)
-#elif defined(V_LEAVE_LOADED_ONLY)
-	gaveup = (pub[c] == m + 1)
-#else
-	gaveup = (pub[c] == m + 1);
-	if
-	:: !gaveup -> gaveup = (out[c] == m + 1)
-	:: else
-	fi
-#endif
-}
-
-/*
- * The mm is MANY, but may perhaps leave that state. Preemption is off. whole: MANY was left, and the flush must be for
- * the whole ASID.
- */
-inline try_to_leave(m)
-{
-	d_step {
-		gaveup = !MAY_LEAVE(m);
-		was = cnt[m];
-#ifndef V_LEAVE_NO_BIT
-		if
-		:: !gaveup -> flags[m] = flags[m] | LEAVING
-		:: else
-		fi;
-#endif
-		printf("CPU %d: looks whether mm %d is MANY still: count %d, flags %d\n", me, m, cnt[m], flags[m])
-	}
-#if defined(PIN) && !defined(V_LEAVE_PINNED)
-	if
-	:: !gaveup -> gaveup = pinned[m]
-	:: else
+	:: d_step { odd[m] -> reach = BROADCAST }
+	:: d_step { !odd[m] -> same[m] = same[m] | (1 << me) }
 	fi;
 #endif
-	other = 0;
 	do
-	:: other < NCPU && !gaveup ->
+	:: atomic { reach == NOWHERE && other < NCPU ->
 		if
-		:: other != me -> look_at(other, m)
+		:: !(other == me && HERE(m)) && (clean[m] & (1 << other)) -> reach = BROADCAST
 		:: else
 		fi;
-		other++
-	:: else -> break
+		other++ }
+	:: atomic { !(reach == NOWHERE && other < NCPU) -> break }
 	od;
 	other = 0;
 	d_step {
-		looking = 0;
 		if
-		:: !gaveup && EXPECTED(m) ->
-			flags[m] = 0;
-			home[m] = me + 1;
-#ifdef V_LEAVE_NOT_HERE
-			cnt[m] = 0;
+#if defined(V_LOOKS_IGNORED) || defined(V_LOOKS_BEFORE)
+		:: reach == NOWHERE -> reach = ALONE
+#elif defined(V_LOOKS_AFTER)
+		:: reach == NOWHERE && !odd[m] -> reach = ALONE
 #else
-			cnt[m] = (loaded[me] == m + 1 -> 1 : 0);
+		:: reach == NOWHERE && (same[m] & (1 << me)) -> reach = ALONE
 #endif
-#ifndef V_LEAVE_UNCOUNTED
-			if
-			:: loaded[me] == m + 1 -> counted[me] = 1
-			:: else
-			fi;
-#endif
-#ifdef V_LEAVE_NARROW_NOTED
-			flags[m] = WANDERED;
-#endif
-#if !defined(V_LEAVE_NARROW) && !defined(V_LEAVE_NARROW_NOTED)
-			whole = 1;
-#endif
-			printf("CPU %d: mm %d is MANY no longer: count %d, home %d\n", me, m, cnt[m], me)
-		:: else -> flags[m] = flags[m] & ~LEAVING
+		:: else -> reach = NOWHERE
 		fi;
-		gaveup = 0;
-		was = 0;
-		settle()
+		same[m] = same[m] & ~(1 << me);
+		printf("CPU %d: reads the mask of mm %d: alone %d\n", me, m, reach == ALONE)
 	}
 }
+
+inline clear_bit(m)
+{
+	printf("CPU %d: clears the bit of CPU %d\n", me, other);
+	clean[m] = clean[m] & ~(1 << other)
+}
+
+#ifdef V_LEAVING_FIRST
+#define FIRST	leaving
+#define SECOND	loaded
+#else
+#define FIRST	loaded
+#define SECOND	leaving
 #endif
 
-inline flush_entry(m, k)
+/* Within a look: one CPU whose bit is set. Its bit is cleared. */
+inline pass_by(m)
 {
-#ifdef V_ID_BEFORE_DSB
+#ifdef V_BIT_LATE
+	skip;
+#else
+	d_step { clear_bit(m) }
+#endif
+#ifdef V_PASS_OWN
+	if
+	:: other == me
+	:: else ->
+#endif
+	if
+	:: d_step { FIRST[other] == m + 1 -> reach = BROADCAST }
+	:: d_step { FIRST[other] != m + 1 -> skip }
+#ifndef V_NO_LEAVING
+	   if
+	   :: d_step { SECOND[other] == m + 1 -> reach = BROADCAST }
+	   :: d_step { SECOND[other] != m + 1 -> skip }
+	   fi
+#endif
+	fi;
+#ifdef V_PASS_OWN
+	fi;
+#endif
+	d_step {
+		if
+		:: reach == BROADCAST ->
+			printf("CPU %d: finds mm %d on CPU %d\n", me, m, other);
+#ifndef V_NOT_BACK
+			clean[m] = clean[m] | (1 << other)
+#endif
+		:: else ->
+#ifdef V_BIT_LATE
+			clear_bit(m)
+#else
+			printf("CPU %d: passes CPU %d by\n", me, other)
+#endif
+		fi;
+		other++
+	}
+}
+
+/* The mask is read one bit at a time. */
+inline look(m)
+{
+	do
+	:: atomic { reach == NOWHERE && other < NCPU && (SKIPPED(m) || !(clean[m] & (1 << other))) -> other++ }
+	:: atomic { reach == NOWHERE && other < NCPU && !SKIPPED(m) && (clean[m] & (1 << other)) -> skip }
+	   pass_by(m)
+	:: atomic { reach != NOWHERE || other == NCPU -> break }
+	od;
+	other = 0;
+	d_step {
+		if
+		:: reach == NOWHERE -> reach = ALONE
+		:: else
+		fi;
+		odd[m] = 0;
+		same[m] = 0
+	}
+}
+
+inline flush(m, k)
+{
+#if defined(V_ID_EARLY)
 	id = num[m];
 #endif
 #if defined(V_NO_ISHST) || defined(MERGE)
@@ -1068,60 +626,41 @@ inline flush_entry(m, k)
 #else
 	d_step { printf("CPU %d: dsb(ishst)\n", me); pte[m * NOBJ + k] = 2; settle() }
 #endif
-#ifdef V_ID_BEFORE_WORD
-	id = num[m];
-#endif
-#ifdef V_PLAIN_SET
-	d_step {
-		if	/* a plain read decides, an atomic OR follows */
-		:: lag[m] && lag[m] != me + 1 && lagcnt[m] == 0 && !(lagflags[m] & MANY) -> todo = ELIDED
-		:: !(lag[m] && lag[m] != me + 1) && cnt[m] == 0 && !(flags[m] & MANY) -> todo = ELIDED
-		:: else -> todo = NOTHING
-		fi
-	}
+	/*
+	 * The key is off, or the survey has found the mm, or another flush looks: a broadcast. Each of them may be at
+	 * any time.
+	 */
 	if
-	:: todo == ELIDED -> d_step { flags[m] = flags[m] | STALE; VISIBLE(m) }
-	:: else -> decide(m)
-	fi;
+	:: d_step { reach = BROADCAST }
+	:: is_alone(m)
+#ifdef V_TWO_LOOKS
+	:: d_step { odd[m] = 1; same[m] = 0 }
 #else
-	decide(m);
+	:: d_step { !odd[m] -> odd[m] = 1; same[m] = 0; printf("CPU %d: looks\n", me) }
 #endif
-#ifdef LEAVE
-	if
-	:: atomic { todo == BROADLY && (flags[m] & MANY) && !LOOKING -> looking = 1 }
-	   try_to_leave(m)
-	:: skip
+	   look(m)
 	fi;
-#endif
 	if
-	:: todo == ELIDED -> d_step { returns(m, k) }
-	:: todo == LOCALLY ->
-		READ_ID(m);
-		d_step {
-			printf("CPU %d: local TLBI, ASID %d\n", me, ID(m));
-			local_entry(me, ID(m), m * NOBJ + k);
-			returns(m, k)
-		}
-	:: todo == BROADLY ->
-		READ_ID(m);
-		d_step {
-			printf("CPU %d: broadcast TLBI, ASID %d\n", me, ID(m));
-			if
-#ifdef LEAVE
-			:: ID(m) && whole -> broadcast_asid(ID(m)); whole = 0
-			:: ID(m) && !whole -> broadcast_entry(ID(m), m * NOBJ + k)
-			:: else -> whole = 0
-#else
-			:: ID(m) -> broadcast_entry(ID(m), m * NOBJ + k)
-			:: else
-#endif
-			fi;
+	:: atomic { reach == ALONE && !HERE(m) -> d_step { printf("CPU %d: elides the TLBI\n", me); returns(m, k) } }
+	:: atomic { reach == ALONE && HERE(m) -> READ_ID(m) }
+	   d_step {
+		printf("CPU %d: local TLBI, ASID %d\n", me, ID(m));
+		local_entry(me, ID(m), m * NOBJ + k);
+		returns(m, k)
+	   }
+	:: atomic { reach == NOWHERE || reach == BROADCAST -> READ_ID(m) }
+	   d_step {
+		printf("CPU %d: broadcast TLBI, ASID %d\n", me, ID(m));
+		if
+		:: ID(m) -> broadcast_entry(ID(m), m * NOBJ + k)
+		:: else
+		fi;
 #ifdef V_NO_ISHST
-			pte[m * NOBJ + k] = 2;
-			settle();
+		pte[m * NOBJ + k] = 2;
+		settle();
 #endif
-			returns(m, k)
-		}
+		returns(m, k)
+	   }
 	fi
 }
 
@@ -1134,9 +673,6 @@ inline flush_entry(m, k)
  */
 inline die(m)
 {
-#ifndef V_FORK_COPIES
-	assert(cnt[m] == 0);
-#endif
 	dying[m] = 0;
 	dead[m] = 1;
 	age(m * NOBJ);
@@ -1152,26 +688,30 @@ inline die(m)
 		:: resm[i] == m + 1 -> resm[i] = GONE
 		:: else
 		fi;
+		if
+		:: lazy[i] == m + 1 -> lazy[i] = 0
+		:: else
+		fi;
 		i++
 	:: else -> break
 	od;
 	i = 0;
-	cnt[m] = 0; flags[m] = 0; home[m] = 0; num[m] = 0; current[m] = 0;
+#ifdef V_NUMBER_FREED
+	map = map & ~(1 << (num[m] - 1));
+#endif
+	clean[m] = 0; walker[m] = 0; num[m] = 0; current[m] = 0;
 	settle()
 }
 
-/* fork() copies the mm; the word is new. */
+/* fork() copies the mm; the mask and the rest are new. */
 inline born(m)
 {
 	dead[m] = 0;
-#ifdef V_FORK_COPIES
-	cnt[m] = 1; home[m] = 1;	/* the parent runs on CPU 0 */
-#endif
 	b = 0
 }
 
-#define UNUSED(m)	(loaded[0] != m + 1 && infl[0] != m + 1 && leaving[0] != m + 1 && next[0] != m + 1 && \
-			 loaded[1] != m + 1 && infl[1] != m + 1 && leaving[1] != m + 1 && next[1] != m + 1)
+#define UNUSED(m)	(loaded[0] != m + 1 && leaving[0] != m + 1 && infl[0] != m + 1 && next[0] != m + 1 && \
+			 loaded[1] != m + 1 && leaving[1] != m + 1 && infl[1] != m + 1 && next[1] != m + 1)
 #else
 #define ALIVE(m)	true
 #endif
@@ -1186,41 +726,38 @@ inline born(m)
 #define SWITCH(n)	atomic { ALIVE(n) && loaded[me] != (n) + 1 -> m = n; NEXT((n) + 1) } goto switch_in
 #define STORE(o)	atomic { ALIVE((o) / NOBJ) && pte[o] == 0 -> \
 				 d_step { m = (o) / NOBJ; k = (o) % NOBJ; pte[o] = STORED; age(o); settle(); \
-					  printf("CPU %d: stores a PTE of mm %d\n", me, m) } } goto flush
+					  printf("CPU %d: stores PTE %d of mm %d\n", me, k, m) } } goto change
 
 proctype cpu(byte me)
 {
 	byte m;
 	byte k;
-	byte todo;
-	bit newcounted;
-#ifdef LEAVE
+	byte reach;
 	byte other;
-	byte was;
-	bit gaveup;
-	bit whole;
-#endif
 #ifdef EXIT
 	bit last;
 #endif
 #ifdef ALLOC
 	byte id;
-	bit changed;
 #endif
 
 again:	if
 	/* The scheduler: another task's mm, or back from a kernel thread or idle. exec and kthread_use_mm() do the same. */
 	:: SWITCH(0)
 #if NMM > 1
-#ifdef PART
+#ifdef ONE
 	:: me == 1 -> SWITCH(1)
 #else
 	:: SWITCH(1)
 #endif
 #endif
-	/* A kernel thread, idle, exit_mm(), kthread_unuse_mm(), a CPU that is unplugged. */
-	:: loaded[me] -> goto leave
+	/* A kernel thread, idle, exit_mm(), kthread_unuse_mm(), a CPU that goes offline. */
+	:: loaded[me] -> goto park
 	/* A task that changes a page table; it need not run the mm. */
+#ifdef PART
+	:: me == 0 -> STORE(0)
+	:: me == PART -> STORE(1)
+#else
 	:: STORE(0)
 #if NFLUSH * NOBJ > 1
 	:: STORE(1)
@@ -1229,58 +766,77 @@ again:	if
 	:: STORE(2)
 	:: STORE(3)
 #endif
-#ifdef EXIT
-	/*
-	 * The last mmput(): no CPU runs the mm, and all its tasks have executed exit_mm(). The tables are flushed, and
-	 * freed.
-	 */
-	:: atomic { ALIVE(0) && UNUSED(0) && pte[0] == 0 -> m = 0; dying[0] = 1; last = 1 } goto exit
-#if NMM > 1
-	:: atomic { ALIVE(1) && UNUSED(1) && pte[NOBJ] == 0 -> m = 1; dying[1] = 1; last = 1 } goto exit
-	:: atomic { dead[1] -> born(1) } goto again
 #endif
+#ifdef EXIT
+	/* The last mmput(): no CPU runs the mm. The tables are flushed, and freed. */
+	:: atomic { ALIVE(0) && UNUSED(0) && pte[0] == 0 && pte[NOBJ - 1] == 0 -> m = 0; k = 0; dying[0] = 1; last = 1 } goto exit
 	/* fork */
 	:: atomic { dead[0] -> born(0) } goto again
 #endif
 #ifdef ALLOC
 	/* Other mms, which run on no CPU, use up the numbers, and may take the one that mm 0 had. */
-	:: atomic { UNLOCKED && (actm[0] || actm[1]) && ROLLS_LEFT -> roll_over(); ROLLED } goto again
-	:: atomic { UNLOCKED && (actm[0] || actm[1]) && num[0] && ROLLS_LEFT ->
-		d_step { ROLLED; roll_over(); map = map | (1 << (num[0] - 1)) } } goto again
-#endif
-#ifdef IDMAP
-	:: atomic { lazy[me] -> skip } goto idmap
-#endif
-#ifdef PIN
-	:: atomic { !pinned[0] && !ttbr[NCPU] && ALIVE(0) -> m = 0 } goto pin
+	:: atomic { (actm[0] || actm[1]) -> roll_over() } goto again
+	:: atomic { (actm[0] || actm[1]) && num[0] -> d_step { roll_over(); map = map | (1 << (num[0] - 1)) } } goto again
 #endif
 	fi;
 
 switch_in:
-#ifdef V_LAZY_SKIPS
+#ifdef ALLOC
 	if
-	:: lazy[me] == m + 1 -> assert(ttbr[me] == m + 1); m = 0	/* or its task cannot run */
-	:: else -> load(m)
+	/* lull_unpark(): no switch for the scheduler, so the ASID is not allocated again */
+	:: atomic { lazy[me] == m + 1 -> lazy[me] = 0 }
+#ifdef V_UNPARK_BLIND
+	   leave(m + 1); write_ttbr(m + 1)
+#else
+	   load(m)
+#endif
+	:: atomic { lazy[me] != m + 1 -> skip }
+#ifdef V_LOAD_FIRST
+	   leave(m + 1);
+	   allocate(m);
+#else
+	   allocate(m);
+#endif
+	   load(m)
 	fi;
-#elif defined(V_LAZY_UNCOUNTED)
+#else
+#ifdef V_UNPARK_BLIND
 	if
-	:: lazy[me] == m + 1 -> write_ttbr(m + 1); count_out()
+	:: loaded[me] == 0 && walker[m] -> leave(m + 1); write_ttbr(m + 1)
 	:: else -> load(m)
 	fi;
 #else
 	load(m);
 #endif
-	goto again;
-
-leave:
-#ifdef LEAVE
-	publish(0);
 #endif
-	write_ttbr(0);
-	count_out();
+	m = 0;
+#ifdef V_TWICE
+	if
+	:: end_walks()
+	:: skip
+	fi;
+#else
+	end_walks();
+#endif
 	goto again;
 
-flush:	flush_entry(m, k);
+park:
+#ifdef ALLOC
+	if
+#ifdef V_PARK_DROPS
+	:: d_step { lazy[me] = loaded[me]; actm[me] = 0; actn[me] = 0 }
+#else
+	:: lazy[me] = loaded[me]
+#endif
+	:: skip				/* active_mm is init_mm */
+	fi;
+#endif
+	leave(0);
+	write_ttbr(0);
+	end_walks();
+	goto again;
+
+change:	flush(m, k);
 #ifdef EXIT
 	if
 	:: last -> atomic { (pte[m * NOBJ] == 0 && pte[m * NOBJ + NOBJ - 1] == 0) -> die(m); last = 0; m = 0; k = 0 }
@@ -1291,79 +847,21 @@ flush:	flush_entry(m, k);
 
 #ifdef EXIT
 exit:	atomic { (pte[m * NOBJ] == 0); pte[m * NOBJ] = STORED; age(m * NOBJ); settle() }
-	goto flush;
-#endif
-#ifdef IDMAP
-	/* TTBR0 points to the identity map for a while (suspend, hibernation, erratum setup), with interrupts off. */
-idmap:	atomic {
-		infl[me] = ttbr[me]; inflasid[me] = asid[me];
-		ttbr[me] = 0; asid[me] = 0; settle()
-	}
-	d_step {
-		infl[me] = 0; inflasid[me] = 0;
-#ifdef V_IDMAP_RESURRECTS
-		m = lazy[me];
-#else
-		m = loaded[me];
-#endif
-		ttbr[me] = m;
-		asid[me] = (m -> num[m - 1] : 0);
-		m = 0;
-		local_all(me)
-	}
-	goto again;
-#endif
-#ifdef PIN
-pin:	atomic {
-		if
-		:: !current[m] -> new_context(m)
-		:: else
-		fi;
-		pinned[m] = 1;
-		b = 0
-	}
-	d_step {
-		todo = NOTHING;
-#if defined(LEAVE) && !defined(V_LEAVE_PIN_KEEPS)
-		flags[m] = flags[m] & ~LEAVING;
-#endif
-#ifndef V_PIN_COUNTED
-		if
-		:: (flags[m] & MANY) && (flags[m] & STALE) -> todo = BROAD
-		:: !(flags[m] & MANY) && (flags[m] & (STALE | RSTALE)) ->
-#ifdef V_PIN_NO_BROADCAST
-			TO_MANY(m, 0)
-#else
-			TO_MANY(m, STALE);
-			todo = CLEAR
-#endif
-		:: (flags[m] & MANY) && !(flags[m] & STALE)
-		:: else -> TO_MANY(m, 0)
-		fi
-#endif
-	}
-	put_right(m);
-	d_step { ttbr[NCPU] = m + 1; asid[NCPU] = num[m]; settle() }
-	goto again;
+	goto change;
 #endif
 }
 
 init {
+#ifndef ALLOC
 	d_step {
 		byte c = 0;
 		do
-		:: c < NMM ->
-#ifndef ALLOC
-			num[c] = c + 1;
-#endif
-			c++
+		:: c < NMM -> num[c] = c + 1; c++
 		:: else -> break
 		od;
 		c = 0
-#if NFLUSH < NMM
-		;flags[1] = MANY	/* no CPU flushes this mm: its word would only add states */
-#endif
 	}
+#endif
 	atomic {
 		run cpu(0);
 		run cpu(1);
