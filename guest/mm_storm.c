@@ -8,6 +8,7 @@
  */
 #include "storm_cases.h"
 
+#include <linux/membarrier.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -86,8 +87,8 @@ static void case_wander(long round)
 }
 
 /*
- * Residency is switched off and on. TLBIs that were elided before must be made up for, and what the words said before
- * must not be used.
+ * Residency is switched off and on. TLBIs that were elided before must be made up for, and loads must be noted
+ * meanwhile.
  */
 static void case_off_on(long round)
 {
@@ -112,8 +113,8 @@ static void case_off_on(long round)
 	pin(0);
 	must(madvise(memory, size / 2, MADV_DONTNEED));
 	/*
-	 * CPU 1 runs another process. A CPU that stayed parked would load this address space, and remove its old
-	 * entries, when residency is switched off.
+	 * CPU 1 runs another process, so that it loads this address space by a switch when residency is off, not by
+	 * leaving the idle task.
 	 */
 	pid = fork_child();
 	if (!pid) {
@@ -134,9 +135,110 @@ static void case_off_on(long round)
 	_exit(0);
 }
 
+/* A thread that keeps its address space loaded on CPU 2 until the process ends. */
+static void *stay_loaded(void *pipe_end)
+{
+	pin(2);
+	tell(*(int *)pipe_end);
+	for (;;)
+		sched_yield();
+	return NULL;
+}
+
 /*
- * Many CPUs have loaded the address space and hold entries. Then a single thread changes it so often that residency
- * counts it again, and moves to each of the other CPUs.
+ * CPU 1 walks a page table, and pages of it are discarded on CPU 0, with no TLBI for CPU 1. Then the table is freed while
+ * the address space is loaded on CPU 2 and, in every other round, residency is off. It becomes a table of the parent,
+ * and CPU 1 walks it again. A CPU without FEAT_nTLBPA must not find its old copies.
+ */
+static void case_passed(long round)
+{
+	const int regions = 64;
+	char policy[32], *memory[regions];
+	bool off = round % 2 && chosen_word(POLICY, policy);
+	int freed[2], loaded[2], i;
+	pthread_t thread;
+	pid_t pid;
+
+	must(pipe(freed));
+	must(pipe(loaded));
+	pin(0);
+	pid = fork_child();
+	if (!pid) {
+		pin(1);
+		memory[0] = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
+		must(madvise(memory[0], HUGE, MADV_NOHUGEPAGE));
+		fill(memory[0], 4 * PAGE, round);
+		fill(memory[0] + HUGE / 2, HUGE / 2, round);
+		pin(0);
+		must(madvise(memory[0] + HUGE / 2, HUGE / 2, MADV_DONTNEED));
+		verify(!pthread_create(&thread, NULL, stay_loaded, &loaded[1]), "no thread");
+		hear(loaded[0]);
+		verify(!off || put_file(POLICY, "off"), "%s: cannot be switched off", POLICY);
+		must(munmap(memory[0], HUGE));
+		/* Tables are freed after a grace period of RCU. */
+		must(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
+		tell(freed[1]);
+		hear(loaded[0]);
+		_exit(0);
+	}
+	hear(freed[0]);
+	for (i = 0; i < regions; i++) {
+		memory[i] = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
+		must(madvise(memory[i], HUGE, MADV_NOHUGEPAGE));
+		fill(memory[i] + HUGE - PAGE, PAGE, round + i);
+	}
+	pin(1);
+	for (i = 0; i < regions; i++)
+		check(memory[i] + HUGE - PAGE, PAGE, round + i, "a page of a table that was another's");
+	tell(loaded[1]);
+	wait_child(pid);
+	verify(!off || put_file(POLICY, policy), "%s: cannot be switched on", POLICY);
+	for (i = 0; i < regions; i++)
+		must(munmap(memory[i], HUGE));
+	close(freed[0]), close(freed[1]), close(loaded[0]), close(loaded[1]);
+}
+
+/* The memory of case_at_once: 2 MiB for each thread. */
+static char *pieces;
+
+static void *copy_zero_pages(void *argument)
+{
+	const size_t size = 16 * PAGE;
+	long number = (long)argument, i;
+	char *memory = pieces + number * HUGE;
+
+	pin(number);
+	for (i = 0; i < 40; i++) {
+		check_zero(memory, size, "a page given back");
+		fill(memory, size, i);
+		check(memory, size, i, "a copy of the zero page");
+		must(madvise(memory, size, MADV_DONTNEED));
+	}
+	return NULL;
+}
+
+/*
+ * Three threads, each on its own CPU, write to pages that map the zero page, all at once. So three CPUs flush single
+ * pages of the address space, while all three have it loaded.
+ */
+static void case_at_once(long round)
+{
+	pthread_t thread[3];
+	long i;
+
+	(void)round;
+	pieces = map_at(fresh(3 * HUGE), 3 * HUGE, MAP_PRIVATE, -1);
+	must(madvise(pieces, 3 * HUGE, MADV_NOHUGEPAGE));
+	for (i = 0; i < 3; i++)
+		verify(!pthread_create(&thread[i], NULL, copy_zero_pages, (void *)i), "no thread");
+	for (i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	must(munmap(pieces, 3 * HUGE));
+}
+
+/*
+ * Many CPUs have loaded the address space and hold entries. Then a single thread changes it again and again, without a
+ * TLBI for the other CPUs, and moves to each of them.
  */
 static void case_calm(long round)
 {
@@ -616,7 +718,8 @@ static void case_asids(long round)
 
 static const struct storm_case cases[] = {
 	{ "cow", case_cow }, { "wander", case_wander }, { "fork", case_fork }, { "exec", case_exec },
-	{ "calm", case_calm }, { "off_on", case_off_on }, { "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
+	{ "calm", case_calm }, { "off_on", case_off_on }, { "passed", case_passed }, { "at_once", case_at_once },
+	{ "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
 	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
 	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },

@@ -10,7 +10,7 @@
  *	outside		pages out, writes to, or debugs the memory of another process, which runs or sleeps
  *	idle		changes memory of processes that sleep, and that then wake up on another CPU
  *	hotplug		takes CPUs offline and online; only with hotplug=1
- *	sweep		changes residency's policy and limit; only with sweep=1
+ *	sweep		changes residency's policy; only with sweep=1
  *
  * Each actor is one or two processes, which wait for their children. Actors also access memory where a fault must
  * occur, and reuse addresses on purpose. So a TLB entry that should have been removed shows as the contents of an older
@@ -22,18 +22,16 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-#define LIMIT		"/sys/module/lull/parameters/residency_limit"
-
 static long sweep;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
-	{ "sweep", &sweep, NULL, "1: residency's policy and limit change meanwhile" },
+	{ "sweep", &sweep, NULL, "1: residency's policy changes meanwhile" },
 	{ }
 };
 
 static const char *const rows[] = {
-	"pswpin", "pswpout", "tlbi_elided", "tlbi_stale", "asid_rename", "tlb_park", NULL
+	"pswpin", "pswpout", "tlbi_elided", "tlbi_stale", NULL
 };
 
 enum {
@@ -255,7 +253,7 @@ static void spawn(uint64_t random)
 
 /* ---- threads ---- */
 
-#define CROWD	6		/* threads at most; more than residency_limit */
+#define CROWD	6		/* threads at most */
 #define BLOCKS	4		/* mappings that a thread has at a time */
 #define PLACES	8		/* addresses for mappings: two in each page table */
 #define PLACE	(HUGE / 2)
@@ -764,7 +762,10 @@ static void end_victim(struct victim *v)
 	close(v->down[0]), close(v->down[1]), close(v->up[0]), close(v->up[1]);
 }
 
-/* An address space that has become MANY may stay so. So a victim ends now and then, and a new one takes its place. */
+/*
+ * Residency may note for good that several CPUs have walked the tables of an address space. So a victim ends now and
+ * then, and a new one takes its place.
+ */
 static void replace_victim(struct victim *v, uint64_t *random)
 {
 	long pages = v->size / PAGE;
@@ -827,22 +828,23 @@ static void idle(uint64_t random)
 
 static void sweep_policies(uint64_t random)
 {
-	static const char *const policies[] = { "off", "counted", "rename", "sticky" };
-	char before[32], limit[16], old_limit[16] = "";
-	FILE *in_limit = fopen(LIMIT, "r");
+	static const char *const policies[] = { "off", "on", "sticky" };
+	char before[32];
+	long n;
 
 	verify(chosen_word(POLICY, before), "%s: no policy", POLICY);
-	verify(in_limit && fgets(old_limit, sizeof(old_limit), in_limit), "%s: no limit", LIMIT);
+	n = put_file(POLICY, "sticky") ? 3 : 2;		/* only the lab kernel has sticky */
 	while (!stopped()) {
+		const char *policy = policies[any(&random, n)];
+
 		step("another policy");
-		snprintf(limit, sizeof(limit), "%ld", 1 + any(&random, 8));
-		if (!put_file(POLICY, policies[any(&random, 4)]) || !put_file(LIMIT, limit))
-			die("a policy, or the limit %s, is refused", limit);
+		if (!put_file(POLICY, policy))
+			die("the policy %s is refused", policy);
 		count(SWITCHED);
 		nap(&random, 100000);
 	}
-	if (!put_file(POLICY, before) || !put_file(LIMIT, old_limit))
-		die("the policy and the limit of before are refused");
+	if (!put_file(POLICY, before))
+		die("the policy %s of before is refused", before);
 }
 
 /* ---- who is who ---- */

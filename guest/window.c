@@ -9,11 +9,7 @@
  */
 #include "lull.h"
 
-/*
- * Faults; elided TLBIs; and how often address spaces became MANY, because too many CPUs had loaded them, and were
- * counted again.
- */
-static const char *const rows[] = { "pgfault", "tlbi_elided", "residency_many", "residency_recount", NULL };
+static const char *const rows[] = { "pgfault", "tlbi_elided", NULL };
 
 #define MAX_COMMANDS	16
 

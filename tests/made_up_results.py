@@ -11,7 +11,7 @@ from lull.run.records import Check, Record, Results
 from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
 from lull.timing.scale import Counts
 
-STICKY = "lull+residency=sticky"
+STICKY = "lab+residency=sticky"
 KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
 
 

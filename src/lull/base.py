@@ -73,8 +73,8 @@ class Feature:
         policies: the policies of its switch; empty when it has no switch.
         off: the policy that does what stock does.
         default: the policy that the kernel boots with.
-        lab: further policies that only the kernel ``lab`` has. They are unsafe on purpose: results are compared with
-            them, and the checker must report them.
+        lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
+            purpose, and the checker must report them.
         kunit: its KUnit suites.
         only: the kernels that the feature is applied to; empty: all kernels with features. A feature with ``only`` is
             not part of Lull, and is never exported.

@@ -24,7 +24,7 @@ SERIES = ("#d1603d", "#a8862b", "#3b82c4", "#3f9d7c", "#9d6fb5", "#c2618f")
 """Colours of series: readable on light and dark pages, and distinct for readers with red-green colour blindness."""
 MARKERS = "osDv^P"
 """Markers of series, for readers who see no colours."""
-FIRST = ("stock", "lull+residency=sticky", "lull")
+FIRST = ("stock", "lab+residency=sticky", "lull")
 """The kernels that have the same colour and marker in every picture."""
 FONT = re.compile(r"(?<=[\" ])font-family: [^;\"]*;? ?")
 

@@ -21,7 +21,7 @@ CONTROL = "stock.control"
 """Name of the second, identical series of the baseline: the A/A control."""
 BASELINE = "stock"
 LAB = "lab"
-"""The kernel with markers, mutants, and policies that are wrong on purpose."""
+"""The kernel with markers, mutants, and policies that Lull does not have."""
 ONLY = "+only"
 """In a kernel's name: one feature alone."""
 
@@ -48,7 +48,8 @@ class Workload:
         short: part of the short selection, which is run when nothing is asked for.
         brief: more arguments that it has there.
         check: checked by default too, although it is not part of that selection.
-        policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named.
+        policies: settings (``young=sync``) it is also run under on ``lull`` when no kernel is named, or another kernel
+            with its settings (``lab+residency=sticky``).
         kernels: what it is run under then, when that is not stock and lull.
         memory: MiB that its guest needs, when that is more than others have.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
@@ -197,6 +198,15 @@ def features_named(policy: str) -> set[str]:
     return {value if f"+{name}" == ONLY else name for name, _, value in words}
 
 
+def further(policy: str, base: Base) -> str | None:
+    """The kernel's name of an entry of a workload's policies; None when the base lacks the kernel or a feature."""
+    image, _, settings = policy.partition("+")
+    if "=" in image:
+        image, settings = base.default_kernels[-1], policy
+    has = image in base.kernels and features_named(settings) <= set(base.features)
+    return f"{image}+{settings}" if has else None
+
+
 def is_known(kernel: str, base: Base) -> bool:
     """Whether the base has the image, the features and the policies of a kernel's name."""
     try:
@@ -207,7 +217,7 @@ def is_known(kernel: str, base: Base) -> bool:
 
 
 def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
-    """The kernel specs a workload runs under: those named, else its own, else stock, lull and lull under its policies.
+    """The kernel specs a workload runs under: those named, else its own, else stock, lull and those of its policies.
 
     Kernels that the base lacks, and policies for a feature that it lacks, are left out.
     """
@@ -216,8 +226,7 @@ def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spe
     if workload.kernels:
         return [parse_spec(kernel, base) for kernel in workload.kernels if is_known(kernel, base)]
     specs = [Spec(name, name) for name in base.default_kernels]
-    policies = [policy for policy in workload.policies if features_named(policy) <= set(base.features)]
-    extra = [parse_spec(f"{base.default_kernels[-1]}+{policy}", base) for policy in policies]
+    extra = [parse_spec(kernel, base) for policy in workload.policies if (kernel := further(policy, base))]
     return specs + [s for s in extra if s not in specs]
 
 

@@ -30,7 +30,7 @@ PROGRAMS = (
 )
 """What runs on each kernel, in this order: little, as these kernels are slow."""
 STORMS = ("storm_unmap", "storm_wander", "storm_hotplug", "storm_policies", "storm_reclaim_crowd", "hvo_one")
-"""What runs on each machine, under two policies."""
+"""What runs on each machine."""
 MACHINES = (
     "cortex-a72+kpti",
     "cortex-a72+nokpti+asid8",
@@ -50,50 +50,46 @@ PROVED = {number: 0 for number in range(1, len(PROGRAMS) + 1)}
 class TestKernels:
     """The kernels themselves."""
 
-    def run(
-        self, kernel: str, policy: str, machine: Machine, append: str, folder: Path
-    ) -> tuple[BootOutcome, list[console.Report]]:
-        """Boot, and run the programs under a policy of residency: how they ended, and what the kernel reported."""
+    def run(self, kernel: str, machine: Machine, append: str, folder: Path) -> tuple[BootOutcome, list[console.Report]]:
+        """Boot, and run the programs: how they ended, and what the kernel reported."""
         guest = lab_under_test().guest(kernel, machine, append=append, count=False)
         guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
         jobs = [f"run {number} {program}" for number, program in enumerate(PROGRAMS, 1)]
-        script = "\n".join([f"setting residency {policy}", *jobs]) + "\n"
+        script = "\n".join(jobs) + "\n"
         outcome = launch_retrying(guest, script, folder, job_seconds=lambda n: 120, tell=print, say=print)
         return outcome, console.reports((folder / "console.log").read_text(errors="replace"))
 
     @pytest.mark.parametrize(
-        ("policy", "cpu", "append"),
+        ("cpu", "append"),
         [
-            ("counted", Machine.cpu, ""),
-            ("rename", "cortex-a72", "kpti=1 lull.residency_ntlbpa=1"),
+            (Machine.cpu, ""),
+            ("cortex-a72", "kpti=1 lull.residency_ntlbpa=1"),
         ],
-        ids=["counted", "rename-old-cpu"],
+        ids=["new-cpu", "old-cpu"],
     )
-    def test_debug_kernel_reports_nothing(self, policy: str, cpu: str, append: str, tmp_path: Path) -> None:
+    def test_debug_kernel_reports_nothing(self, cpu: str, append: str, tmp_path: Path) -> None:
         """No warning, no lock out of order, nothing used after it was freed, no stall.
 
         On an old CPU, PAN is the kernel's own (TTBR0 comes and goes with each entry); with KPTI an ASID is a pair.
         """
-        outcome, reports = self.run("debug", policy, Machine(cpu=cpu), f"page_poison=1 {append}", tmp_path / "boot")
+        outcome, reports = self.run("debug", Machine(cpu=cpu), f"page_poison=1 {append}", tmp_path / "boot")
         assert not reports, "\n\n".join(r.text for r in reports)
         assert outcome.status == PROVED
 
     @pytest.mark.parametrize("cpu", MACHINES)
     def test_debug_kernel_on_machines(self, real: Tool, cpu: str) -> None:
         """Storms, and CPUs that go and come; with the kernel's own PAN, KPTI, few ASIDs."""
-        kernels = [word for policy in ("counted", "rename") for word in ("--kernel", f"debug+residency={policy}")]
         storms = [word for storm in STORMS for word in ("--workload", storm)]
-        silent(real, *kernels, *storms, "--cpu", cpu, "--checker", "off", "--append", "page_poison=1")
+        silent(real, "--kernel", "debug", *storms, "--cpu", cpu, "--checker", "off", "--append", "page_poison=1")
 
     def test_debug_kernel_runs_real_programs(self, real: Tool) -> None:
         """Those of the suite, which verify themselves."""
         silent(real, "--suite", "real", "--kernel", "debug", "--checker", "off", "--append", "page_poison=1")
 
-    @pytest.mark.parametrize("policy", ["counted", "rename"])
-    def test_no_data_race_in_residency(self, policy: str, tmp_path: Path) -> None:
+    def test_no_data_race_in_residency(self, tmp_path: Path) -> None:
         """Linux has races of its own, which are counted. Nothing else is reported."""
-        outcome, reports = self.run("kcsan", policy, Machine(), "", tmp_path / "boot")
+        outcome, reports = self.run("kcsan", Machine(), "", tmp_path / "boot")
         ours = [r for r in reports if "KCSAN: " not in r.title or of_residency(r)]
-        SUMMARY.append(f"KCSAN, residency {policy}: {len(reports)} races, {len(ours)} of them residency's")
+        SUMMARY.append(f"KCSAN: {len(reports)} races, {len(ours)} of them residency's")
         assert not ours, "\n\n".join(r.text for r in ours)
         assert outcome.status == PROVED

@@ -11,7 +11,7 @@ from support import Tool
 from lull.judge import residency, short
 
 USER = "tlbi_broadcast_user"
-STICKY = "lull+residency=sticky"
+STICKY = "lab+residency=sticky"
 CROWDED = "mprotect_per_cpu"
 """In a boot of forty a CPU that idles keeps the address space of one of its idle threads for a while, and is told."""
 

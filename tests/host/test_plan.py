@@ -27,14 +27,14 @@ def test_plain_and_set_kernels() -> None:
 def test_one_feature_alone() -> None:
     """Every other one is off, by its own word for it; what follows is set on top."""
     off = {f.name: f.off for f in BASE.features.values() if f.policies}
-    assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "counted"}
+    assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "on"}
     assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "auto"}
     more = plan.parse_spec("lull+only=young+young=none", BASE)
     assert more.name == "lull+only=young+young=none" and dict(more.settings) == {**off, "young": "none"}
     # One that is off unless it is asked for is on here.
     idle = replace(BASE.features["residency"], default="off")
     base = replace(BASE, features={**BASE.features, "residency": idle})
-    assert dict(plan.parse_spec("lull+only=residency", base).settings)["residency"] == "counted"
+    assert dict(plan.parse_spec("lull+only=residency", base).settings)["residency"] == "on"
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,30 @@ def test_a_base_may_lack_features() -> None:
     names = [s.name for s in plan.specs_for(young, [], replace(BASE, features=features))]
     assert names == ["stock", "lull", *(f"lull+{p}" for p in young.policies if "residency" not in p)]
     assert plan.features_named("only=young+residency=off") == {"young", "residency"}
-    assert {f for w in WORKLOADS.values() for p in w.policies for f in plan.features_named(p)} <= set(BASE.features)
+    assert all(plan.further(p, BASE) for w in WORKLOADS.values() for p in w.policies)
+
+
+def test_a_workloads_policy_may_name_another_kernel() -> None:
+    """Without one it is of lull. A base that lacks the kernel leaves it out."""
+    swap = replace(WORKLOADS["swap_bench"], policies=("lab+residency=sticky", "only=residency"))
+    names = [s.name for s in plan.specs_for(swap, [], BASE)]
+    assert names == ["stock", "lull", "lab+residency=sticky", "lull+only=residency"]
+    kernels = {name: kernel for name, kernel in BASE.kernels.items() if name != "lab"}
+    assert len(plan.specs_for(swap, [], replace(BASE, kernels=kernels))) == 3
 
 
 WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != "vmemmap"})
 
 
-def test_policies_that_are_wrong_on_purpose_are_of_the_lab_kernel() -> None:
+def test_policies_that_only_the_lab_kernel_has() -> None:
     """Nobody else knows them, and nothing turns them on unasked."""
     unsafe = plan.parse_spec("lab+only=vmemmap+vmemmap=unsafe", BASE)
     assert dict(unsafe.settings)["vmemmap"] == "unsafe" and dict(unsafe.settings)["young"] == "nosync"
     assert dict(plan.parse_spec("lab+only=vmemmap", BASE).settings)["vmemmap"] == "pause"
-    with pytest.raises(UsageError, match="unknown policy of vmemmap"):
-        plan.parse_spec("lull+vmemmap=unsafe", BASE)
+    assert plan.parse_spec("lab+residency=sticky", BASE).settings == (("residency", "sticky"),)
+    for feature, policy in (("vmemmap", "unsafe"), ("residency", "sticky")):
+        with pytest.raises(UsageError, match=f"unknown policy of {feature}"):
+            plan.parse_spec(f"lull+{feature}={policy}", BASE)
 
 
 def test_a_workload_may_name_its_kernels() -> None:
@@ -155,7 +166,7 @@ def test_job_script_sets_only_what_changes() -> None:
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     boots_with = [f"setting {feature} {policy}" for feature, policy in BASE.default_policies().items()]
-    assert {"setting residency counted", "setting young auto"} <= set(boots_with)
+    assert {"setting residency on", "setting young auto"} <= set(boots_with)
     assert script.splitlines()[1:] == [
         *boots_with,
         "run 1 young",

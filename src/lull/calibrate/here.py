@@ -59,7 +59,7 @@ PERF, LAB = "perf", "the lab"
 LOG, TIME = "the kernel's log", "what 511 pages take"
 """The possible sources for whether the kernel uses range TLBIs."""
 OFF = {"residency": "off", "gather": "off"}
-LOCAL = {**OFF, "residency": "counted"}
+LOCAL = {**OFF, "residency": "on"}
 
 
 class Repeats(enum.StrEnum):

@@ -164,8 +164,6 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     hardware = chance.choice(choice.machines)
     vcpus = chance.choice(VCPUS)
     words = [p for p in PARAMETERS if chance.random() < 1 / 3]
-    if base.kernels[image].features and chance.random() < 0.5:
-        words.append(f"lull.residency_limit={chance.randint(1, vcpus)}")
     known = fitting(choice.workloads, image)
     jobs = []
     for job in range(1, chance.randint(*JOBS) + 1):

@@ -124,7 +124,7 @@ def kernels(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
 
 
 def sound(lab: Lab, spec: plan.Spec) -> bool:
-    """Whether a kernel has no policy that is wrong on purpose: those are checked when they are named."""
+    """Whether a kernel has no policy that only the lab kernel has: those are checked when they are named."""
     return not any(value in lab.base.features[name].lab for name, value in spec.settings)
 
 

@@ -21,8 +21,6 @@ PROGRAMS = ("compile", "redis", "python", "stress_ng", "stress_ng_mmapfork", "tc
 SHARES = {"compile": 0.02, "redis": 0.25}
 """Program -> the largest allowed share of stock's broadcasts."""
 WORK = "insns_work"
-MANY = "residency_many"
-"""The metric: address spaces that entered state MANY, in which every flush is a broadcast."""
 
 
 def concerns(results: Results) -> bool:
@@ -46,16 +44,4 @@ def _share(run: RunSlice, program: str, limit: float) -> Check:
     if not all_:
         return Check(name, "skipped", "stock has none")
     detail = f"{left:g}, stock {all_:g}: {100 * left / all_:.3g} %, at most {100 * limit:g} % are allowed"
-    return Check(name, verdict(left <= limit * all_), detail + (_due(run, program) if left else ""))
-
-
-def _due(run: RunSlice, program: str) -> str:
-    """A remark that the remaining broadcasts were needed; empty when that is not known.
-
-    It is known when no address space entered state MANY: then residency broadcasts only if another CPU has the address
-    space loaded.
-    """
-    many = run.find(TOGETHER, program, [MANY])
-    if many is None or max(many.values):
-        return ""
-    return "; each of these found its address space loaded on another CPU"
+    return Check(name, verdict(left <= limit * all_), detail)

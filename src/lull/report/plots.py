@@ -200,7 +200,7 @@ def _bars(axes: Axes, run: RunSlice, kernels: Sequence[str], wholes: Mapping[str
         for number, kernel in enumerate(kernels):
             y = place + 0.4 - (number + 0.5) * height
             _bar(axes, y, height, _kinds(run, kernel, workload), wholes[workload])
-            name = kernel.removeprefix("lull+residency=")
+            name = kernel.removeprefix("lab+residency=")
             axes.text(-0.012, y, name, ha="right", va="center", fontsize=6.5, transform=axes.get_yaxis_transform())
     most = max(_total(run, kernel, workload) / whole for kernel in kernels for workload, whole in wholes.items())
     axes.set_xlim(0, CLIP if most > ALIKE else ALIKE)

@@ -21,7 +21,7 @@ from lull.timing.scale import Counts, simulate
 
 SWEEP = "mprotect_pinned"
 """The workload that does the same on each CPU, so that it can be simulated for any number of CPUs."""
-STICKY, LULL = "lull+residency=sticky", "lull"
+STICKY, LULL = "lab+residency=sticky", "lull"
 KERNELS = (STOCK, STICKY, LULL)
 TOLERANCE = 0.10
 """The difference, as a share, that a judged comparison may have."""

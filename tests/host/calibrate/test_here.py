@@ -297,11 +297,11 @@ def test_policies_are_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     """Also when the program fails; a switch that cannot be set is an error that says who may."""
     monkeypatch.setattr(calibrate_here, "POLICIES", tmp_path)
     switch = tmp_path / "residency"
-    switch.write_text("off [rename] counted")
+    switch.write_text("off [sticky] on")
     with pytest.raises(RuntimeError), calibrate_here.policies({"residency": "off", "gather": "off"}):
         assert switch.read_text() == "off"
         raise RuntimeError
-    assert switch.read_text() == "rename"
+    assert switch.read_text() == "sticky"
     assert not (tmp_path / "gather").exists()
 
     def refuse(path: Path, text: str) -> None:
@@ -371,6 +371,6 @@ def test_the_whole_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert near == []
     text = calibrate_here.cost_file(calibrate_here.fitted(measured, near), here, way)
     assert tomllib.loads(text)["costs"]["insn"] > 0
-    (tmp_path / "residency").write_text("[off] counted")
+    (tmp_path / "residency").write_text("[off] on")
     _, near, _ = calibrate_here.measure(Lab(), here, ms=2, rounds=2)
     assert {m.counts.broadcasts for m in near} == {0}

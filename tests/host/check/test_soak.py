@@ -42,7 +42,7 @@ def test_the_same_seed_has_the_same_rounds() -> None:
 
 
 def test_what_is_drawn_exists() -> None:
-    """Programs, policies that are not wrong on purpose, and in a crowd only those that may be there, each once."""
+    """Programs, policies that not only the lab kernel has, and in a crowd only those that may be there, each once."""
     programs = {source.stem for source in guest.sources()}
     crowds = {(w.program, *w.args) for w in WORKLOADS.values() if w.crowd}
     for one in drawn():

@@ -197,7 +197,7 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     ]
     assert "broadcasts of mprotect_per_cpu held 64, stock 4321: 1.5 %" in found.text
     assert "reclaim: TLBIs of swap_bench on lull failed 1 a page" in found.text
-    for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", "stock, lull+residency=sticky, lull", "3 (stock twice)"):
+    for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", "stock, lab+residency=sticky, lull", "3 (stock twice)"):
         assert fact in found.text
     # System B: counts, what was published of machines, and what is an emulator's, apart.
     (row,) = found.rows("mprotect-threaded 10000, a copy on each CPU")
@@ -225,7 +225,7 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
         put(folders["run"].parent / "first" / "boots" / f"r{number}", "boot.json", "{}")
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
     assert text.startswith("1 goal held, 1 failed, 5 skipped")
-    assert "Linux 6.12.117, stock against lull+residency=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
+    assert "Linux 6.12.117, stock against lab+residency=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
     assert "4.323 → 0.066 mprotect_ per_ cpu, per mprotect" in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
     skipped = sum(check.verdict == "skipped" for check in results.checks)
     assert (

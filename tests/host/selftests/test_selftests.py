@@ -170,13 +170,13 @@ def test_job_of_a_suite() -> None:
 def test_struct_pages_are_given_back_too() -> None:
     """On kernels that can, under their policies."""
     lab = lab_under_test()
-    specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=rename")]
+    specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=off")]
     found = [(s.name, s.lines) for s in selftests.settings_for(SelftestSuite("x", ("-a",), hvo=True), specs, lab)]
-    policy = "setting residency rename"
+    policy = "setting residency off"
     assert found == [
         ("stock", ()),
-        ("lull+residency=rename", (policy,)),
-        ("lull+residency=rename, HVO", (policy, selftests.HVO)),
+        ("lull+residency=off", (policy,)),
+        ("lull+residency=off, HVO", (policy, selftests.HVO)),
     ]
     assert len(selftests.settings_for(SelftestSuite("x", ("-a",)), specs, lab)) == 2
 

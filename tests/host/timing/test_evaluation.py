@@ -240,7 +240,7 @@ def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
     assert "#ffffff" not in text and "#000000" not in text
     for kernel, (colour, _) in picture.looks(list(COUNTED)).items():
         last = [point for point in found.points if point.kernel == kernel][-1]
-        name = kernel.removeprefix("lull+residency=")
+        name = kernel.removeprefix("lab+residency=")
         assert f"> {name} {tables.number(last.simulated, 's')}</text>" in text
         assert len(re.findall(rf"fill: none; stroke: {colour}", text)) == 1
         assert len(re.findall(rf"fill: none; stroke-dasharray: [^\"]* stroke: {colour}", text)) == 1
@@ -257,9 +257,9 @@ def test_where_each_workload_runs() -> None:
     """The sweep with every number; what runs on one CPU with four; a figure of many with as many as there are."""
     base, workloads = bases.load(), plan.load_workloads(bases.load().workloads)
     planned = timing_run.plans(AMPERE, base, workloads, [1, 8, 16], 2)
-    assert {number: len(boots) for number, boots in planned.items()} == {1: 4, 8: 4, 16: 4}
+    assert {number: len(boots) for number, boots in planned.items()} == {1: 6, 8: 6, 16: 6}
     jobs = {(boot.name, job.workload.name, job.spec.name) for boot in planned[16] for job in boot.jobs}
-    assert ("r02-lull", SWEEP, STICKY) in jobs and ("r01-stock", "sort_compute", "stock") in jobs
+    assert ("r02-lab", SWEEP, STICKY) in jobs and ("r01-stock", "sort_compute", "stock") in jobs
     assert not [job for boot in planned[8] for job in boot.jobs if job.workload.name == "sort_compute"]
     planned = timing_run.plans(KUNPENG, base, workloads, [1, 8, 16], 1)
     assert [number for number, boots in planned.items() if "swap_bench" in repr(boots)] == [1]

@@ -77,16 +77,15 @@ enum lull_mutant {
 	LULL_RSTALE_NONE,
 	LULL_HERE_ELSEWHERE,
 	LULL_HERE_NO_DSB,
-	LULL_WORD_NO_ISHST,
+	LULL_MASK_NO_ISHST,
 	LULL_LOAD_LATE,
-	LULL_MANY_NONE,
+	LULL_PUT_BACK_NONE,
 	LULL_PARK_ASID,
-	LULL_RENAME_SAME,
-	LULL_RECOUNT_BLIND,
-	LULL_RECOUNT_KEEP,
+	LULL_LOOK_BLIND,
+	LULL_WALKER_KEEPS,
 	LULL_LAZY_UNCOUNTED,
 	LULL_OFF_KEEPS_TLB,
-	LULL_EPOCH_SAME,
+	LULL_LOOK_UNSEEN,
 	/* Reclaim's batches */
 	LULL_BATCH_SHORT,
 	LULL_BATCH_DROP,
@@ -132,6 +131,7 @@ enum lull_mutant {
 	LULL_PROTECT_ANEW_NONE,
 	/* Residency, where tables are freed, and software PAN */
 	LULL_FREED_ELIDED,
+	LULL_PASSED_IGNORED,
 	LULL_PAN_LEFT,
 	LULL_REF_LATE,
 	/* Walk caches, and the identity map */
@@ -217,7 +217,7 @@ static __always_inline void lull_lab_collected(unsigned long pgd,
  * lull_lab_published() - mark what this CPU tells others about an address space
  * @pgd: physical address of the PGD
  * @loaded: false: before others can see that this CPU has it not loaded; true:
- *	this CPU is counted, or none is, and may load it from now on
+ *	others can see that this CPU has it loaded, and it may walk from now on
  */
 static __always_inline void lull_lab_published(unsigned long pgd, bool loaded)
 {

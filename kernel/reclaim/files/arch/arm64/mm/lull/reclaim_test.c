@@ -246,7 +246,7 @@ static void test_dirty(struct kunit *test)
 	struct fixture *f = test->priv;
 	struct told *told = f->told[0];
 
-	lull_pin(told->mm);
+	refcount_set(&told->mm->context.pinned, 1);
 	arch_tlbbatch_add_pending(&arch, told->mm, address(3), true);
 	KUNIT_EXPECT_EQ(test, 0, arch.lull.nr);
 	KUNIT_EXPECT_TRUE(test, arch.lull.owed);
@@ -298,7 +298,7 @@ static void test_owed(struct kunit *test)
 			flush(&f->batch));
 
 	/* The first of several is for all CPUs, later ones are not. */
-	lull_pin(f->told[0]->mm);
+	refcount_set(&f->told[0]->mm->context.pinned, 1);
 	for (space = 0; space < LULL_BATCH_RANGES; space++)
 		add(test, space, 1);
 	KUNIT_EXPECT_TRUE(test, flush(&f->batch));

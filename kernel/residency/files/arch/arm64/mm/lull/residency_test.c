@@ -1,755 +1,647 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Residency: every history of a few CPUs, against what their TLBs may hold.
+ * KUnit tests for residency: which CPUs a flush reaches, and what loads and flushes
+ * note.
+ *
+ * The comment above a case names the mistake that the case catches. A case runs on
+ * CPU 0. Its address space has no pages, so no case executes the local TLBI or the
+ * broadcast that lull_decide() asks for.
  */
 #include <kunit/test.h>
-#include <linux/bitops.h>
+#include <linux/bitfield.h>
 #include <linux/completion.h>
-#include <linux/kthread.h>
+#include <linux/delay.h>
 #include <linux/mm.h>
-#include <linux/mmu_notifier.h>
+#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
-#include <linux/slab.h>
-#include <linux/vmalloc.h>
+#include <linux/smp.h>
 #include <linux/vmstat.h>
+#include <linux/workqueue.h>
 
 #include <asm/cpufeature.h>
 #include <asm/lull_residency.h>
 #include <asm/mmu_context.h>
+#include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
 #include "lull.h"
 #include "residency.h"
 
-#define CPUS	3
-#define ALL	((1u << CPUS) - 1)
+extern struct lull_switch lull_residency_switch;
 
-/*
- * What the word must keep track of. A CPU that has once loaded the address space
- * holds entries of it; after a flush these are old, until it forgets them.
+enum { HERE, OTHER, THIRD, CPUS };
+
+#define H	BIT(HERE)
+#define O	BIT(OTHER)
+#define T	BIT(THIRD)
+
+static void expect_state(struct kunit *test, struct mm_struct *mm,
+			 unsigned long clean, unsigned int walker, bool passed,
+			 int looks)
+{
+	KUNIT_EXPECT_EQ(test, cpumask_bits(mm_cpumask(mm))[0], clean);
+	KUNIT_EXPECT_EQ(test, mm->context.residency.walker, walker);
+	KUNIT_EXPECT_EQ(test, mm->context.residency.passed, passed);
+	KUNIT_EXPECT_EQ(test, atomic_read(&mm->context.residency.looks), looks);
+}
+
+/* A counter of this CPU. Preemption is off. */
+static int counted(enum vm_event_item item)
+{
+	return __this_cpu_read(vm_event_states.event[item]);
+}
+
+enum flush { LEAVES, TABLES, FUNCTIONS };
+
+/* What flush() returns beside enum res_reach. */
+enum { MISCOUNTED = RES_EVERYWHERE + 1 };
+
+/**
+ * flush() - flush an address space from this CPU
+ * @mm: the address space
+ * @what: LEAVES, TABLES: only decide. FUNCTIONS: call four functions of tlbflush.h
+ *
+ * Return: enum res_reach. MISCOUNTED: tlbi_local or tlbi_elided is wrong.
  */
-struct story {
-	u64 w;
-	unsigned int loaded, counted;	/* masks of CPUs */
-	unsigned int known;		/* hold entries under this ASID */
-	unsigned int old;		/* ... that are no longer true */
-	/* Without FEAT_nTLBPA: hold descriptors of a table, by its physical address */
-	unsigned int walked;
-	unsigned int missed;		/* ... of leaves, and no TLBI has come */
-};
-
-struct search {
-	struct kunit *test;
-	unsigned long *seen;
-	struct story *todo;		/* seen, and not gone on from */
-	unsigned int n;
-	unsigned int limit;
-	unsigned int cpus;		/* that load it */
-	bool sticky, ntlbpa;
-	unsigned int states, usual, recounted, freed, broadcast;
-	u64 met;			/* bits of words that occurred */
-};
-
-#define STORY_BITS	26
-#define MOST_STORIES	65536		/* at once */
-
-static unsigned long story_number(const struct story *s)
+static int flush(struct mm_struct *mm, enum flush what)
 {
-	unsigned long n = FIELD_GET(RES_COUNT, s->w);		/* 2 bits */
+	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, 0);
+	int local, elided, n = 1, reach = RES_EVERYWHERE;
 
-	n = n << 4 | (s->w & (RES_MANY | RES_STALE | RES_RSTALE | RES_WANDERED)) >> 8;
-	n = n << 2 | FIELD_GET(RES_HOME, s->w);
-	n = n << 3 | s->loaded;
-	n = n << 3 | s->counted;
-	n = n << 3 | s->known;
-	n = n << 3 | s->old;
-	n = n << 3 | s->walked;
-	return n << 3 | s->missed;
-}
-
-/* Who has it loaded walks its tables, at any time. */
-static void story_walks(struct search *search, struct story *s)
-{
-	if (!search->ntlbpa)
-		s->walked |= s->loaded;
-}
-
-/* A TLBI for the ASID has completed on these CPUs. */
-static void story_forgets(struct story *s, unsigned int cpus)
-{
-	s->walked &= ~cpus;
-	s->missed &= ~cpus;
-}
-
-static void story_goes_on(struct search *search, struct story s)
-{
-	story_walks(search, &s);
-	if (search->test->status == KUNIT_FAILURE ||
-	    test_and_set_bit(story_number(&s), search->seen))
-		return;
-	search->states++;
-	search->met |= s.w;
-	KUNIT_ASSERT_LT(search->test, search->n, MOST_STORIES);
-	search->todo[search->n++] = s;
-}
-
-static void story_load(struct search *search, struct story s, unsigned int cpu)
-{
-	enum res_load todo = RES_LOAD_CLEAN;
-	unsigned int bit = 1u << cpu;
-	u64 w;
-
-	w = res_load(s.w, cpu, search->limit, search->sticky, &todo);
-	if (res_load_counts(s.w, cpu, search->limit)) {
-		KUNIT_EXPECT_EQ(search->test, w, s.w + 1);
-		KUNIT_EXPECT_EQ(search->test, todo, RES_LOAD_CLEAN);
-		search->usual++;
+	preempt_disable();
+	local = counted(TLBI_LOCAL);
+	elided = counted(TLBI_ELIDED);
+	if (what == FUNCTIONS) {
+		n = 4;
+		flush_tlb_page(&vma, PAGE_SIZE);
+		flush_tlb_range(&vma, 0, 2 * PAGE_SIZE);
+		flush_tlb_range(&vma, 0, TASK_SIZE_64);
+		flush_tlb_mm(mm);
+	} else {
+		dsb(ishst);
+		reach = lull_decide(mm, what == TABLES);
 	}
-	s.w = w;
-	if (todo == RES_LOAD_LOCAL) {
-		s.old &= ~bit;
-		s.known &= ~bit;
-		story_forgets(&s, bit);
+	local = counted(TLBI_LOCAL) - local;
+	elided = counted(TLBI_ELIDED) - elided;
+	preempt_enable();
+
+	if (what == FUNCTIONS && local + elided) {
+		/* Of two flushes that may free tables RES_DONE is counted as local. */
+		if (local + elided != n || (local % n && local != 2))
+			return MISCOUNTED;
+		return elided ? RES_NOWHERE : RES_HERE;
 	}
-	if (todo == RES_LOAD_BROADCAST) {
-		s.known = 0;
-		s.old = 0;
-		s.w &= ~RES_OLD;
-		story_forgets(&s, ALL);
-	}
-	s.loaded |= bit;
-	s.known |= bit;
-	if (!(s.w & RES_MANY))
-		s.counted |= bit;
-	KUNIT_EXPECT_FALSE_MSG(search->test, s.old & bit,
-			       "CPU %u loads old entries, word %llx", cpu, s.w);
-	story_goes_on(search, s);
+	if (reach == RES_DONE)
+		return elided || local > 1 ? MISCOUNTED : reach;
+	if (local != (reach == RES_HERE ? n : 0) ||
+	    elided != (reach == RES_NOWHERE ? n : 0))
+		return MISCOUNTED;
+	return reach;
 }
 
-static void story_leave(struct search *search, struct story s, unsigned int cpu)
+/* Where an access of @task to user memory begins; an NMI may try at any time. */
+static phys_addr_t tables_of(struct task_struct *task)
 {
-	unsigned int bit = 1u << cpu;
+	u64 ttbr0 = read_sysreg(ttbr0_el1);
 
-	if (s.counted & bit)
-		s.w--;
-	s.loaded &= ~bit;
-	s.counted &= ~bit;
-	story_goes_on(search, s);
+#ifdef CONFIG_ARM64_SW_TTBR0_PAN
+	if (system_uses_ttbr0_pan())
+		ttbr0 = READ_ONCE(task_thread_info(task)->ttbr0);
+#endif
+	/* CnP, were it set, would stay. */
+	return ttbr0 & ~TTBR_ASID_MASK;
 }
 
-/* A leaf has changed; what was there is old wherever no TLBI comes. */
-static void story_flush(struct search *search, struct story s, unsigned int cpu)
+/* Does this CPU walk the tables of @mm, or none if it is NULL? Preemption is off. */
+static bool is_walked(struct mm_struct *mm)
 {
-	unsigned int bit = 1u << cpu;
-	enum res_reach reach;
+	u64 asid = FIELD_GET(TTBR_ASID_MASK, read_sysreg(ttbr1_el1));
+	phys_addr_t pgd = mm ? virt_to_phys(mm->pgd) :
+			       __pa_symbol(reserved_pg_dir);
 
-	s.w = res_flush(s.w, cpu, s.loaded & bit, &reach);
-	switch (reach) {
-	case RES_NOWHERE:
-		s.old = s.known;
-		s.missed |= s.walked;
-		break;
-	case RES_HERE:
-		s.old = (s.old | s.known) & ~bit;
-		s.missed |= s.walked & ~bit;
-		break;
-	case RES_EVERYWHERE:
-		s.old = 0;
-		break;
-	default:
-		KUNIT_FAIL(search->test, "tables were not freed");
-	}
-	KUNIT_EXPECT_FALSE_MSG(search->test, s.old & s.loaded,
-			       "flushed by CPU %u, and old on %x, word %llx",
-			       cpu, s.old & s.loaded, s.w);
-	story_goes_on(search, s);
+	return __this_cpu_read(lull_cpu.loaded) == mm &&
+	       !__this_cpu_read(lull_cpu.leaving) &&
+	       tables_of(current) == phys_to_ttbr(pgd) &&
+	       (system_uses_ttbr0_pan() || asid == (mm ? ASID(mm) : 0));
 }
 
-/*
- * A table is freed. Afterwards no CPU may hold anything of what was in it, also if
- * that CPU has not loaded the address space for long: the page may become a table
- * of another, which it has.
+/* Load @mm on this CPU. Return the number of TLBIs; -1 if it is not loaded then. */
+static int load(struct mm_struct *mm)
+{
+	int stale;
+
+	preempt_disable();
+	stale = counted(TLBI_STALE);
+	kthread_use_mm(mm);
+	stale = is_walked(mm) ? counted(TLBI_STALE) - stale : -1;
+	preempt_enable();
+	return stale;
+}
+
+/* Park. Return -1 if @mm is still loaded then. */
+static int leave(struct mm_struct *mm)
+{
+	int error;
+
+	preempt_disable();
+	kthread_unuse_mm(mm);
+	error = is_walked(NULL) ? 0 : -1;
+	preempt_enable();
+	return error;
+}
+
+static int load_and_leave(void *mm)
+{
+	int stale = load(mm);
+
+	return leave(mm) ?: stale;
+}
+
+static int visit(struct mm_struct *mm, unsigned int cpu)
+{
+	return smp_call_on_cpu(cpu, load_and_leave, mm, false);
+}
+
+/**
+ * struct user - OTHER uses an address space until it is let go
+ * @how: HOLDS: has it loaded all the time. GOES: has not executed the DSB that ends
+ *	its walks. SLEEPS: the task is switched out
+ * @stale: number of TLBIs of the load
  */
-static void story_free(struct search *search, struct story s, unsigned int cpu)
-{
-	unsigned int bit = 1u << cpu, told = 0, loaded = s.loaded;
-	enum res_reach reach;
-	bool all = false;
-
-	s.w = res_flush_tables(s.w, cpu, s.loaded & bit, &reach);
-	switch (reach) {
-	case RES_NOWHERE:
-		break;
-	case RES_ASID_HERE:
-		all = true;
-		fallthrough;
-	case RES_HERE:
-		told = bit;
-		break;
-	case RES_ASID_EVERYWHERE:
-		all = true;
-		fallthrough;
-	case RES_EVERYWHERE:
-		told = ALL;
-		search->broadcast++;
-		break;
-	}
-	s.old = (s.old | s.known) & ~told;
-	s.walked &= ~told;
-	if (all) {
-		s.known &= ~told;
-		story_forgets(&s, told);
-	}
-	KUNIT_EXPECT_FALSE_MSG(search->test, (s.walked | s.missed) & ~told,
-			       "freed by CPU %u, and kept on %x, word %llx",
-			       cpu, s.walked | s.missed, s.w);
-	/* A range does for what nobody was spared: MANY broadcasts all its life. */
-	KUNIT_EXPECT_FALSE_MSG(search->test, s.missed,
-			       "freed by CPU %u, leaves kept on %x, word %llx",
-			       cpu, s.missed, s.w);
-	KUNIT_EXPECT_FALSE_MSG(search->test, s.old & s.loaded,
-			       "freed by CPU %u, and old on %x, word %llx",
-			       cpu, s.old & s.loaded, s.w);
-	s.known |= loaded;
-	search->freed++;
-	story_goes_on(search, s);
-}
-
-/* A look that finds it on no other CPU, and the broadcast that follows. */
-static void story_look(struct search *search, struct story s, unsigned int cpu)
-{
-	unsigned int bit = 1u << cpu, here = s.loaded & bit;
-
-	if (!res_worth_looking(s.w) || s.loaded & ~bit)
-		return;
-	s.w = res_recount(s.w, cpu, here);
-	s.counted = here;
-	s.known = here;
-	s.old = 0;
-	story_forgets(&s, ALL);
-	KUNIT_EXPECT_FALSE(search->test, s.w & RES_MANY);
-	search->recounted++;
-	story_goes_on(search, s);
-}
-
-static void story_fresh(struct search *search, struct story s)
-{
-	u64 w = res_fresh(s.w, search->ntlbpa);
-
-	if (w == s.w)
-		return;
-	/* Under the new number nobody knows anything. */
-	s.w = w;
-	s.known = 0;
-	s.old = 0;
-	KUNIT_EXPECT_EQ(search->test, s.loaded, 0);
-	story_goes_on(search, s);
-}
-
-/* Every history that @search allows, which has its first five members set. */
-static void search_all(struct search *search)
-{
-	struct story start = { .w = FIELD_PREP(RES_EPOCH, 1) };
-	struct kunit *test = search->test;
-
-	search->seen = vzalloc(BIT(STORY_BITS) / 8);
-	search->todo = vmalloc_array(MOST_STORIES, sizeof(*search->todo));
-	if (!search->seen || !search->todo) {
-		KUNIT_FAIL(test, "no memory");
-		goto out;
-	}
-	story_goes_on(search, start);
-	while (search->n) {
-		struct story s = search->todo[--search->n];
-
-		for (unsigned int cpu = 0; cpu < search->cpus; cpu++) {
-			if (s.loaded & 1u << cpu)
-				story_leave(search, s, cpu);
-			else
-				story_load(search, s, cpu);
-			story_flush(search, s, cpu);
-			if (!search->ntlbpa)
-				story_free(search, s, cpu);
-			if (!search->sticky)
-				story_look(search, s, cpu);
-		}
-		story_fresh(search, s);
-	}
-	kunit_info(test, "limit %u: %u states", search->limit, search->states);
-out:
-	vfree(search->todo);
-	vfree(search->seen);
-}
-
-/* @met: bits that some word must have had, or it did not go everywhere and proves nothing. */
-static void try_all(struct kunit *test, unsigned int limit, bool sticky, u64 met)
-{
-	for (int ntlbpa = 0; ntlbpa < 2; ntlbpa++) {
-		struct search search = {
-			.test = test, .limit = limit, .cpus = CPUS,
-			.sticky = sticky, .ntlbpa = ntlbpa,
-		};
-
-		search_all(&search);
-		KUNIT_EXPECT_EQ(test, search.met & met, met);
-		KUNIT_EXPECT_GT(test, search.usual, 0);
-		KUNIT_EXPECT_EQ(test, !!search.recounted,
-				!sticky && met & RES_MANY);
-		KUNIT_EXPECT_EQ(test, !!search.broadcast, !ntlbpa);
-	}
-}
-
-static void counted_up_to_one(struct kunit *test)
-{
-	try_all(test, 1, false, RES_MANY | RES_OLD | RES_WANDERED);
-}
-
-static void counted_up_to_two(struct kunit *test)
-{
-	try_all(test, 2, false, RES_MANY | RES_OLD | RES_WANDERED);
-}
-
-static void counted_up_to_three(struct kunit *test)
-{
-	/* Three CPUs do not pass it. */
-	try_all(test, 3, false, RES_OLD | RES_WANDERED);
-}
-
-static void sticky(struct kunit *test)
-{
-	/* Nobody wanders: the second CPU makes it MANY. */
-	try_all(test, 3, true, RES_MANY | RES_STALE);
-}
-
-/* Who has only ever run on one CPU frees tables, and tells nobody else. */
-static void freed_by_one_cpu(struct kunit *test)
-{
-	struct search search = { .test = test, .limit = 4, .cpus = 1 };
-
-	search_all(&search);
-	KUNIT_EXPECT_GT(test, search.freed, 0);
-	KUNIT_EXPECT_EQ(test, search.broadcast, 0);
-}
-
-/* One that has moved tells all when it frees tables, once, and not each time. */
-static void freed_after_a_move(struct kunit *test)
-{
-	enum res_reach reach;
-	enum res_load todo;
-	u64 w = 0;
-
-	w = res_load(w, 0, 4, false, &todo) - 1;
-	w = res_load(w, 1, 4, false, &todo);
-	w = res_flush_tables(w, 1, true, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_ASID_EVERYWHERE);
-	w = res_flush_tables(w, 1, true, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_HERE);
-
-	/* Loaded no more: where it was last, the CPU forgets it all. */
-	w = res_flush_tables(w - 1, 1, false, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_ASID_HERE);
-	/* By another CPU: told to all, and then that one is home. */
-	w = res_flush_tables(w, 2, false, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_ASID_EVERYWHERE);
-	w = res_flush_tables(w, 2, false, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_ASID_HERE);
-
-	/* On two at once, a leaf having been flushed on one: all of the ASID. */
-	w = res_load(w, 0, 4, false, &todo);
-	w = res_flush(w, 0, true, &reach);
-	w = res_load(w, 1, 4, false, &todo);
-	w = res_flush_tables(w, 0, true, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_ASID_EVERYWHERE);
-	/* And nobody believes then that it was on one alone. */
-	KUNIT_EXPECT_TRUE(test, w & RES_WANDERED);
-
-	/* Never loaded: nobody has walked it. */
-	res_flush_tables(RES_STALE, 0, false, &reach);
-	KUNIT_EXPECT_EQ(test, reach, RES_NOWHERE);
-}
-
-/* A number that no TLB knows does not make a CPU forget what it has walked. */
-static void fresh_number_is_not_enough(struct kunit *test)
-{
-	u64 w = res_set_home(RES_STALE | RES_WANDERED, 1);
-
-	KUNIT_EXPECT_EQ(test, res_fresh(w, true), 0);
-	KUNIT_EXPECT_EQ(test, res_fresh(w, false), w);
-	KUNIT_EXPECT_EQ(test, res_fresh(RES_STALE, false), 0);
-}
-
-/* Home is a CPU's number plus one, and must hold the last CPU there may be. */
-static void home_holds_every_cpu(struct kunit *test)
-{
-	unsigned int last = CONFIG_NR_CPUS - 1;
-	u64 w = res_set_home(RES_MANY | RES_OLD, last);
-
-	KUNIT_EXPECT_TRUE(test, res_is_home(w, last));
-	KUNIT_EXPECT_FALSE(test, res_is_home(w, 0));
-	KUNIT_EXPECT_EQ(test, w & ~RES_HOME, RES_MANY | RES_OLD);
-	KUNIT_EXPECT_FALSE(test, res_is_home(0, 0));
-}
-
-static void limit_fits_the_count(struct kunit *test)
-{
-	enum res_load todo;
-	u64 w = 0;
-
-	for (unsigned int cpu = 0; cpu < RES_MAX_LIMIT; cpu++) {
-		w = res_load(w, cpu, RES_MAX_LIMIT, false, &todo);
-		KUNIT_EXPECT_EQ(test, res_count(w), cpu + 1);
-	}
-	KUNIT_EXPECT_FALSE(test, w & RES_MANY);
-	w = res_load(w, RES_MAX_LIMIT, RES_MAX_LIMIT, false, &todo);
-	KUNIT_EXPECT_TRUE(test, w & RES_MANY);
-	KUNIT_EXPECT_EQ(test, res_count(w), RES_MAX_LIMIT);
-}
-
-/* Whoever loads it takes a look's mark away, and changes nothing else of MANY. */
-static void load_disturbs_a_look(struct kunit *test)
-{
-	u64 w = RES_MANY | FIELD_PREP(RES_EPOCH, 7) | 3;
-	enum res_load todo;
-
-	KUNIT_EXPECT_TRUE(test, res_worth_looking(w));
-	KUNIT_EXPECT_EQ(test, res_load(w, 0, 4, false, &todo), w);
-	KUNIT_EXPECT_EQ(test, res_load(w | RES_LOOKING, 0, 4, false, &todo), w);
-	KUNIT_EXPECT_EQ(test, todo, RES_LOAD_CLEAN);
-	KUNIT_EXPECT_FALSE(test, res_worth_looking(w | RES_STALE));
-	KUNIT_EXPECT_FALSE(test, res_worth_looking(w & ~RES_MANY));
-	KUNIT_EXPECT_FALSE(test, res_worth_looking(RES_MANY));
-	KUNIT_EXPECT_EQ(test, res_recount(w, 2, false),
-			FIELD_PREP(RES_EPOCH, 7) | res_set_home(0, 2));
-	KUNIT_EXPECT_EQ(test, res_count(res_recount(w, 2, true)), 1);
-}
-
-static u64 event(enum vm_event_item item)
-{
-	static unsigned long events[NR_VM_EVENT_ITEMS];
-
-	all_vm_events(events);
-	return events[item];
-}
-
-/* What is made while it is off is MANY, and stays so. */
-static void off_is_stock(struct kunit *test)
-{
+struct user {
+	struct work_struct work;
 	struct mm_struct *mm;
+	enum { HOLDS, GOES, SLEEPS } how;
+	struct task_struct *task;
+	int stale;
+	struct completion uses, let_go;
+};
 
-	KUNIT_ASSERT_EQ(test, lull_switch_set(&lull_residency_switch, "off"), 0);
-	mm = mm_alloc();
-	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "counted"), 0);
-	KUNIT_ASSERT_NOT_NULL(test, mm);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_MANY);
-	KUNIT_EXPECT_FALSE(test, lull_flush_page(mm, PAGE_SIZE));
-	KUNIT_EXPECT_FALSE(test, lull_flush_mm(mm, false));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&mm->context.residency), RES_MANY);
-	mmput(mm);
+static void use(struct work_struct *work)
+{
+	struct user *user = container_of(work, struct user, work);
+
+	user->task = current;
+	user->stale = load(user->mm);
+	if (user->how == SLEEPS) {
+		complete(&user->uses);
+		wait_for_completion(&user->let_go);
+	} else {
+		preempt_disable();
+		if (user->how == GOES) {
+			this_cpu_write(lull_cpu.leaving, user->mm);
+			this_cpu_write(lull_cpu.loaded, NULL);
+		}
+		complete(&user->uses);
+		while (!completion_done(&user->let_go))
+			cpu_relax();
+		this_cpu_write(lull_cpu.loaded, user->mm);
+		this_cpu_write(lull_cpu.leaving, NULL);
+		preempt_enable();
+	}
+	kthread_unuse_mm(user->mm);
 }
 
-/* What was counted, too, once nobody has kept count for a while. */
-static void off_ends_an_epoch(struct kunit *test)
+/* let_go() must follow. Return the number of TLBIs. */
+static int use_elsewhere(struct user *user, struct mm_struct *mm, int how)
 {
-	struct mm_struct *old = mm_alloc(), *new;
+	user->mm = mm;
+	user->how = how;
+	init_completion(&user->uses);
+	init_completion(&user->let_go);
+	INIT_WORK_ONSTACK(&user->work, use);
+	schedule_work_on(OTHER, &user->work);
+	wait_for_completion(&user->uses);
+	return user->stale;
+}
 
-	KUNIT_ASSERT_NOT_NULL(test, old);
-	KUNIT_EXPECT_TRUE(test, lull_flush_page(old, PAGE_SIZE));
-	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(old));
-	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "off"), 0);
-	KUNIT_EXPECT_FALSE(test, lull_flush_page(old, PAGE_SIZE));
-	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(old));
-	KUNIT_EXPECT_EQ(test, lull_switch_set(&lull_residency_switch, "counted"), 0);
-	KUNIT_EXPECT_FALSE(test, lull_flush_page(old, PAGE_SIZE));
-	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(old));
-	new = mm_alloc();
-	KUNIT_EXPECT_TRUE(test, new && lull_flush_page(new, PAGE_SIZE));
-	mmput(old);
-	if (new)
-		mmput(new);
+static int let_go(struct user *user)
+{
+	complete(&user->let_go);
+	flush_work(&user->work);
+	destroy_work_on_stack(&user->work);
+	return 0;
+}
+
+/*
+ * STATE: all of it is as in struct step. VISIT...: load and leave. HOLD, LEAVING,
+ * LET_GO: see struct user. LOOK: a look begins or ends. PASS: a flush was elided.
+ */
+enum op {
+	END, STATE, VISIT, VISIT_OTHER, VISIT_THIRD, LOAD, LEAVE,
+	HOLD, LEAVING, LET_GO, FLUSH, FLUSH_TABLES, FLUSH_FUNCTIONS,
+	LOOK, PASS, PIN, UNPIN, NTLBPA, OFF, ON,
+};
+
+/* @result: the number of TLBIs of a load, or the reach of a flush */
+struct step {
+	enum op op;
+	int result;
+	unsigned long clean;
+	unsigned int walker;
+	bool passed;
+	int looks;
+};
+
+static const struct story {
+	const char *name;
+	struct step steps[16];
+} stories[] = {
+	/* Bits or notes at the beginning; a TLBI or a look without need. */
+	{ "new", {
+		{ FLUSH, RES_NOWHERE }, { FLUSH_TABLES, RES_NOWHERE },
+		{ FLUSH_FUNCTIONS, RES_NOWHERE }, { STATE },
+	} },
+	/* A first load that notes nothing, and loads that forget without need. */
+	{ "first loads", {
+		{ VISIT_OTHER, 0 }, { STATE, 0, O, OTHER + 1 },
+		{ VISIT_OTHER, 0 }, { STATE, 0, O, OTHER + 1 },
+		{ VISIT_THIRD, 1 }, { STATE, 0, O | T, RES_WALKERS },
+		{ VISIT_THIRD, 0 }, { STATE, 0, O | T, RES_WALKERS },
+	} },
+	/* A broadcast or a look although no other CPU is clean. */
+	{ "loaded here alone", {
+		{ LOAD, 0 }, { FLUSH, RES_HERE }, { FLUSH_FUNCTIONS, RES_HERE },
+		{ LEAVE }, { STATE, 0, H, HERE + 1 },
+	} },
+	/* A flush that passes by a CPU that has the address space loaded. */
+	{ "loaded elsewhere", {
+		{ HOLD, 0 }, { FLUSH, RES_EVERYWHERE },
+		{ FLUSH_FUNCTIONS, RES_EVERYWHERE }, { STATE, 0, O, OTHER + 1 },
+		{ LOAD, 1 }, { FLUSH, RES_EVERYWHERE }, { LEAVE }, { LET_GO },
+		{ STATE, 0, H | O, RES_WALKERS },
+	} },
+	/* A leave that counts as complete before the DSB. */
+	{ "leaving", {
+		{ LEAVING, 0 }, { FLUSH, RES_EVERYWHERE },
+		{ FLUSH_TABLES, RES_EVERYWHERE }, { STATE, 0, O, OTHER + 1 },
+		{ LET_GO }, { FLUSH, RES_NOWHERE },
+		{ STATE, 0, 0, OTHER + 1, true, 2 },
+	} },
+	/* A CPU that was passed by and does not forget, or is looked at again. */
+	{ "passed by", {
+		{ VISIT_OTHER, 0 }, { LOAD, 1 }, { FLUSH, RES_HERE },
+		{ STATE, 0, H, RES_WALKERS, true, 2 }, { FLUSH, RES_HERE },
+		{ LEAVE }, { VISIT_OTHER, 1 }, { VISIT_OTHER, 0 },
+		{ STATE, 0, H | O, RES_WALKERS, true, 2 },
+	} },
+	/* A flush that trusts the bit of its own CPU, which has left. */
+	{ "passes itself by", {
+		{ VISIT, 0 }, { FLUSH, RES_NOWHERE },
+		{ STATE, 0, 0, HERE + 1, true, 2 },
+		{ FLUSH_FUNCTIONS, RES_NOWHERE }, { VISIT, 1 },
+		{ STATE, 0, H, HERE + 1, true, 2 },
+	} },
+	/* A flush that trusts bits while another one looks. */
+	{ "another flush looks", {
+		{ LOAD, 0 }, { LOOK }, { FLUSH, RES_EVERYWHERE }, { LEAVE },
+		{ FLUSH, RES_EVERYWHERE }, { VISIT_OTHER, 1 },
+		{ FLUSH_TABLES, RES_EVERYWHERE },
+		{ STATE, 0, H | O, RES_WALKERS, false, 1 },
+		{ LOOK }, { FLUSH, RES_NOWHERE },
+		{ STATE, 0, 0, RES_WALKERS, true, 4 },
+	} },
+	/* A way back, with no switch of address spaces, that does not test the bit. */
+	{ "parked and back", {
+		{ LOAD, 0 }, { LEAVE }, { LOAD, 0 }, { LEAVE },
+		{ FLUSH, RES_NOWHERE }, { LOAD, 1 }, { LEAVE },
+		{ STATE, 0, H, HERE + 1, true, 2 },
+	} },
+	/* A broadcast for tables that only this CPU has walked. */
+	{ "tables of one walker", {
+		{ LOAD, 0 }, { FLUSH_TABLES, RES_HERE }, { LEAVE },
+		{ FLUSH_TABLES, RES_DONE }, { VISIT, 0 },
+		{ STATE, 0, H, HERE + 1 },
+	} },
+	/* A CPU that keeps tables it has walked; notes that a look leaves behind. */
+	{ "tables of several walkers", {
+		{ VISIT_OTHER, 0 }, { FLUSH_TABLES, RES_DONE },
+		{ STATE, 0, 0, HERE + 1, false, 2 },
+		{ VISIT_THIRD, 1 }, { LOAD, 1 }, { FLUSH, RES_HERE },
+		{ STATE, 0, H, RES_WALKERS, true, 4 }, { FLUSH_TABLES, RES_DONE },
+		{ STATE, 0, H, HERE + 1, false, 6 }, { FLUSH_TABLES, RES_HERE },
+		{ LEAVE }, { VISIT_THIRD, 1 },
+		{ STATE, 0, H | T, RES_WALKERS, false, 6 },
+	} },
+	/* A local flush of tables that two CPUs walk, or not of the whole ASID. */
+	{ "tables loaded elsewhere", {
+		{ HOLD, 0 }, { LOAD, 1 }, { FLUSH_TABLES, RES_EVERYWHERE },
+		{ STATE, 0, H | O, RES_WALKERS }, { PASS },
+		{ FLUSH_TABLES, RES_DONE }, { FLUSH, RES_EVERYWHERE },
+		{ NTLBPA }, { FLUSH_TABLES, RES_EVERYWHERE },
+		{ STATE, 0, H | O, RES_WALKERS, true }, { LEAVE }, { LET_GO },
+		{ FLUSH_TABLES, RES_NOWHERE }, { STATE, 0, 0, RES_WALKERS, true, 2 },
+	} },
+	/* Flushes that use the state while it is off, and loads that do not keep it. */
+	{ "off and on", {
+		{ OFF }, { HOLD, 0 }, { FLUSH_FUNCTIONS, RES_EVERYWHERE },
+		{ FLUSH, RES_EVERYWHERE }, { FLUSH_TABLES, RES_EVERYWHERE },
+		{ PASS }, { FLUSH, RES_EVERYWHERE }, { FLUSH_TABLES, RES_DONE },
+		{ LET_GO }, { STATE, 0, O, OTHER + 1, true },
+		{ ON }, { VISIT_OTHER, 0 }, { FLUSH, RES_NOWHERE },
+		{ STATE, 0, 0, OTHER + 1, true, 2 },
+	} },
+	/* A device that shares the ASID, and that no broadcast reaches. */
+	{ "pinned", {
+		{ LOAD, 0 }, { PIN }, { FLUSH, RES_EVERYWHERE },
+		{ FLUSH_TABLES, RES_EVERYWHERE }, { LEAVE },
+		{ FLUSH_FUNCTIONS, RES_EVERYWHERE }, { UNPIN },
+		{ FLUSH_TABLES, RES_DONE }, { STATE, 0, H, HERE + 1 },
+	} },
+};
+
+KUNIT_ARRAY_PARAM_DESC(story, stories, name);
+
+static int go(struct mm_struct *mm, struct user *user, enum op op)
+{
+	switch (op) {
+	case VISIT ... VISIT_THIRD:
+		return visit(mm, HERE + op - VISIT);
+	case LOAD:
+		return load(mm);
+	case LEAVE:
+		return leave(mm);
+	case HOLD ... LEAVING:
+		return use_elsewhere(user, mm, HOLDS + op - HOLD);
+	case LET_GO:
+		return let_go(user);
+	case FLUSH ... FLUSH_FUNCTIONS:
+		return flush(mm, LEAVES + op - FLUSH);
+	case LOOK:
+		atomic_inc(&mm->context.residency.looks);
+		break;
+	case PASS:
+		mm->context.residency.passed = true;
+		break;
+	case PIN ... UNPIN:
+		refcount_set(&mm->context.pinned, op == PIN);
+		break;
+	case NTLBPA:
+		lull_residency_ntlbpa = 1;
+		break;
+	case OFF ... ON:
+		return lull_switch_set(&lull_residency_switch,
+				       op == ON ? "on" : "off");
+	default:
+		break;
+	}
+	return 0;
+}
+
+static void goes_as_told(struct kunit *test)
+{
+	const struct story *story = test->param_value;
+	const struct step *step;
+	struct user user;
+
+	for (step = story->steps; step->op != END; step++) {
+		KUNIT_EXPECT_EQ_MSG(test, go(test->priv, &user, step->op),
+				    step->result, "%s, step %zd", story->name,
+				    step - story->steps);
+		if (step->op == STATE)
+			expect_state(test, test->priv, step->clean, step->walker,
+				     step->passed, step->looks);
+	}
+}
+
+/* An idle CPU that keeps the address space, and an NMI that could use its tables. */
+static void switched_out_is_left(struct kunit *test)
+{
+	struct mm_struct *mm = test->priv;
+	struct user user;
+
+	use_elsewhere(&user, mm, SLEEPS);
+	wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE);
+	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
+	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_NOWHERE);
+	if (system_uses_ttbr0_pan())
+		KUNIT_EXPECT_EQ(test, tables_of(user.task),
+				phys_to_ttbr(__pa_symbol(reserved_pg_dir)));
+	let_go(&user);
+}
+
+/* A look that ends where the survey does, or does not put back the right bit. */
+static void looks_beyond_the_survey(struct kunit *test)
+{
+	unsigned long offline = cpumask_bits(cpu_possible_mask)[0] &
+				~cpumask_bits(cpu_online_mask)[0];
+	struct mm_struct *mm = test->priv;
+	unsigned long *clean = cpumask_bits(mm_cpumask(mm));
+	unsigned int last = __fls(offline | 1);
+
+	if (hweight_long(offline) <= RES_SURVEY)
+		kunit_skip(test, "needs %d CPUs that are offline", RES_SURVEY + 1);
+
+	*clean = offline;
+	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_NOWHERE);
+	expect_state(test, mm, 0, 0, true, 2);
+
+	per_cpu(lull_cpu.loaded, last) = mm;
+	*clean = offline;
+	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_EVERYWHERE);
+	expect_state(test, mm, BIT(last), 0, true, 4);
+	KUNIT_EXPECT_EQ(test, mm->context.residency.found, last + 1);
+
+	*clean = offline;
+	mm->context.residency.found = 0;
+	mm->context.residency.walker = OTHER + 1;
+	KUNIT_EXPECT_EQ(test, flush(mm, TABLES), RES_DONE);
+	expect_state(test, mm, BIT(last), RES_WALKERS, true, 6);
+	per_cpu(lull_cpu.loaded, last) = NULL;
+}
+
+struct child {
+	struct kunit *test;
+	struct completion done;
+};
+
+static int child_of_fork(void *arg)
+{
+	struct child *child = arg;
+
+	expect_state(child->test, current->mm, H, HERE + 1, false, 0);
+	complete(&child->done);
+	do_exit(0);
+}
+
+/* A child whose notes are copies of its parent's. */
+static void fork_begins_anew(struct kunit *test)
+{
+	struct child child = { .test = test };
+	struct kernel_clone_args args = {
+		.exit_signal = SIGCHLD, .fn = child_of_fork, .fn_arg = &child,
+	};
+	struct mm_struct *mm = test->priv;
+	pid_t pid;
+
+	init_completion(&child.done);
+	visit(mm, OTHER);
+	flush(mm, LEAVES);
+	visit(mm, THIRD);
+	kthread_use_mm(mm);
+	pid = kernel_clone(&args);
+	kthread_unuse_mm(mm);
+	KUNIT_ASSERT_GT(test, pid, 0);
+	wait_for_completion(&child.done);
+}
+
+/**
+ * struct racer - a CPU that loads and flushes at random
+ * @stays: odd while this CPU certainly has the address space loaded
+ * @elided: the number of the last flush by this CPU that was not a broadcast. Flushes
+ *	of all CPUs are numbered in the order in which they begin.
+ * @clean: how many flushes had begun when this CPU had last become clean
+ * @forget: a flush by this CPU has passed this CPU by
+ */
+struct racer {
+	atomic_t stays;
+	unsigned int elided, clean;
+	bool forget;
+};
+
+static DEFINE_PER_CPU(struct racer, racers);
+
+/* Flushes are numbered as they begin. missed, kept: mistakes */
+static struct {
+	struct mm_struct *mm;
+	atomic_t ready, flushes, missed, kept, stale, reached[MISCOUNTED + 1];
+} race;
+
+/* A CPU that was not reached by a flush that began after it was clean must forget. */
+static void race_load(struct racer *me)
+{
+	bool must = me->forget;
+	unsigned int cpu, elided;
+	int stale;
+
+	for_each_online_cpu(cpu) {
+		/* Before the load: pairs with race_flush() */
+		elided = smp_load_acquire(per_cpu_ptr(&racers.elided, cpu));
+		must |= per_cpu_ptr(&racers, cpu) != me && elided > me->clean;
+	}
+	stale = load(race.mm);
+	if (stale < must)
+		atomic_inc(&race.kept);
+	if (stale) {
+		smp_mb(); /* the bit before the number: pairs with race_flush() */
+		me->clean = atomic_read(&race.flushes);
+		me->forget = false;
+		atomic_inc(&race.stale);
+	}
+	atomic_inc_return(&me->stays);
+}
+
+/* A flush that is no broadcast, while another CPU has the address space all the time? */
+static void race_flush(struct racer *me, bool tables)
+{
+	unsigned int number = atomic_inc_return(&race.flushes);
+	int reach, before[BITS_PER_LONG];
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		before[cpu] = atomic_read(per_cpu_ptr(&racers.stays, cpu));
+	smp_mb(); /* pairs with the full barriers of stays */
+	reach = flush(race.mm, tables ? TABLES : LEAVES);
+	atomic_inc(&race.reached[reach]);
+	if (reach != RES_HERE && reach != RES_NOWHERE)
+		return;
+	smp_mb(); /* as above */
+	for_each_online_cpu(cpu)
+		if (per_cpu_ptr(&racers, cpu) != me && before[cpu] & 1 &&
+		    before[cpu] == atomic_read(per_cpu_ptr(&racers.stays, cpu)))
+			atomic_inc(&race.missed);
+	me->forget |= reach == RES_NOWHERE && !tables;
+	/* After the flush: pairs with race_load() */
+	smp_store_release(&me->elided, number);
+}
+
+static void race_here(struct work_struct *work)
+{
+	struct racer *me = per_cpu_ptr(&racers, raw_smp_processor_id());
+
+	atomic_inc(&race.ready);
+	while (atomic_read(&race.ready) < num_online_cpus())
+		cond_resched();
+	for (int i = 0; i < 500; i++) {
+		unsigned int todo = get_random_u32_below(16);
+
+		preempt_disable();
+		if (todo & 3)
+			race_load(me);
+		udelay(todo);
+		if (!(todo & 1))
+			race_flush(me, todo & 8);
+		if (todo & 3) {
+			atomic_inc_return(&me->stays);
+			kthread_unuse_mm(race.mm);
+		}
+		preempt_enable();
+		udelay(todo);
+	}
+}
+
+/* A flush and a load that miss each other, on all CPUs at once. */
+static void loads_and_flushes_at_once(struct kunit *test)
+{
+	unsigned int cpu;
+
+	memset(&race, 0, sizeof(race));
+	race.mm = test->priv;
+	for_each_online_cpu(cpu) {
+		memset(per_cpu_ptr(&racers, cpu), 0, sizeof(struct racer));
+		visit(race.mm, cpu);
+	}
+	KUNIT_ASSERT_EQ(test, schedule_on_each_cpu(race_here), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&race.missed), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&race.kept), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&race.reached[MISCOUNTED]), 0);
+	/* All of this has happened, or nothing was tested. */
+	KUNIT_EXPECT_GT(test, atomic_read(&race.stale), 0);
+	for (int reach = RES_NOWHERE; reach <= RES_EVERYWHERE; reach++)
+		KUNIT_EXPECT_GT_MSG(test, atomic_read(&race.reached[reach]), 0,
+				    "reach %d", reach);
 }
 
 static const char *chosen_before;
+static int ntlbpa_before;
 
-static int switch_on(struct kunit_suite *suite)
+static int residency_init(struct kunit *test)
 {
 	struct lull_switch *sw = &lull_residency_switch;
 
 	chosen_before = sw->policies[sw->policy];
-	return lull_switch_set(sw, "counted");
+	ntlbpa_before = lull_residency_ntlbpa;
+	if ((cpumask_bits(cpu_online_mask)[0] & (BIT(CPUS) - 1)) != BIT(CPUS) - 1)
+		kunit_skip(test, "needs CPUs 0 to %d", CPUS - 1);
+	test->priv = mm_alloc();
+	KUNIT_ASSERT_NOT_NULL(test, test->priv);
+	lull_residency_ntlbpa = 0;
+	return lull_switch_set(sw, "on") ?:
+	       set_cpus_allowed_ptr(current, cpumask_of(HERE));
 }
 
-static void switch_back(struct kunit_suite *suite)
+static void residency_exit(struct kunit *test)
 {
+	lull_residency_ntlbpa = ntlbpa_before;
 	lull_switch_set(&lull_residency_switch, chosen_before);
-}
-
-static u64 word_of(struct mm_struct *mm)
-{
-	return atomic64_read(&mm->context.residency) & ~RES_EPOCH;
-}
-
-/* A real address space that no CPU has loaded: each kind of flush is elided. */
-static void flush_of_a_sleeper(struct kunit *test)
-{
-	struct mm_struct *mm = mm_alloc();
-	u64 before;
-
-	KUNIT_ASSERT_NOT_NULL(test, mm);
-	KUNIT_EXPECT_EQ(test, word_of(mm), 0);
-	before = event(TLBI_ELIDED);
-	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
-	KUNIT_EXPECT_EQ(test, word_of(mm), RES_STALE);
-	KUNIT_EXPECT_TRUE(test, lull_flush_mm(mm, false));
-	KUNIT_EXPECT_TRUE(test, lull_flush_range(mm, 0, SZ_2M, PAGE_SIZE, false,
-						 TLBI_TTL_UNKNOWN, true));
-	KUNIT_EXPECT_GE(test, event(TLBI_ELIDED), before + 3);
-	mmput(mm);
-}
-
-/* Loaded here, and here alone: counted, flushed locally, and given back. */
-static int use_and_flush(void *arg)
-{
-	struct kunit *test = arg;
-	struct mm_struct *mm = test->priv;
-	u64 w;
-
-	preempt_disable();
-	kthread_use_mm(mm);
-	w = word_of(mm);
-	KUNIT_EXPECT_EQ(test, res_count(w), 1);
-	KUNIT_EXPECT_TRUE(test, res_is_home(w, smp_processor_id()));
-	KUNIT_EXPECT_PTR_EQ(test, __this_cpu_read(lull_cpu.loaded), mm);
-	KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
-	KUNIT_EXPECT_EQ(test, word_of(mm), w);
-	kthread_unuse_mm(mm);
-	KUNIT_EXPECT_EQ(test, res_count(word_of(mm)), 0);
-	KUNIT_EXPECT_PTR_NE(test, __this_cpu_read(lull_cpu.loaded), mm);
-	preempt_enable();
-	return 0;
-}
-
-struct user {
-	struct mm_struct *mm;
-	struct completion loaded, leave;
-	u64 before, after;
-};
-
-static int use_and_leave(void *arg)
-{
-	struct user *user = arg;
-
-	kthread_use_mm(user->mm);
-	kthread_unuse_mm(user->mm);
-	complete(&user->loaded);
-	return 0;
-}
-
-static struct task_struct *start(struct kunit *test, struct user *user,
-				 int (*fn)(void *), int cpu)
-{
-	struct task_struct *task;
-
-	user->mm = mm_alloc();
-	KUNIT_ASSERT_NOT_NULL(test, user->mm);
-	init_completion(&user->loaded);
-	init_completion(&user->leave);
-	task = kthread_create_on_cpu(fn, user, cpu, "lull/%u");
-	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
-	get_task_struct(task);
-	wake_up_process(task);
-	wait_for_completion(&user->loaded);
-	return task;
-}
-
-/* It has run on a CPU, is loaded nowhere, and tables are freed there, or elsewhere. */
-static void freed_when_loaded_nowhere(struct kunit *test)
-{
-	int cpu, said = lull_residency_ntlbpa;
-	u64 local, broadcast;
-	struct user user;
-
-	for_each_online_cpu(cpu) {
-		kthread_stop_put(start(test, &user, use_and_leave, cpu));
-
-		preempt_disable();
-		WRITE_ONCE(lull_residency_ntlbpa, 0);
-		local = this_cpu_read(vm_event_states.event[TLBI_LOCAL]);
-		broadcast = this_cpu_read(vm_event_states.event[TLBI_BROADCAST]);
-		KUNIT_EXPECT_TRUE(test, lull_flush_mm(user.mm, true));
-		local = this_cpu_read(vm_event_states.event[TLBI_LOCAL]) - local;
-		broadcast = this_cpu_read(vm_event_states.event[TLBI_BROADCAST]) -
-			    broadcast;
-		KUNIT_EXPECT_EQ(test, local, cpu == smp_processor_id());
-		KUNIT_EXPECT_EQ(test, broadcast, cpu != smp_processor_id());
-		KUNIT_EXPECT_TRUE(test, res_is_home(word_of(user.mm),
-						    smp_processor_id()));
-		WRITE_ONCE(lull_residency_ntlbpa, said);
-		preempt_enable();
-		mmput(user.mm);
-	}
-}
-
-/* What an access to user memory would load, with software PAN. */
-static u64 saved_ttbr0(struct task_struct *task)
-{
-#ifdef CONFIG_ARM64_SW_TTBR0_PAN
-	return READ_ONCE(task_thread_info(task)->ttbr0) & ~TTBR_ASID_MASK;
-#else
-	return 0;
-#endif
-}
-
-static int use_and_sleep(void *arg)
-{
-	struct user *user = arg;
-
-	kthread_use_mm(user->mm);
-	user->before = saved_ttbr0(current);
-	complete(&user->loaded);
-	wait_for_completion(&user->leave);
-	user->after = saved_ttbr0(current);
-	kthread_unuse_mm(user->mm);
-	return 0;
-}
-
-/*
- * A task that is switched out has its address space loaded nowhere. What it has
- * saved for software PAN is what an NMI would have loaded after the count went
- * down, and before the stacks were switched.
- */
-static void switched_out_is_left(struct kunit *test)
-{
-	struct task_struct *task;
-	struct user user;
-
-	task = start(test, &user, use_and_sleep, cpumask_first(cpu_online_mask));
-	wait_task_inactive(task, TASK_UNINTERRUPTIBLE);
-	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(user.mm));
-	if (system_uses_ttbr0_pan())
-		KUNIT_EXPECT_EQ(test, saved_ttbr0(task),
-				phys_to_ttbr(__pa_symbol(reserved_pg_dir)));
-	complete(&user.leave);
-	kthread_stop_put(task);
-	/* Back again it has its own. */
-	if (system_uses_ttbr0_pan())
-		KUNIT_EXPECT_EQ(test, user.before,
-				phys_to_ttbr(virt_to_phys(user.mm->pgd)));
-	KUNIT_EXPECT_EQ(test, user.after, user.before);
-	mmput(user.mm);
-}
-
-static void flush_of_one_that_runs_here(struct kunit *test)
-{
-	struct mm_struct *mm = mm_alloc();
-
-	KUNIT_ASSERT_NOT_NULL(test, mm);
-	test->priv = mm;
-	use_and_flush(test);
-	mmput(mm);
-}
-
-/* MANY, and loaded nowhere: a look makes it counted, and the flush is done. */
-static void many_is_left(struct kunit *test)
-{
-	struct mm_struct *mm = mm_alloc();
-	u64 before = event(RESIDENCY_RECOUNT);
-	bool pinned = false;
-	int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, mm);
-	atomic64_or(RES_MANY, &mm->context.residency);
-	refcount_set(&mm->context.pinned, 1);
-	/* More often than any CPU looks, on as many as the test may run on. */
-	for (i = 0; i < 10000; i++)
-		pinned |= lull_flush_page(mm, PAGE_SIZE);
-	KUNIT_EXPECT_FALSE(test, pinned);
-	KUNIT_EXPECT_EQ(test, word_of(mm), RES_MANY);
-	refcount_set(&mm->context.pinned, 0);
-	for (i = 0; i < 10000 && !lull_flush_page(mm, PAGE_SIZE); i++)
-		;
-	KUNIT_EXPECT_LT(test, i, 10000);
-	KUNIT_EXPECT_GT(test, event(RESIDENCY_RECOUNT), before);
-	KUNIT_EXPECT_EQ(test, word_of(mm) & ~RES_HOME, 0);
-	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
-	mmput(mm);
-}
-
-#define NUMBER	BIT_ULL(40)	/* of an address space that is never loaded */
-
-/* What is stale had better have another number. Is the one it has taken away? */
-static bool is_taken(struct mm_struct *mm)
-{
-	unsigned long flags;
-	bool taken;
-
-	local_irq_save(flags);
-	atomic64_set(&mm->context.id, NUMBER);
-	taken = !lull_rename(mm);
-	atomic64_set(&mm->context.id, 0);
-	local_irq_restore(flags);
-	return taken;
-}
-
-/*
- * Numbers are taken away with the policy "rename", and not while it comes or goes:
- * then there may be CPUs that load without the lock.
- */
-static void numbers_are_taken_by_rename(struct kunit *test)
-{
-	static const char * const others[] = { "counted", "sticky", "off" };
-	struct lull_switch *sw = &lull_residency_switch;
-	int i, said = lull_residency_ntlbpa;
-	struct mm_struct *mm;
-
-	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		KUNIT_ASSERT_EQ(test, lull_switch_set(sw, "rename"), 0);
-		mm = mm_alloc();
-		KUNIT_ASSERT_NOT_NULL(test, mm);
-		KUNIT_EXPECT_TRUE(test, lull_flush_page(mm, PAGE_SIZE));
-		/* CPUs keep what they have walked, whatever the number. */
-		WRITE_ONCE(lull_residency_ntlbpa, 0);
-		KUNIT_EXPECT_FALSE(test, is_taken(mm));
-		WRITE_ONCE(lull_residency_ntlbpa, 1);
-		KUNIT_EXPECT_TRUE(test, is_taken(mm));
-
-		KUNIT_EXPECT_EQ(test, lull_switch_set(sw, others[i]), 0);
-		KUNIT_EXPECT_FALSE(test, is_taken(mm));
-		static_branch_enable(&lull_residency_rename);
-		KUNIT_EXPECT_FALSE(test, is_taken(mm));
-		static_branch_disable(&lull_residency_rename);
-		mmput(mm);
-	}
-	WRITE_ONCE(lull_residency_ntlbpa, said);
-	KUNIT_EXPECT_EQ(test, lull_switch_set(sw, "counted"), 0);
+	if (test->priv)
+		mmput(test->priv);
 }
 
 static struct kunit_case residency_cases[] = {
-	KUNIT_CASE(counted_up_to_one),
-	KUNIT_CASE(counted_up_to_two),
-	KUNIT_CASE(counted_up_to_three),
-	KUNIT_CASE(sticky),
-	KUNIT_CASE(freed_by_one_cpu),
-	KUNIT_CASE(freed_after_a_move),
-	KUNIT_CASE(fresh_number_is_not_enough),
-	KUNIT_CASE(home_holds_every_cpu),
-	KUNIT_CASE(limit_fits_the_count),
-	KUNIT_CASE(load_disturbs_a_look),
-	KUNIT_CASE(off_is_stock),
-	KUNIT_CASE(off_ends_an_epoch),
-	KUNIT_CASE(flush_of_a_sleeper),
-	KUNIT_CASE(flush_of_one_that_runs_here),
-	KUNIT_CASE(freed_when_loaded_nowhere),
+	KUNIT_CASE_PARAM(goes_as_told, story_gen_params),
 	KUNIT_CASE(switched_out_is_left),
-	KUNIT_CASE(many_is_left),
-	KUNIT_CASE(numbers_are_taken_by_rename),
+	KUNIT_CASE(looks_beyond_the_survey),
+	KUNIT_CASE(fork_begins_anew),
+	KUNIT_CASE(loads_and_flushes_at_once),
 	{}
 };
 
 static struct kunit_suite residency_suite = {
 	.name = "lull_residency",
-	.suite_init = switch_on,
-	.suite_exit = switch_back,
+	.init = residency_init,
+	.exit = residency_exit,
 	.test_cases = residency_cases,
 };
 

@@ -293,16 +293,18 @@ static void young_test_decision(struct kunit *test)
 	const struct young_case *param = test->param_value;
 	char line[16];
 
+	/* From here on this thread has an address space, which is loaded. */
+	map_user(test, PAGE_SIZE);
 	set_policy(test, param->policy == young_cases[0].policy ? "none" :
 								  "sync");
-	KUNIT_EXPECT_NE(test, param->decision, lull_young_decide(&init_mm));
+	KUNIT_EXPECT_NE(test, param->decision, lull_young_decide(current->mm));
 
 	set_policy(test, param->policy);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(&init_mm));
+	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(current->mm));
 
 	snprintf(line, sizeof(line), "%s\n", param->policy);
 	set_policy(test, line);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(&init_mm));
+	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(current->mm));
 }
 
 /* "auto" knows that nobody uses it; the others do not ask. */
