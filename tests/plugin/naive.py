@@ -496,6 +496,17 @@ class Naive:
         if not w.held and not w.walkers:
             self.owed.remove(w)
 
+    def forget_older(self, p: Pending) -> None:
+        """What was taken away since the TLBI was issued, and left by CPUs before, went by it as well."""
+        for w in list(self.owed):
+            asids = {o.asid for o in (w.context, *self.siblings(w.context))}
+            if w.context.kernel or w.when <= p.when or (p.tlbi.asid is not None and p.tlbi.asid not in asids):
+                continue
+            gone = {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].cache)}
+            if w.old & NG or w.table:
+                w.held = w.held - gone
+            self.forget(w, {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].copies)})
+
     def users(self, page: int) -> list[Context]:
         return [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
 
@@ -1041,6 +1052,8 @@ class Naive:
                 self.complete(p)
                 for me in self.cpu:
                     me.copies = {e: when for e, when in me.copies.items() if e in me.cache}
+                if p.tlbi.first is None:
+                    self.forget_older(p)
         self.cpu[cpu].pending = kept
 
     def do_access(self, cpu: int, va: int, pa: int | None, fetch: bool) -> None:
