@@ -300,7 +300,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 			table_unlink(&s->spaces, t, index);
 		}
 	}
-	if (!ch.was_valid && is == DESC_INVALID && s->obligations.n)
+	if (!ch.was_valid && is == DESC_INVALID && !desc_aged(ch.old, ch.new) && s->obligations.n)
 		table_places(&s->spaces, t, index, touched_place, &ch);
 	t->desc[index] = ch.new;
 	contig_stored(s, cpu, t, index, ch.old, pc);

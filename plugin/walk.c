@@ -284,6 +284,11 @@ bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new)
 	return new & LEAF_AF && desc_change(r, level, old, new) == CHANGE_NOTHING;
 }
 
+bool desc_aged(uint64_t old, uint64_t new)
+{
+	return (old ^ new) == LEAF_AF;
+}
+
 bool desc_global(uint64_t desc)
 {
 	return !(desc & LEAF_NG);

@@ -117,6 +117,9 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
 bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new);
 
 bool desc_global(uint64_t desc);	/* nG clear: for leaves */
+
+/* Do two invalid descriptors differ in AF only? So Linux makes a PROT_NONE entry old. */
+bool desc_aged(uint64_t old, uint64_t new);
 bool desc_contiguous(uint64_t desc);
 
 /* Return true for a valid leaf of the lower half that CPUs use under every ASID. */

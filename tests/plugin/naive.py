@@ -823,7 +823,7 @@ class Naive:
                 for slot, offset, at, desc in below:
                     for c, va in places:
                         self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change, slot)
-        if kind_of(level, old) == kind_of(level, new) == "invalid":
+        if kind_of(level, old) == kind_of(level, new) == "invalid" and old ^ new != AF:
             for c, va in places:
                 for w in list(self.owed):
                     if (w.context, w.va, w.level) == (c, va, level):

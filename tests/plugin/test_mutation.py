@@ -46,6 +46,7 @@ MUTATIONS = [
     Mutation("asid-flush-forgets-nothing", "shadow_tlbi.c", "if (o->flushed[cpu] < p->when)", "if (false)"),
     Mutation("flush-of-all-forgets-nothing", "shadow_tlbi.c", "if (s->spaces.flushed_all[cpu] < p->when)",
              "if (false)"),
+    Mutation("aged-is-touched", "shadow_store.c", "!desc_aged(ch.old, ch.new) && ", ""),
     Mutation("older-copies-stay", "shadow_tlbi.c", "if (obl->when <= p->when)", "if (true)"),
     Mutation("newer-copies-go", "shadow_tlbi.c", "obl->walkers &= ~unwalked;", "obl->walkers &= ~p->cpus;"),
     Mutation("last-takes-tables", "reach.c", "if (r->last && c->table)", "if (false)"),
