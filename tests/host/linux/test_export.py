@@ -161,3 +161,11 @@ def test_counters_are_what_the_hooks_add() -> None:
     assert switches.counters(features["core"]) == []
     for name, feature in bases.load("7.3").features.items():
         assert switches.counters(feature) == switches.counters(features[name])
+
+
+def test_residency_is_patches_that_can_be_read() -> None:
+    """Each changes at most 300 lines: of its own files, and of those that exist."""
+    for patch in bases.load().features["residency"].patches:
+        changed = sum(len(file.read_text().splitlines()) for file in patch.files().values())
+        changed += len(re.findall(r"(?m)^[-+](?![-+]{2} )", patch.hooks_text()))
+        assert 0 < changed <= 300, f"{patch.name}: {changed} changed lines"

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests for residency: which CPUs a flush reaches, and what loads and flushes
+ * note.
+ *
+ * The comment above a case names the mistake that the case catches. A case runs on
+ * CPU 0. Its address space has no pages, so no case executes the local TLBI or the
+ * broadcast that lull_decide() asks for.
+ */
+#include <kunit/test.h>
+#include <linux/bitfield.h>
+#include <linux/completion.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+#include <linux/vmstat.h>
+#include <linux/workqueue.h>
+
+#include <asm/cpufeature.h>
+#include <asm/lull_residency.h>
+#include <asm/mmu_context.h>
+
+#include "lull.h"
+#include "residency.h"
+
+extern struct lull_switch lull_residency_switch;
+
+enum { HERE, OTHER, THIRD, CPUS };
+
+#define H	BIT(HERE)
+#define O	BIT(OTHER)
+#define T	BIT(THIRD)
+
+/* A counter of this CPU. Preemption is off. */
+static int counted(enum vm_event_item item)
+{
+	return __this_cpu_read(vm_event_states.event[item]);
+}
+
+enum flush { LEAVES, TABLES };
+
+/* What flush() returns beside enum res_reach. */
+enum { MISCOUNTED = RES_EVERYWHERE + 1 };
+
+/**
+ * flush() - flush an address space from this CPU
+ * @mm: the address space
+ * @what: what was changed, and is only decided about
+ *
+ * Return: enum res_reach. MISCOUNTED: tlbi_local or tlbi_elided is wrong.
+ */
+static int flush(struct mm_struct *mm, enum flush what)
+{
+	int local, elided, reach;
+
+	preempt_disable();
+	local = counted(TLBI_LOCAL);
+	elided = counted(TLBI_ELIDED);
+	dsb(ishst);
+	reach = lull_decide(mm, what == TABLES);
+	local = counted(TLBI_LOCAL) - local;
+	elided = counted(TLBI_ELIDED) - elided;
+	preempt_enable();
+
+	if (reach == RES_DONE)
+		return elided || local > 1 ? MISCOUNTED : reach;
+	if (local != (reach == RES_HERE ? 1 : 0) ||
+	    elided != (reach == RES_NOWHERE ? 1 : 0))
+		return MISCOUNTED;
+	return reach;
+}
+
+/* Where an access of @task to user memory begins; an NMI may try at any time. */
+static phys_addr_t tables_of(struct task_struct *task)
+{
+	u64 ttbr0 = read_sysreg(ttbr0_el1);
+
+#ifdef CONFIG_ARM64_SW_TTBR0_PAN
+	if (system_uses_ttbr0_pan())
+		ttbr0 = READ_ONCE(task_thread_info(task)->ttbr0);
+#endif
+	/* CnP, were it set, would stay. */
+	return ttbr0 & ~TTBR_ASID_MASK;
+}
+
+/* Does this CPU walk the tables of @mm, or none if it is NULL? Preemption is off. */
+static bool is_walked(struct mm_struct *mm)
+{
+	u64 asid = FIELD_GET(TTBR_ASID_MASK, read_sysreg(ttbr1_el1));
+	phys_addr_t pgd = mm ? virt_to_phys(mm->pgd) :
+			       __pa_symbol(reserved_pg_dir);
+
+	return __this_cpu_read(lull_cpu.loaded) == mm &&
+	       !__this_cpu_read(lull_cpu.leaving) &&
+	       tables_of(current) == phys_to_ttbr(pgd) &&
+	       (system_uses_ttbr0_pan() || asid == (mm ? ASID(mm) : 0));
+}
+
+/* Load @mm on this CPU. Return the number of TLBIs; -1 if it is not loaded then. */
+static int load(struct mm_struct *mm)
+{
+	int stale;
+
+	preempt_disable();
+	stale = counted(TLBI_STALE);
+	kthread_use_mm(mm);
+	stale = is_walked(mm) ? counted(TLBI_STALE) - stale : -1;
+	preempt_enable();
+	return stale;
+}
+
+/**
+ * struct user - OTHER uses an address space until it is let go
+ * @how: HOLDS: has it loaded all the time. GOES: has not executed the DSB that ends
+ *	its walks. SLEEPS: the task is switched out
+ * @stale: number of TLBIs of the load
+ */
+struct user {
+	struct work_struct work;
+	struct mm_struct *mm;
+	enum { HOLDS, GOES, SLEEPS } how;
+	struct task_struct *task;
+	int stale;
+	struct completion uses, let_go;
+};
+
+static void use(struct work_struct *work)
+{
+	struct user *user = container_of(work, struct user, work);
+
+	user->task = current;
+	user->stale = load(user->mm);
+	if (user->how == SLEEPS) {
+		complete(&user->uses);
+		wait_for_completion(&user->let_go);
+	} else {
+		preempt_disable();
+		if (user->how == GOES) {
+			this_cpu_write(lull_cpu.leaving, user->mm);
+			this_cpu_write(lull_cpu.loaded, NULL);
+		}
+		complete(&user->uses);
+		while (!completion_done(&user->let_go))
+			cpu_relax();
+		this_cpu_write(lull_cpu.loaded, user->mm);
+		this_cpu_write(lull_cpu.leaving, NULL);
+		preempt_enable();
+	}
+	kthread_unuse_mm(user->mm);
+}
+
+/* let_go() must follow. Return the number of TLBIs. */
+static int use_elsewhere(struct user *user, struct mm_struct *mm, int how)
+{
+	user->mm = mm;
+	user->how = how;
+	init_completion(&user->uses);
+	init_completion(&user->let_go);
+	INIT_WORK_ONSTACK(&user->work, use);
+	schedule_work_on(OTHER, &user->work);
+	wait_for_completion(&user->uses);
+	return user->stale;
+}
+
+static int let_go(struct user *user)
+{
+	complete(&user->let_go);
+	flush_work(&user->work);
+	destroy_work_on_stack(&user->work);
+	return 0;
+}
+
+/* An idle CPU that keeps the address space, and an NMI that could use its tables. */
+static void switched_out_is_left(struct kunit *test)
+{
+	struct mm_struct *mm = test->priv;
+	struct user user;
+
+	use_elsewhere(&user, mm, SLEEPS);
+	wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE);
+	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
+	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_NOWHERE);
+	if (system_uses_ttbr0_pan())
+		KUNIT_EXPECT_EQ(test, tables_of(user.task),
+				phys_to_ttbr(__pa_symbol(reserved_pg_dir)));
+	let_go(&user);
+}
+
+static const char *chosen_before;
+static int ntlbpa_before;
+
+static int residency_init(struct kunit *test)
+{
+	struct lull_switch *sw = &lull_residency_switch;
+
+	chosen_before = sw->policies[sw->policy];
+	ntlbpa_before = lull_residency_ntlbpa;
+	if ((cpumask_bits(cpu_online_mask)[0] & (BIT(CPUS) - 1)) != BIT(CPUS) - 1)
+		kunit_skip(test, "needs CPUs 0 to %d", CPUS - 1);
+	test->priv = mm_alloc();
+	KUNIT_ASSERT_NOT_NULL(test, test->priv);
+	lull_residency_ntlbpa = 0;
+	return lull_switch_set(sw, "on") ?:
+	       set_cpus_allowed_ptr(current, cpumask_of(HERE));
+}
+
+static void residency_exit(struct kunit *test)
+{
+	lull_residency_ntlbpa = ntlbpa_before;
+	lull_switch_set(&lull_residency_switch, chosen_before);
+	if (test->priv)
+		mmput(test->priv);
+}
+
+static struct kunit_case residency_cases[] = {
+	KUNIT_CASE(switched_out_is_left),
+	{}
+};
+
+static struct kunit_suite residency_suite = {
+	.name = "lull_residency",
+	.init = residency_init,
+	.exit = residency_exit,
+	.test_cases = residency_cases,
+};
+
+kunit_test_suite(residency_suite);

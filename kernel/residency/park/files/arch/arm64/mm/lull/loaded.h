@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a switch of address spaces executes for residency. See loaded.c.
+ */
+#ifndef __ARM64_MM_LULL_LOADED_H
+#define __ARM64_MM_LULL_LOADED_H
+
+#include <linux/mm_types.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+
+#include <asm/barrier.h>
+#include <asm/lull_loaded.h>
+#include <asm/mmu_context.h>
+
+#ifdef CONFIG_LULL_RESIDENCY
+
+static __always_inline void res_leave(struct mm_struct *next)
+{
+	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
+
+	update_saved_ttbr0(current, &init_mm);
+	WRITE_ONCE(cpu->leaving, cpu->loaded);
+	/* Who reads loaded, then leaving, finds what this CPU may walk in one of them. */
+	smp_store_release(&cpu->loaded, next);
+}
+
+/**
+ * lull_load() - this CPU is about to load an address space
+ * @mm: the address space; its ASID is in active_asids
+ *
+ * Context: preemption is off. TTBR0_EL1 and the ASID are set next.
+ */
+static __always_inline void lull_load(struct mm_struct *mm)
+{
+	res_leave(mm);
+}
+
+#else
+
+static inline void lull_load(struct mm_struct *mm) {}
+
+#endif
+
+#endif /* __ARM64_MM_LULL_LOADED_H */
