@@ -308,7 +308,8 @@ void shadow_sync(struct shadow *s, unsigned int cpu)
 
 /*
  * A TLBI of all addresses is complete. Entries were taken away after it was issued and before
- * now. CPUs that left the context before it was issued do not hold their old ones any more.
+ * now. CPUs that left the context before it was issued do not hold their old ones any more. They
+ * may find one again if they come back before a DSB has made the store visible to walks.
  */
 static void forget_older(struct shadow *s, struct context *c, const struct pending *p)
 {
@@ -320,10 +321,9 @@ static void forget_older(struct shadow *s, struct context *c, const struct pendi
 	list_for(node, &c->obligations) {
 		struct obligation *obl = container_of(node, struct obligation, in_context);
 
-		if (obl->when <= p->when)
+		if (obl->when <= p->when || obl->what.global || s->cpus[obl->cpu].dsb_is < obl->when)
 			continue;
-		if (!obl->what.global)
-			obl->held &= ~gone;
+		obl->held &= ~gone;
 		obl->walkers &= ~unwalked;
 		if (!(obl->held | obl->walkers))
 			owe_drop(&s->obligations, obl);

@@ -502,9 +502,9 @@ class Naive:
             asids = {o.asid for o in (w.context, *self.siblings(w.context))}
             if w.context.kernel or w.when <= p.when or (p.tlbi.asid is not None and p.tlbi.asid not in asids):
                 continue
-            gone = {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].cache)}
-            if w.old & NG or w.table:
-                w.held = w.held - gone
+            if (w.cpu, "ish") not in w.ordered or not (w.old & NG or w.table):
+                continue
+            w.held -= {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].cache)}
             self.forget(w, {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].copies)})
 
     def users(self, page: int) -> list[Context]:
