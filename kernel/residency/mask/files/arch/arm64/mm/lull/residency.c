@@ -24,7 +24,7 @@
  * DSB ISH, TLBI of the ASID, DSB; no TLBI if no CPU has loaded the mm before. Then
  * TTBR0_EL1. So a CPU that has loaded the mm has its bit set.
  *
- * A flush may pass a CPU by whose bit is clear, because the CPU has to set the bit
+ * A flush may ignore a CPU whose bit is clear, because the CPU has to set the bit
  * before its first walk:
  *
  *	flush				load
@@ -50,6 +50,7 @@
  *
  * The static key does not change what loads keep here, so it may change at any time.
  */
+#include <linux/atomic.h>
 #include <linux/cpumask.h>
 #include <linux/mm.h>
 #include <linux/mm_types.h>

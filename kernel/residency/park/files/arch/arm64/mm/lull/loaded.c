@@ -16,18 +16,17 @@
  *
  * A CPU that is idle or runs a kernel thread would keep the last mm loaded (lazy
  * TLB), and a flush of that mm would have to reach it. It parks instead: reserved
- * tables and ASID 0. ASID 0 because the current ASID, which TTBR1_EL1 has, lets a
- * CPU use entries, table entries among them, whatever TTBR0_EL1 names. On the way
- * back the scheduler sees the same mm before and after, and switches nothing, so
- * lull_unpark() loads the mm. No other user code has run in between, so the branch
- * predictors need no hardening.
+ * tables and ASID 0. ASID 0, because a CPU may use entries of the current ASID, table
+ * entries among them, whatever TTBR0_EL1 names. On the way back the scheduler sees the
+ * same mm before and after, and switches nothing, so lull_unpark() loads the mm. No other
+ * user code has run in between, so the branch predictors need no hardening.
  *
  * With software PAN, uaccess_enable() loads what current has saved. From where an mm
  * is left until the stack is switched, current is the old task, and an NMI may
- * access user memory. So res_leave() changes what current has saved first; the
+ * access user memory. So res_leave() first saves the reserved tables in current; the
  * access faults, as if the page were not there.
  *
- * The static key decides about parking only: loaded and leaving are always right.
+ * Here the static key decides about parking only: loaded and leaving are always right.
  */
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>

@@ -5,9 +5,11 @@
 #ifndef __ARM64_MM_LULL_LOADED_H
 #define __ARM64_MM_LULL_LOADED_H
 
+#include <linux/cpumask.h>
 #include <linux/mm_types.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 
 #include <asm/barrier.h>
 #include <asm/lull_loaded.h>
