@@ -306,30 +306,6 @@ void shadow_sync(struct shadow *s, unsigned int cpu)
 	s->cpus[cpu].synced = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
 }
 
-/*
- * A TLBI of all addresses is complete. Entries were taken away after it was issued and before
- * now. CPUs that left the context before it was issued do not hold their old ones any more. They
- * may find one again if they come back before a DSB has made the store visible to walks.
- */
-static void forget_older(struct shadow *s, struct context *c, const struct pending *p)
-{
-	cpumask gone = p->cpus & ~context_holders(&s->spaces, c, 0);
-	cpumask unwalked = p->cpus & ~context_walkers(&s->spaces, c, 0);
-
-	if (c->kernel || !(gone | unwalked))
-		return;
-	list_for(node, &c->obligations) {
-		struct obligation *obl = container_of(node, struct obligation, in_context);
-
-		if (obl->when <= p->when || obl->what.global || s->cpus[obl->cpu].dsb_is < obl->when)
-			continue;
-		obl->held &= ~gone;
-		obl->walkers &= ~unwalked;
-		if (!(obl->held | obl->walkers))
-			owe_drop(&s->obligations, obl);
-	}
-}
-
 static void complete(struct shadow *s, const struct pending *p)
 {
 	struct obligation *obl = p->obligation;
@@ -352,8 +328,6 @@ static void complete(struct shadow *s, const struct pending *p)
 		for_cpus(cpu, p->cpus)
 			if (s->spaces.flushed_all[cpu] < p->when)
 				s->spaces.flushed_all[cpu] = p->when;
-		list_for(node, &s->spaces.contexts)
-			forget_older(s, container_of(node, struct context, all), p);
 		contexts_collect(&s->spaces);
 		return;
 	}
@@ -361,13 +335,6 @@ static void complete(struct shadow *s, const struct pending *p)
 		for_cpus(cpu, p->cpus)
 			if (o->flushed[cpu] < p->when)
 				o->flushed[cpu] = p->when;
-	for (struct context *o = context_first(&s->spaces, p->asid); o; o = context_next(o)) {
-		if (!o->root)
-			forget_older(s, o, p);
-		else
-			list_for(node, &o->root->contexts)
-				forget_older(s, container_of(node, struct context, in_root), p);
-	}
 }
 
 void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)

@@ -33,14 +33,29 @@ static bool earlier(const struct obligation *a, const struct obligation *b)
 	return a->slot != b->slot ? a->slot < b->slot : a->what.va < b->what.va;
 }
 
-/* Add the copies that CPUs in obl->walkers may hold to the record of the page. */
+/*
+ * Returns the CPUs that may still hold a copy. A CPU that has not had the context loaded since a
+ * TLBI of the whole ASID was issued, which is complete, holds none. Such a TLBI may have been
+ * issued before the entry was taken away.
+ */
+static cpumask walkers_of(struct shadow *s, const struct obligation *obl)
+{
+	const struct context *c = obl->context;
+
+	if (!obl->walkers || c->kernel || obl->what.global)
+		return obl->walkers;
+	return obl->walkers & context_walkers(&s->spaces, c, 0);
+}
+
+/* Add the copies that CPUs may hold to the record of the page. */
 static void note(struct shadow *s, const struct obligation *obl)
 {
 	uint64_t page = obl->slot & ~0xfffull, end = obl->what.va + obl->what.size;
 	const struct context *c = obl->context;
+	cpumask walkers = walkers_of(s, obl);
 	struct walked *r = NULL;
 
-	if (!obl->walkers)
+	if (!walkers)
 		return;
 	for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = hash_next(n)) {
 		r = container_of(n, struct walked, by_page);
@@ -62,7 +77,7 @@ static void note(struct shadow *s, const struct obligation *obl)
 		list_add(&s->walks.all, &r->all);
 		s->spaces.bytes += sizeof(*r);
 	}
-	r->cpus |= obl->walkers;
+	r->cpus |= walkers;
 	if (r->when < obl->when)
 		r->when = obl->when;
 	if (r->first > obl->slot)
@@ -353,7 +368,7 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 				continue;
 			left = true;
 			table_places(&s->spaces, t, 0, add_user, &others);
-			who = obl->walkers & others.loaded;
+			who = walkers_of(s, obl) & others.loaded;
 			if (!who || !differs(t, obl))
 				continue;
 			report_walk(s, cpu, "unlinked", obl, obl->context->kernel, t, obl->slot,

@@ -22,9 +22,13 @@ HOOKED = {
 
 
 def own_functions() -> set[str]:
-    """The functions that residency defines."""
-    folder = bases.load().features["residency"].folder / "files"
-    text = "\n".join(path.read_text() for path in folder.rglob("*.[ch]"))
+    """The functions that residency defines: in files of its patches, and in what later patches add to them."""
+    text = ""
+    for patch in bases.load().features["residency"].patches:
+        text += "".join(file.read_text() for path, file in patch.files().items() if path.suffix in (".c", ".h"))
+        for hooks in re.split(r"(?m)^--- a/", patch.hooks_text()):
+            if "/lull" in hooks.partition("\n")[0]:
+                text += re.sub(r"(?m)^[+ ]", "", hooks)
     return set(re.findall(r"(?m)^[a-z][\w *]*?(\w+)\([^;]*?\)\n\{", text))
 
 

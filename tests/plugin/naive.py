@@ -479,9 +479,16 @@ class Naive:
 
     # --- Copies by physical address
 
+    def walkers_of(self, w: Owed) -> set[int]:
+        """Who may still have a copy: some TLBI of the whole ASID may have been complete since the walk."""
+        if w.context.kernel or not (w.table or w.old & NG):
+            return w.walkers
+        return {n for n in w.walkers if any(e.context is w.context for e in self.cpu[n].copies)}
+
     def note(self, w: Owed) -> None:
         """Whatever becomes of the page, they may be there."""
-        if not w.walkers:
+        walkers = self.walkers_of(w)
+        if not walkers:
             return
         key = (w.slot & ~0xFFF, w.context.asid, w.context.kernel)
         found = next((r for r in self.walked if (r.page, r.asid, r.kernel) == key), None)
@@ -489,23 +496,12 @@ class Naive:
             found = Walked(*key)
             self.walked.append(found)
         found.of.append((w.when, w.slot, w.va, w))
-        found.cpus |= w.walkers
+        found.cpus |= walkers
 
     def forget(self, w: Owed, cpus: set[int]) -> None:
         w.walkers = w.walkers - cpus
         if not w.held and not w.walkers:
             self.owed.remove(w)
-
-    def forget_older(self, p: Pending) -> None:
-        """What was taken away since the TLBI was issued, and left by CPUs before, went by it as well."""
-        for w in list(self.owed):
-            asids = {o.asid for o in (w.context, *self.siblings(w.context))}
-            if w.context.kernel or w.when <= p.when or (p.tlbi.asid is not None and p.tlbi.asid not in asids):
-                continue
-            if (w.cpu, "ish") not in w.ordered or not (w.old & NG or w.table):
-                continue
-            w.held -= {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].cache)}
-            self.forget(w, {n for n in p.cpus if not any(e.context is w.context for e in self.cpu[n].copies)})
 
     def users(self, page: int) -> list[Context]:
         return [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
@@ -540,9 +536,10 @@ class Naive:
             for w in [w for w in self.owed if w.walkers and w.slot & ~0xFFF == page]:
                 table.armed = True
                 others = set().union(*(self.loaded(c) for c in users if c.root is not w.context.root))
-                if w.walkers & others and self.differs(w):
+                who = self.walkers_of(w) & others
+                if who and self.differs(w):
                     self.find_walk("unlinked", w)
-                    self.forget(w, w.walkers & others)
+                    self.forget(w, who)
 
     def renamed(self, w: Owed, c: Context, cpus: set[int]) -> bool:
         """These CPUs have its tables loaded under another ASID."""
@@ -786,6 +783,7 @@ class Naive:
                 if o is not c and not o.kernel and o.asid == asid and Entry(o) in me.cache:
                     self.find("asid", "reused", asid=asid)
                     me.cache = {e for e in me.cache if e.context is not o}
+                    me.copies = {e: when for e, when in me.copies.items() if e.context is not o}
                     me.away.pop(o, None)
         self.find_uncounted(cpu, c)
         for o in self.contexts:
@@ -1052,8 +1050,6 @@ class Naive:
                 self.complete(p)
                 for me in self.cpu:
                     me.copies = {e: when for e, when in me.copies.items() if e in me.cache}
-                if p.tlbi.first is None:
-                    self.forget_older(p)
         self.cpu[cpu].pending = kept
 
     def do_access(self, cpu: int, va: int, pa: int | None, fetch: bool) -> None:
