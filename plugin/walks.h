@@ -13,8 +13,10 @@
  * old descriptor, and on which no relevant TLBI is complete. They remain recorded
  * when the TLB entry is gone and the obligation would otherwise end. When the page
  * that contains the descriptor is freed, or the address space is freed, the walkers
- * move to a record of that page. From then on no CPU in the record may have a tree of
- * tables loaded that contains the page.
+ * move to a record of that page, except those that have not had the address space
+ * loaded since a completed TLBI of its whole ASID was issued: they hold no copies.
+ * From then on no CPU in the record may have a tree of tables loaded that contains the
+ * page.
  *
  * The manual does not define which TLBIs are relevant. The checker assumes:
  *  - Before the page is freed: TLBIs that cover the entry (reach.h), for its ASID or
