@@ -43,6 +43,7 @@ void count_free(struct counts *c)
 	free(c->live);
 	free(c->opened);
 	free(c->shown);
+	functions_free(&c->functions);
 	*c = (struct counts){ 0 };
 }
 
@@ -93,6 +94,11 @@ void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray)
 	c->timed = true;
 	c->modelled = modelled;
 	c->astray = astray;
+}
+
+void count_set_functions(struct counts *c, const uint64_t *counters)
+{
+	c->of_functions = counters;
 }
 
 /* struct cpu_counts is nothing but counters: copy it as an array of them. */
@@ -247,6 +253,10 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	json_close(j, ']');
 	json_key(j, "total");
 	write_total(j, &totals);
+	if (own < c->ncpus && c->of_functions) {
+		json_key(j, "functions");
+		functions_write(&c->functions, c->of_functions, j);
+	}
 	json_close(j, '}');
 	json_end_line(j);
 	fflush(j->out);

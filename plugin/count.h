@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "decode.h"
+#include "functions.h"
 #include "window.h"
 
 /* Aligned, so that no two vCPUs write into one cache line. */
@@ -38,6 +39,8 @@ struct counts {
 	uint64_t seq;			/* windows written so far */
 	bool timed;			/* windows have a modelled time */
 	uint64_t modelled, astray;	/* of the window that closes: count_set_time() */
+	struct functions functions;	/* the caller's; empty: windows have no "functions" */
+	const uint64_t *of_functions;	/* count_set_functions() */
 };
 
 bool count_init(struct counts *c, unsigned int ncpus);
@@ -56,6 +59,12 @@ void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_
  * vCPUs executed while they should have been held (plugin_time.h).
  */
 void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray);
+
+/*
+ * Before a window closes: the counters by function of vCPU c->opener. Their growth in the
+ * window is written, if functions_load() has filled c->functions.
+ */
+void count_set_functions(struct counts *c, const uint64_t *counters);
 
 /* A marker. Opening a second window is written as an error, changes nothing, and returns false. */
 bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);

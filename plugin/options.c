@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
+enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_FUNCTIONS, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
        KEY_HOOK, KEYS };
 
 /* struct option.mode: an option of both modes. */
@@ -46,6 +46,7 @@ static const struct option {
 	[KEY_COST] = { .key = "cost", .wanted = "NAME:NS, below 10 ms, with up to three digits behind the point (names: insn tlbi broadcast latency dsb)",
 		       .mode = MODE_COUNT, .most = COSTS },
 	[KEY_QUANTUM] = { .key = "quantum", .wanted = "a number of ns, decimal, more than 0 and below 10 ms", .mode = MODE_COUNT },
+	[KEY_FUNCTIONS] = { .key = "functions", .wanted = "a file name", .mode = MODE_COUNT },
 	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
@@ -205,6 +206,9 @@ static bool parse_value(struct options *o, int key, const char *value)
 		return parse_cost(o, value);
 	case KEY_QUANTUM:
 		return parse_quantum(o, value);
+	case KEY_FUNCTIONS:
+		o->functions = value;
+		return *value;
 	case KEY_RAM:
 		return parse_ram(o, value);
 	case KEY_SPECULATION:
@@ -254,6 +258,10 @@ static bool complete(const struct options *o, const unsigned int *given, char *e
 			 o->mode == MODE_CHECK ? "reports" : "counts");
 		return false;
 	}
+	if (o->functions && o->insns == INSNS_BLOCK) {
+		snprintf(error, size, "option functions is not for insns=block, which does not know how far a block came");
+		return false;
+	}
 	if (o->mode == MODE_CHECK && !given[KEY_RAM]) {
 		snprintf(error, size, "option ram=BYTES is missing: mode=check must know how much RAM the guest has");
 		return false;
@@ -273,7 +281,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

@@ -52,6 +52,7 @@ struct options {
 	enum insns_mode insns;
 	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are also counted separately */
 	unsigned int nskips;
+	const char *functions;		/* points into the arguments; NULL: not by function */
 	bool timed;			/* costs were given */
 	struct costs costs;
 	uint64_t quantum;		/* how far vCPUs may run ahead, picoseconds */

@@ -26,6 +26,9 @@ struct score {
 
 static qemu_plugin_u64 insns, spin, atomics;
 
+/* With functions=: the counters of struct functions, for each vCPU. */
+static struct qemu_plugin_scoreboard *by_function;
+
 /* Copy the counters of all vCPUs from QEMU into @counts. Call with the lock held. */
 static void sample_insns(void)
 {
@@ -68,11 +71,16 @@ static void on_marker(unsigned int cpu, void *userdata)
 	pthread_mutex_lock(&lock);
 	sample_insns();
 	if (insn_of(userdata).kind == INSN_OPEN) {
-		if (count_open(&counts, cpu, id, out))
+		if (count_open(&counts, cpu, id, out)) {
 			time_open(cpu);
+			if (by_function)
+				functions_open(&counts.functions, qemu_plugin_scoreboard_find(by_function, cpu));
+		}
 	} else {
 		if (count_is_open(&counts, id))
 			time_close(cpu, &counts);
+		if (by_function)
+			count_set_functions(&counts, qemu_plugin_scoreboard_find(by_function, counts.opener));
 		count_close(&counts, id, out);
 	}
 	check_output();
@@ -121,15 +129,21 @@ static void add_to(qemu_plugin_u64 counter, struct qemu_plugin_insn *handle, uns
 			QEMU_PLUGIN_INLINE_ADD_U64, counter, n);
 }
 
-/* Instructions that were translated and are still to be added; spin: those of them in skip= ranges. */
+/*
+ * Instructions that were translated and are still to be added; spin: those of them in
+ * skip= ranges. All of them are of one function.
+ */
 struct owed {
 	unsigned int insns, spin;
+	size_t function;
 };
 
 static void add_owed(struct qemu_plugin_insn *handle, struct owed *owed)
 {
 	add_to(insns, handle, owed->insns);
 	add_to(spin, handle, owed->spin);
+	if (by_function)
+		add_to((qemu_plugin_u64){ by_function, owed->function * sizeof(uint64_t) }, handle, owed->insns);
 	*owed = (struct owed){ 0 };
 }
 
@@ -169,16 +183,23 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
 		struct insn insn;
+		size_t function = 0;
 		uint32_t word = 0;
 		bool apart;
 
 		qemu_plugin_insn_data(handle, &word, sizeof(word));
 		insn = decode(word);
 		apart = options_skips(&options, qemu_plugin_insn_vaddr(handle));
+		if (by_function)
+			function = functions_find(&counts.functions, qemu_plugin_insn_vaddr(handle));
+		/* Another function begins: add what is owed to the one before, which has executed. */
+		if (function != owed.function)
+			add_owed(handle, &owed);
+		owed.function = function;
 		if (insn.kind == INSN_CLOSE && !per_block) {
 			add_owed(handle, &owed);
 			watch(handle, word, &insn);
-			owed = (struct owed){ 1, apart };
+			owed = (struct owed){ 1, apart, function };
 			add_owed(handle, &owed);
 			continue;
 		}
@@ -192,12 +213,27 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
+/* Make the counters of functions=. An entry has a power of two of bytes, as struct score. */
+static bool install_functions(char *error, size_t size)
+{
+	size_t entry = sizeof(struct score);
+
+	if (!functions_load(&counts.functions, options.functions, error, size))
+		return false;
+	while (entry < counts.functions.counters * sizeof(uint64_t))
+		entry *= 2;
+	by_function = qemu_plugin_scoreboard_new(entry);
+	return true;
+}
+
 static bool install(char *error, size_t size)
 {
 	if (!count_init(&counts, ncpus)) {
 		snprintf(error, size, "no memory for %u vCPUs", ncpus);
 		return false;
 	}
+	if (options.functions && !install_functions(error, size))
+		return false;
 	count_write_header(&counts, api, out);
 	insns.score = qemu_plugin_scoreboard_new(sizeof(struct score));
 	insns.offset = offsetof(struct score, insns);

@@ -200,6 +200,10 @@ QEMU_IMPORT int qemu_plugin_read_register(struct qemu_plugin_register *handle,
 
 QEMU_IMPORT struct qemu_plugin_scoreboard *
 qemu_plugin_scoreboard_new(size_t element_size);
+/* A vCPU's entry; valid until another vCPU is created. */
+QEMU_IMPORT void *
+qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score,
+			    unsigned int vcpu_index);
 QEMU_IMPORT uint64_t qemu_plugin_u64_get(qemu_plugin_u64 entry,
 					 unsigned int vcpu_index);
 QEMU_IMPORT void qemu_plugin_u64_set(qemu_plugin_u64 entry,

@@ -21,6 +21,7 @@ from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
 from lull.linux import build, kept, symbols, toolchain, tree
 from lull.linux.fetch import Store
 from lull.progress import progress, say
+from lull.run.functions import Listing, list_functions
 from lull.timing import CostModel
 
 SPIN = (
@@ -203,7 +204,14 @@ class Lab:
         return True
 
     def guest(
-        self, kernel: str, machine: Machine, *, append: str = "", count: bool = True, timing: CostModel | None = None
+        self,
+        kernel: str,
+        machine: Machine,
+        *,
+        append: str = "",
+        count: bool = True,
+        timing: CostModel | None = None,
+        functions: bool = False,
     ) -> Guest:
         """What a boot of ``kernel`` needs.
 
@@ -211,17 +219,28 @@ class Lab:
             append: further kernel parameters.
             count: load the counting plugin, where the accelerator permits that.
             timing: the model for modelled time; None: no modelled time.
+            functions: count instructions by function of the kernel, too.
         """
         counted = count and machine.accel == "tcg"
         options = (*self.skips(kernel), *(timing.options() if timing else ())) if counted else ()
+        if counted and functions:
+            options += (f"functions={self.functions(kernel).path}",)
         plugin = Plugin(self.plugin, options=options) if counted else None
         built = self.kernel(kernel)
         return replace(self.guest_of(built.image, machine, append, plugin), limit_factor=built.limit_factor)
 
     def skips(self, kernel: str) -> tuple[str, ...]:
         """The plugin's options by which instructions in the functions SPIN are counted apart."""
-        found = symbols.load(self.kernel(kernel).system_map, self.toolchain.nm).spans(SPIN)
+        found = self.symbols_of(kernel).spans(SPIN)
         return tuple(f"skip={start:#x}-{end:#x}" for start, end in found)
+
+    def functions(self, kernel: str) -> Listing:
+        """The functions of a kernel, for the plugin and with their names."""
+        return list_functions(self.symbols_of(kernel))
+
+    def symbols_of(self, kernel: str) -> symbols.Symbols:
+        """The symbols of a kernel."""
+        return symbols.load(self.kernel(kernel).system_map, self.toolchain.nm)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
         """What a boot of ``image`` needs; ``append``: further kernel parameters."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lull import options, plan
 from lull.check.kernels import of_user
+from lull.errors import UsageError
 from lull.guest.qemu import Machine
 from lull.lab import Lab
 from lull.progress import say
@@ -30,6 +31,9 @@ boots, on one workload of each published system.
         "--full", action="store_true", help="all default workloads, under each policy they name; judges the goals"
     )
     add = partial(options.add, parser)
+    parser.add_argument(
+        "--functions", action="store_true", help="list the instructions of each workload by function of the kernel, too"
+    )
     add("image", help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols")
     add("symbols")
     options.add_measuring(parser, repeat=f"{options.REPEAT}; the short run: {SHORT_REPEAT}")
@@ -80,6 +84,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     model = options.model(arguments)
     options.require_both(arguments)
+    if arguments.functions and arguments.accel != "tcg":
+        raise UsageError("--functions needs --accel tcg", remedy="leave one out: under kvm nothing is counted")
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     if arguments.image:
         own = plan.slug(of_user(lab, arguments.image, arguments.symbols).name)
@@ -98,6 +104,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     results, folder = experiment.measure(
-        lab, machine, boots, arguments.out, append=arguments.append, model=model, short=bool(short)
+        lab,
+        machine,
+        boots,
+        arguments.out,
+        append=arguments.append,
+        model=model,
+        short=bool(short),
+        functions=arguments.functions,
     )
     return experiment.told(results, folder, as_json=arguments.json, short=bool(short))

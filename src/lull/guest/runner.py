@@ -119,6 +119,7 @@ class BootOutcome:
         windows: result lines of the programs, in order.
         status: job number -> exit status.
         counts: window id -> the plugin's totals.
+        functions: window id -> the instructions of each function, by its number, if the plugin counted these.
         done: the worst exit status of the jobs; None until the guest reports that all have ended.
         attempts: boots that were needed; a boot that stalls before user space is repeated.
     """
@@ -127,6 +128,7 @@ class BootOutcome:
     windows: list[dict[str, Any]] = field(default_factory=list)
     status: dict[int, int] = field(default_factory=dict)
     counts: dict[int, dict[str, int]] = field(default_factory=dict)
+    functions: dict[int, dict[int, int]] = field(default_factory=dict)
     done: int | None = None
     attempts: int = 1
 
@@ -288,7 +290,7 @@ def launch(
         if not (interactive and isinstance(error, GuestGarbage)):  # the user may end QEMU with Ctrl-A X
             raise error
     if plugin and plugin.mode == "count":
-        follower.outcome.counts = read_counts(folder / plugin.output, errors)
+        follower.outcome.counts, follower.outcome.functions = read_counts(folder / plugin.output, errors)
     return follower.outcome
 
 
@@ -324,8 +326,10 @@ def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> Lul
     return error(what, where=str(log), tail=verdict.excerpt, remedy=remedy)
 
 
-def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
+def read_counts(path: Path, errors: Path) -> tuple[dict[int, dict[str, int]], dict[int, dict[int, int]]]:
     """Window id -> the plugin's totals, with WHOLE_ASID and, under modelled time, the keys MODELLED.
+
+    The second value is window id -> the instructions of each function, for windows that have them.
 
     Args:
         path: counts.jsonl.
@@ -334,6 +338,7 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
     Raises: LullError when there is no such file, GuestGarbage when the plugin wrote an error or a malformed line.
     """
     totals: dict[int, dict[str, int]] = {}
+    functions: dict[int, dict[int, int]] = {}
     try:
         text = path.read_text()
     except OSError as error:
@@ -350,11 +355,13 @@ def read_counts(path: Path, errors: Path) -> dict[int, dict[str, int]]:
                 modelled = {key: message[key] for key in MODELLED if key in message}
                 asid = whole_asid(message["cpus"])
                 totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **modelled}
-        except (ValueError, KeyError, AttributeError) as error:
+                if "functions" in message:
+                    functions[message["window"]] = {number: count for number, count in message["functions"]}
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise GuestGarbage(f"the plugin wrote a malformed line: {line[:200]!r}", where=str(path)) from error
         if "error" in message:
             raise GuestGarbage(f"the plugin reports an error: {message['error']}", where=str(path))
-    return totals
+    return totals, functions
 
 
 def whole_asid(cpus: Sequence[Mapping[str, Any]]) -> int:

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from lull import cache
-from lull.judge import aging, compare, features, goals, short, tables, young
+from lull.judge import aging, compare, features, functions, goals, short, tables, young
 from lull.run.records import Check, Results
 
+FUNCTIONS = "functions.md"
+"""The file with the instructions of each function."""
 KERNELS_OWN = 500
 """The most barriers that the kernel may add in the window of ``exact``. The workload executes numbers of each kind that
 differ by more than this, so that confused kinds are noticed."""
@@ -56,6 +60,8 @@ def judge(results: Results, folder: Path) -> None:
         (folder / "aging.svg").write_text(aging.picture_svg(results))
         text += "\n" + aging.results_markdown(results, "aging.svg")
     cache.write_atomic(folder / "comparison.md", text)
+    if results.functions:
+        cache.write_atomic(folder / FUNCTIONS, functions.markdown(results))
 
 
 def published(results: Results) -> list[tables.Grid]:
@@ -97,6 +103,7 @@ def show_short(results: Results, folder: Path) -> None:
     console = tables.make_console()
     tables.show_grid(console, short.grid(results))
     console.print()
+    show_functions(console, results, folder)
     for check in worth_showing(results.checks):
         if check.verdict == "failed":
             console.print(f"failed: {check.name}: {check.detail}", markup=False, soft_wrap=True)
@@ -107,6 +114,15 @@ def show_short(results: Results, folder: Path) -> None:
     console.print("        ./lull check           the same kernels under a TLB that keeps every entry")
 
 
+def show_functions(console: Console, results: Results, folder: Path) -> None:
+    """Print the tables by function, and where all functions are, if the run counted them."""
+    for grid in functions.grids(results):
+        tables.show_grid(console, grid)
+        console.print()
+    if results.functions:
+        console.print(f"all functions: {folder}/{FUNCTIONS}", markup=False, soft_wrap=True)
+
+
 def show(results: Results, folder: Path) -> None:
     """Print the comparison, the checks, and the paths of the results."""
     console = tables.make_console()
@@ -115,6 +131,7 @@ def show(results: Results, folder: Path) -> None:
     for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
         tables.show_grid(console, grid)
         console.print()
+    show_functions(console, results, folder)
     console.print(
         f"results: {folder}/report.html, results.json, comparison.md; logs: {folder}/boots",
         markup=False,

@@ -19,6 +19,8 @@ LINE = re.compile(r"([0-9a-fA-F]{1,16}) ([A-Za-z?-]) (\S+)(?:\s+\[(\S+)\])?")
 UNDEFINED = re.compile(r"\s+[UwvWV] \S+")
 CODE = "tTwWiI"
 """nm's letters of functions."""
+SECTION = ("_text_start", "_text_end")
+"""How names end that the linker gives to the ends of a section of code: a function may begin there."""
 NO_PLACE = "aA"
 """nm's letters of absolute symbols, whose values are not addresses."""
 ELF = b"\x7fELF"
@@ -47,12 +49,12 @@ class Symbols:
     """The symbols of one kernel.
 
     Args:
-        entries: in any order. An address with several names gets the first in this order: names without a leading
-            underscore, global names, alphabetical. A name with several addresses gets that of a global symbol.
+        entries: in any order. An address with several names gets the first in this order: names that are not those of
+            a section's ends (SECTION), names without a leading underscore, global names, alphabetical. A name with several addresses gets that of a global symbol.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        found = sorted(entries, key=lambda e: (e.address, e.name.startswith("_"), e.kind.islower(), e.name))
+        found = sorted(entries, key=lambda e: (e.address, *self.rank(e)))
         self.addresses: dict[str, int] = {}
         for entry in sorted(found, key=lambda e: e.kind.islower()):
             self.addresses.setdefault(entry.name, entry.address)
@@ -68,6 +70,11 @@ class Symbols:
         last = self.starts[-1] + INSTRUCTION if self.starts else 0
         self.text = self.addresses.get("_text")
         self.end = max(self.addresses.get("_end", last), last)
+
+    @staticmethod
+    def rank(entry: Entry) -> tuple[bool, bool, bool, str]:
+        """The place of an entry among those of one address."""
+        return entry.name.endswith(SECTION), entry.name.startswith("_"), entry.kind.islower(), entry.name
 
     def address(self, name: str) -> int | None:
         """The address of ``name``, or None."""
@@ -85,6 +92,17 @@ class Symbols:
         """The spans of all functions whose names begin with ``prefix``, or with one of several."""
         found = (self.span(name) for name in self.addresses if name.startswith(prefix))
         return sorted({span for span in found if span})
+
+    def functions(self) -> list[tuple[int, str | None]]:
+        """The addresses of the kernel's half where functions begin, sorted, with their names.
+
+        The name None is for an address that ends a function and begins none.
+        """
+        found: list[tuple[int, str | None]] = []
+        for start, name in [*zip(self.starts, self.names, strict=True), (self.end, None)]:
+            if start >> USER_BIT & 1 and (name or (found and found[-1][1])):
+                found.append((start, name))
+        return found
 
     def function(self, address: int, *, returns: bool = False) -> tuple[str, int] | None:
         """The function that ``address`` is in, and its offset there; None for user space, modules, and data.

@@ -18,6 +18,7 @@ from lull.guest.runner import SKIPPED, BootOutcome
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.run import loop
+from lull.run.functions import breakdowns
 from lull.run.loop import Kept, Tell, Turn, holding
 from lull.run.measurements import measured, records_of
 from lull.run.records import Check, Results, host
@@ -85,12 +86,14 @@ def measure(
     append: str = "",
     model: timing.CostModel | None = None,
     short: bool = False,
+    functions: bool = False,
 ) -> tuple[Results, Path]:
     """Run the plan, or what is left of it, and judge it.
 
     Args:
         model: modelled time, too, under these costs.
         short: do not judge the features' goals, which want more than a short run measures.
+        functions: count the instructions of each function of the kernel, too.
 
     Returns: what it found, and the folder that it is in.
     """
@@ -106,7 +109,8 @@ def measure(
     for thing in making:
         with took.keeping(thing.part):
             thing.make(lab)
-    guests = {image: lab.guest(image, machine, append=append, timing=model) for image in images}
+    guests = {image: lab.guest(image, machine, append=append, timing=model, functions=functions) for image in images}
+    names = {image: lab.functions(image).names if functions else () for image in images}
     metrics = machine_metrics(machine.accel)
     if model:  # a program that sleeps does so by a slow clock
         metrics = (
@@ -131,7 +135,7 @@ def measure(
 
         def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
             outcome = lab.launch(guests[boot.image], boot, place, tell)
-            return kept(boot, outcome, place, machine.accel == "tcg")
+            return kept(boot, outcome, place, machine.accel == "tcg", names[boot.image])
 
         title = f"running {len(boots)} guest{'s' * (len(boots) > 1)}, {machine.vcpus} vCPU{'s' * (machine.vcpus > 1)}"
         seconds = "seconds_emulated" if machine.accel == "tcg" else "seconds"
@@ -165,6 +169,7 @@ def run_boots(
         measurements.extend(kept["measurements"])
         statuses[boot.name] = {int(k): v for k, v in kept["status"].items()}
         results.records = records_of(measurements, vcpus, seconds)
+        results.functions = breakdowns(measurements)
         results.checks = job_checks(boots[: len(statuses)], statuses) + step_checks(measurements)
         results.commands = list(dict.fromkeys(process.commands))
         results.settings["boots"] = f"{len(statuses)} of {len(boots)}"
@@ -178,11 +183,14 @@ def run_boots(
     cache.write_atomic(folder / "results.json", results.to_json())
 
 
-def kept(boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool) -> Kept:
-    """What is kept of a boot: its measurements, and how its jobs ended. Raises GuestGarbage."""
+def kept(boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool, names: Sequence[str] = ()) -> Kept:
+    """What is kept of a boot: its measurements, and how its jobs ended; ``names`` as in ``measured``.
+
+    Raises: GuestGarbage.
+    """
     try:
-        measurements = measured(boot, outcome, counted)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        measurements = measured(boot, outcome, counted, names)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise GuestGarbage(
             f"{boot.name}: what the guest reported and what was counted do not fit together: {error!r}",
             where=str(folder),

@@ -9,11 +9,15 @@ from typing import Any
 
 from lull import plan, timing
 from lull.guest.runner import BootOutcome
+from lull.run.functions import by_name
 from lull.run.records import COUNT_UNIT, Record
 
 
-def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool) -> list[dict[str, Any]]:
+def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The measurements of a boot: one per job and case, with kernel, workload and every metric.
+
+    With the ``names`` of the kernel's functions they have the counts of these, too. The counts are of the windows that
+    insns_quiet is of, and add up to it; those of a single window add up to insns_own.
 
     The windows of a case are one measurement, their sum; several say what a quiet one is, too. What CPUs execute
     without waiting for each other is called work.
@@ -40,6 +44,12 @@ def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool) -> list[dict[
             metrics["insns_work"] = metrics["insns"] - metrics["insns_spin"]
         if "modelled_ns" in metrics:
             metrics[timing.METRIC] = metrics.pop("modelled_ns") / 1e9
+        by_function = {}
+        if names:
+            own = [counts["insns_own"] for counts in each]
+            like = [w["window"] for w, count in zip(windows, own, strict=True) if count == quiet(own)]
+            chosen = [outcome.functions[window] for window in like]
+            by_function = {"functions": by_name(chosen, names, len(windows))}
         found.append(
             {
                 "kernel": kernel,
@@ -49,6 +59,7 @@ def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool) -> list[dict[
                 "scale": window.get("scale", ""),
                 "seconds": float(sum(w.get("seconds", 0.0) for w in windows)),
                 "metrics": metrics,
+                **by_function,
             }
         )
     return found

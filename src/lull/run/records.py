@@ -53,6 +53,24 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Breakdown:
+    """The instructions of a workload on a kernel, by function of the kernel.
+
+    Args:
+        kernel, workload, operations, operation: as in ``Record``.
+        metric: whose median the counts add up to: insns_quiet or, of a case with one window, insns_own.
+        counts: the function's name -> instructions.
+    """
+
+    kernel: str
+    workload: str
+    metric: str
+    counts: dict[str, float]
+    operations: int = 0
+    operation: str = ""
+
+
+@dataclass(frozen=True)
 class Check:
     """A yes/no finding of a run, e.g. a young policy's counts. ``verdict``: held, failed or skipped."""
 
@@ -88,6 +106,7 @@ class Results:
     checks: list[Check] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    functions: list[Breakdown] = field(default_factory=list)
 
     def to_json(self) -> str:
         """The text of results.json."""
@@ -98,7 +117,7 @@ class Results:
         """Read results.json back. Raises ValueError when it is not one."""
         try:
             raw = fields_of(cls, json.loads(text), "the file")
-            for name, kind in (("records", Record), ("checks", Check)):
+            for name, kind in (("records", Record), ("checks", Check), ("functions", Breakdown)):
                 found = raw.get(name, [])
                 raw[name] = [kind(**fields_of(kind, one, f"{name}[{number}]")) for number, one in enumerate(found)]
         except ValueError as error:
