@@ -18,10 +18,9 @@ from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
-from lull.linux import build, kept, symbols, toolchain, tree
+from lull.linux import build, functions, kept, symbols, toolchain, tree
 from lull.linux.fetch import Store
 from lull.progress import progress, say
-from lull.run.functions import Listing, list_functions
 from lull.timing import CostModel
 
 SPIN = (
@@ -224,7 +223,7 @@ class Lab:
         counted = count and machine.accel == "tcg"
         options = (*self.skips(kernel), *(timing.options() if timing else ())) if counted else ()
         if counted and functions:
-            options += (f"functions={self.functions(kernel).path}",)
+            options += (f"functions={self.listing(kernel).path}",)
         plugin = Plugin(self.plugin, options=options) if counted else None
         built = self.kernel(kernel)
         return replace(self.guest_of(built.image, machine, append, plugin), limit_factor=built.limit_factor)
@@ -234,9 +233,9 @@ class Lab:
         found = self.symbols_of(kernel).spans(SPIN)
         return tuple(f"skip={start:#x}-{end:#x}" for start, end in found)
 
-    def functions(self, kernel: str) -> Listing:
+    def listing(self, kernel: str) -> functions.Listing:
         """The functions of a kernel, for the plugin and with their names."""
-        return list_functions(self.symbols_of(kernel))
+        return functions.list_functions(self.symbols_of(kernel))
 
     def symbols_of(self, kernel: str) -> symbols.Symbols:
         """The symbols of a kernel."""

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support import Tool
 
 from lull.judge import residency, short
+from lull.run.records import Results
 
 USER = "tlbi_broadcast_user"
 STICKY = "lab+residency=sticky"
@@ -88,3 +90,19 @@ def test_sixteen_vcpus(real: Tool, tmp_path: Path) -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_instructions_by_function(real: Tool, tmp_path: Path) -> None:
+    """The functions of a case add up to insns_quiet, and they are those of a context switch."""
+    out = tmp_path / "out"
+    words = ["--functions", "--kernel", "stock", "--workload", "pingpong", "--repeat", "1", "--out", str(out)]
+    done = real("run", *words, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    results = Results.load(out / "results.json")
+    assert {one.workload for one in results.functions} == {"pingpong/same-cpu", "pingpong/two-cpus"}
+    for one in results.functions:
+        (quiet,) = results.find(kernel=one.kernel, workload=one.workload, metric="insns_quiet")
+        assert quiet.values == (pytest.approx(sum(one.counts.values()), abs=1e-3),)
+        known = ("user space", "__switch_to", "__schedule", "pipe_read", "pipe_write")
+        assert all(one.counts[name] > one.operations for name in known)
+        assert sum(n for name, n in one.counts.items() if name == "kernel, in no function") < 0.01 * quiet.values[0]

@@ -126,6 +126,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["check", "--image", "/etc/passwd", "--symbols", "/etc/passwd"], "not a symbol file: line 1 is not"),
         (["run", "--repeat", "0"], "--repeat 0"),
         (["run", "--accel", "kvm"], "arm64 host"),
+        (["run", "--accel", "kvm", "--functions"], "--functions needs --accel tcg"),
         (["build", "--kernel", "stok"], "did you mean stock"),
         (["boot", "--base", "9.9"], "unknown base"),
         (["build", "--suite", "reel"], "unknown suite 'reel'"),

@@ -57,6 +57,10 @@ static void answer(int argc, char **argv)
 		printf(" %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64, o.costs.insn, o.costs.tlbi,
 		       o.costs.broadcast, o.costs.latency, o.costs.dsb);
 	printf(" quantum=%" PRIu64, o.quantum);
+	if (o.functions) {
+		printf(" functions=");
+		put_hex(o.functions, strlen(o.functions));
+	}
 	if (options_hook(&o, "pgd_free", &addr))
 		printf(" pgd_free=%" PRIx64, addr);
 	putchar('\n');

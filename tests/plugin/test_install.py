@@ -88,7 +88,7 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
         ((), "option out=FILE is missing"),
         (
             ("out=counts", "colour=on"),
-            "unknown option 'colour' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
+            "unknown option 'colour' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
         ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
         (("out=counts", "mode=check"), "option ram=BYTES is missing"),
@@ -99,3 +99,31 @@ def test_bad_options(install: Install, options: tuple[str, ...], message: str) -
     said, errors = install(*options)
     assert said.endswith("install 1\n")
     assert errors.startswith("lull: " + message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read '{file}': No such file or directory"),
+        ("", "'{file}' has no addresses"),
+        ("ffff800080000000 a\n\n", "'{file}' line 2 has no address above the one before"),
+        ("1000 a\n1000 b\n", "'{file}' line 2 has no address above the one before"),
+        ("1000 a\n2000 b\nfff c\n", "'{file}' line 3 has no address above the one before"),
+        ("1000x\n", "'{file}' line 1 has no address above the one before"),
+    ],
+)
+def test_lists_of_functions_that_are_none(install: Install, tmp_path: Path, text: str | None, message: str) -> None:
+    """The message names the file and the line, and nothing is registered."""
+    file = tmp_path / "functions"
+    if text is not None:
+        file.write_text(text)
+    said, errors = install(f"out={tmp_path / 'counts'}", f"functions={file}")
+    assert (said, errors) == ("version 4\ninstall 1\n", "lull: " + message.format(file=file) + "\n")
+
+
+def test_a_list_of_functions(install: Install, tmp_path: Path) -> None:
+    """Names are optional, as is the end of the last line; many lines are fine."""
+    file = tmp_path / "functions"
+    file.write_text("".join(f"{4 * n:x} name {n}\n" for n in range(5000)) + "ffff800080000000")
+    said, errors = install(f"out={tmp_path / 'counts'}", f"functions={file}")
+    assert (said.splitlines()[-1], errors) == ("install 0", "")

@@ -26,7 +26,7 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 
 INSNS = [b"segment", b"each", b"block"]
 COSTS = [b"insn", b"tlbi", b"broadcast", b"latency", b"dsb"]
-COUNTS = (b"insns", b"skip", b"cost", b"quantum")
+COUNTS = (b"insns", b"skip", b"cost", b"quantum", b"functions")
 CHECKS = (b"ram", b"speculation", b"ntlbpa", b"hook")
 MODE_OF = {**dict.fromkeys(COUNTS, b"count"), **dict.fromkeys(CHECKS, b"check")}
 
@@ -76,6 +76,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
         fine = {
             b"mode": value in (b"count", b"check"),
             b"out": value != b"",
+            b"functions": value != b"",
             b"insns": value in INSNS,
             b"ram": re.fullmatch(rb"[0-9]+", value) is not None and 0 < int(value) < 1 << 64 and int(value) % 4096 == 0,
             b"speculation": value in (b"on", b"off"),
@@ -91,6 +92,8 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
         return None
     if mode == b"check" and b"ram" not in values:
         return None
+    if b"functions" in values and values.get(b"insns") == b"block":
+        return None
     insns = INSNS.index(values.get(b"insns", b"segment"))
     said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
     said += [values.get(b"speculation", b"on").decode(), values.get(b"ntlbpa", b"2").decode(), values[b"out"].hex()]
@@ -101,6 +104,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     broadcast = dict(costs).get(b"broadcast", 0)
     quantum = min(max(broadcast // 4, 100_000), 10_000_000) if broadcast else 10_000_000
     said.append(f"quantum={picoseconds(values[b'quantum']) if b'quantum' in values else quantum}")
+    said += [f"functions={values[b'functions'].hex()}"] if b"functions" in values else []
     said += [f"pgd_free={address:x}" for name, address in hooks if name == b"pgd_free"][:1]
     return said
 
@@ -108,6 +112,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
 RIGHT = st.sampled_from(
     [b"out=f", b"mode=check", b"mode=count", b"ram=4096", b"ram=536870912", b"speculation=off", b"speculation=on"]
     + [b"insns=" + i for i in INSNS]
+    + [b"functions=f", b"functions="]
     + [b"ntlbpa=0", b"ntlbpa=1", b"ntlbpa=2"]
     + [b"hook=pgd_free@ffff800080012340", b"hook=x@0x0", b"hook=memstart_addr@0XFf"]
     + [b"cost=insn:1", b"cost=dsb:0.04", b"cost=broadcast:3390.125", b"cost=tlbi:1.2345", b"cost=tlbi:00000000000001"]
@@ -159,10 +164,16 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
             "(names: insn tlbi broadcast latency dsb)",
         ),
         ("out=x quantum=0", "option quantum='0' is not a number of ns, decimal, more than 0 and below 10 ms"),
+        ("out=x functions=", "option functions='' is not a file name"),
+        (
+            "out=x functions=f insns=block",
+            "option functions is not for insns=block, which does not know how far a block came",
+        ),
+        ("out=x functions=f mode=check ram=4096", "option functions is for mode=count only"),
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         (
             "out=x memory=1",
-            "unknown option 'memory' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)",
+            "unknown option 'memory' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
         ),
     ],
 )

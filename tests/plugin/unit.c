@@ -212,11 +212,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
@@ -342,6 +342,41 @@ static void test_count_window(void)
 	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"insns_spin\":80,\"insns_spin_own\":0,\"atomics\":23,\"atomics_own\":0,\"tlbi_broadcast\":5,"));
 	CHECK(strstr(text, "\"ipi\":2,\"ipi_all\":0}}\n"));
 	CHECK(!strstr(text, "error"));
+	forget(f);
+	count_free(&c);
+}
+
+/* Those of the vCPU that opened the window, without what it had before; functions that did not run are left out. */
+static void test_count_functions(void)
+{
+	uint64_t counters[5] = { 7, 7, 7, 7, 7 };
+	FILE *f = record();
+	struct counts c;
+
+	CHECK(count_init(&c, 2));
+	c.functions.starts = calloc(4, sizeof(uint64_t));
+	c.functions.opened = calloc(5, sizeof(uint64_t));
+	c.functions.counters = 5;
+	for (int i = 0; i < 4; i++)
+		c.functions.starts[i] = 0x1000 + 0x10 * i;
+	CHECK(functions_find(&c.functions, 0) == 0);
+	CHECK(functions_find(&c.functions, 0xffc) == 0);
+	CHECK(functions_find(&c.functions, 0x1000) == 1);
+	CHECK(functions_find(&c.functions, 0x100c) == 1);
+	CHECK(functions_find(&c.functions, 0x1010) == 2);
+	CHECK(functions_find(&c.functions, 0x102c) == 3);
+	CHECK(functions_find(&c.functions, 0x1030) == 4);
+	CHECK(functions_find(&c.functions, UINT64_MAX) == 4);
+	CHECK(count_open(&c, 1, 3001, f));
+	functions_open(&c.functions, counters);
+	counters[0] += 3;
+	counters[4] += UINT32_MAX;
+	count_set_functions(&c, counters);
+	count_close(&c, 3001, f);
+	count_write_run(&c, f);
+	fflush(f);
+	CHECK(strstr(text, "\"ipi\":0,\"ipi_all\":0},\"functions\":[[0,3],[4,4294967295]]}\n{\"window\":\"whole-run\""));
+	CHECK(strstr(text, "functions") == strrchr(text, 'f'));
 	forget(f);
 	count_free(&c);
 }
@@ -475,6 +510,7 @@ int main(void)
 		TEST(options_bad),
 		TEST(options_fuzz),
 		TEST(count_window),
+		TEST(count_functions),
 		TEST(count_time),
 		TEST(count_errors),
 		TEST(count_header),

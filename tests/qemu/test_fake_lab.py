@@ -28,6 +28,23 @@ def records(folder: Path) -> dict[tuple[str, str], list[float]]:
     return {(r["kernel"], r["metric"]): r["values"] for r in raw["records"] if r["workload"] == "count"}
 
 
+def test_run_by_function(fake: Fake, tmp_path: Path) -> None:
+    """The functions of a case add up to its instructions, and one of them is what is counted apart."""
+    out = tmp_path / "out"
+    done = fake("run", "--functions", "--kernel", "stock", "--kernel", "lull", "--repeat", "1", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    found = records(out)
+    for one in json.loads((out / "results.json").read_text())["functions"]:
+        assert (one["workload"], one["metric"]) == ("count", "insns_own")
+        assert sum(one["counts"].values()) == found[one["kernel"], "insns_own"][0]
+        spinning = {name: n for name, n in one["counts"].items() if name.startswith("lull_pause_spin")}
+        assert list(spinning.values()) == found[one["kernel"], "insns_spin_own"] == [2002]
+    assert "instructions of count by function (insns_own)" in done.stdout and "difference" in done.stdout
+    assert "lull_pause_spin" in (out / "functions.md").read_text()
+    options = (out / "boots/r01-stock/command.txt").read_text()
+    assert ",functions=" in options
+
+
 def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
     """Two kernels, two repeats and the control: counts are exact, and the feature is seen."""
     out = tmp_path / "out put"  # a path with a space

@@ -66,10 +66,18 @@ def bare(build: Callable[[str], Path], cross: str, qemu: str, tmp_path: Path) ->
     """Runs a body that must end well; the lines the plugin wrote."""
 
     def go(
-        body: str, insns: str = "segment", skip: Sequence[str] = (), costs: Mapping[str, str] = {}, **more: Any
+        body: str,
+        insns: str = "segment",
+        skip: Sequence[str] = (),
+        costs: Mapping[str, str] = {},
+        functions: Sequence[int] = (),
+        **more: Any,
     ) -> list[dict[str, Any]]:
         out = tmp_path / "counts"
         words = [f"skip={s}" for s in skip] + [f"cost={name}:{ns}" for name, ns in costs.items()]
+        if functions:
+            (tmp_path / "functions").write_text("".join(f"{start:x}\n" for start in functions))
+            words.append(f"functions={tmp_path / 'functions'}")
         plugin = ",".join([f"{build('lull.so')},mode=count,out={out},insns={insns}", *words])
         done = boot(tmp_path, cross, qemu, body, plugin, **more)
         assert (done.returncode, done.stderr) == (0, "")
@@ -285,6 +293,52 @@ def test_each_vcpu_spins_by_itself(bare: Bare) -> None:
     assert whole["total"]["insns_spin"] == whole["total"]["insns"]
 
 
+FUNCTIONS = [APART, APART + 12, APART + 36, APART + 44]
+"""Where the parts of SPIN begin; the second one is SKIP."""
+
+
+@pytest.mark.parametrize("mode", ["segment", "each"])
+def test_instructions_by_function(bare: Bare, mode: str) -> None:
+    """To the instruction, with faults, and where one function falls through to the next in a block."""
+    body = f"{SPIN}\nbl apart\nopen_window 1\nbl apart\nadd x1, x1, #1\nbl apart\nclose_window 1\nbl apart"
+    _, window, whole = bare(body, insns=mode, skip=[SKIP], functions=FUNCTIONS)
+    assert window["functions"] == [[0, 2 * (1 + HANDLER) + 1 + CLOSE_MOV], [1, 2 * 3], [2, 2 * SPUN], [3, 2 * 2]]
+    assert window["functions"][2][1] == window["total"]["insns_spin_own"]
+    assert "functions" not in whole
+    _, without, _ = bare(body, insns=mode, skip=[SKIP])
+    del window["functions"]
+    assert without == window
+    one_each = [APART + 4 * n for n in range(12)]
+    _, window, _ = bare(body, insns=mode, functions=one_each)
+    assert [count for _, count in window["functions"][1:]] == [2 * n for n in (1, 1, 1, 1, 100, 100, 1, 1, 1, 1, 1)]
+
+
+def test_functions_are_of_the_vcpu_that_opened_the_window(bare: Bare) -> None:
+    """Others run the same code meanwhile; the markers and what is before the window are not in it."""
+    body = f"{SPIN}\nbl apart\nopen_window 1\nstart_cpus\nbl apart\nclose_window 1\nopen_window 2\nclose_window 2"
+    secondary = "mov x14, #3\n1: bl apart\nsub x14, x14, #1\ncbnz x14, 1b"
+    _, window, empty, _ = bare(body, secondary=secondary, cpus=3, skip=[SKIP], functions=FUNCTIONS)
+    assert window["functions"][1:] == [[1, 3], [2, SPUN], [3, 2]]
+    assert sum(count for _, count in window["functions"]) == window["total"]["insns_own"]
+    assert empty["functions"] == [[0, CLOSE_MOV]]
+
+
+def test_functions_add_up(bare: Bare) -> None:
+    """A function for each instruction of the program: every snippet, in both modes, again when it is translated."""
+    text = [0x40100000 + 4 * n for n in range(0x800)]
+    body = "mov x19, #3\n9:\n"
+    for i, (snippet, _) in enumerate(SNIPPETS.values()):
+        body += f"open_window {i + 1}\n{snippet}\nclose_window {i + 1}\n"
+    body += "sub x19, x19, #1\ncbnz x19, 9b"
+    found = {}
+    for mode in ("segment", "each"):
+        _, *windows, _ = bare(body, insns=mode, functions=text)
+        assert [sum(n for _, n in w["functions"]) for w in windows] == [w["total"]["insns_own"] for w in windows]
+        found[mode] = [w["functions"] for w in windows]
+    assert found["segment"] == found["each"]
+    assert {n for numbers in found["each"] for n, _ in numbers}.isdisjoint({0, 1})
+
+
 def test_block_mode_is_not_exact(bare: Bare) -> None:
     """Why it is not the default: a fault makes it count what was not executed."""
     text = f"open_window 1\n{SNIPPETS['fault'][0]}\nclose_window 1"
@@ -459,7 +513,7 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: str, tm
     """QEMU ends, not zero, with what the plugin has to say."""
     done = boot(tmp_path, cross, qemu, "", f"{build('lull.so')},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
-    known = "mode out insns skip cost quantum ram speculation ntlbpa hook"
+    known = "mode out insns skip cost quantum functions ram speculation ntlbpa hook"
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
 
 

@@ -81,11 +81,11 @@ def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, run, compare. Returns 1 when a check or a workload fell short."""
+    if arguments.functions and arguments.accel != "tcg":
+        raise UsageError("--functions needs --accel tcg", remedy="leave one out: under kvm nothing is counted")
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel)
     model = options.model(arguments)
     options.require_both(arguments)
-    if arguments.functions and arguments.accel != "tcg":
-        raise UsageError("--functions needs --accel tcg", remedy="leave one out: under kvm nothing is counted")
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     if arguments.image:
         own = plan.slug(of_user(lab, arguments.image, arguments.symbols).name)

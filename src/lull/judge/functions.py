@@ -12,6 +12,8 @@ from lull.run.records import Breakdown, Results
 
 MOST = 20
 """Functions that a printed table has; the file has all."""
+DIGITS = 5
+"""Digits of a total. It has one behind the point at least."""
 TOTAL = "total"
 DIFFERENCE = "difference"
 
@@ -56,7 +58,7 @@ def _grid(
     counts = [_per_operation(one) for one in (base, *others)]
     changes = [_differences(counts[0], other) for other in counts[1:]]
     names = dict.fromkeys(name for each in counts for name in each)
-    digits = max(1, 5 - len(str(int(max(sum(each.values()) for each in counts)))))
+    digits = max(1, DIGITS - len(str(int(max(sum(each.values()) for each in counts)))))
     weight = {name: max(abs(each.get(name, 0.0)) for each in changes or counts) for name in names}
     shown = sorted((name for name in names if round(weight[name], digits)), key=lambda name: (-weight[name], name))
     shown = shown[:most]

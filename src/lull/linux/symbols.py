@@ -50,7 +50,8 @@ class Symbols:
 
     Args:
         entries: in any order. An address with several names gets the first in this order: names that are not those of
-            a section's ends (SECTION), names without a leading underscore, global names, alphabetical. A name with several addresses gets that of a global symbol.
+            a section's ends (SECTION), names without a leading underscore, global names, alphabetical. A name with
+            several addresses gets that of a global symbol.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -94,13 +95,13 @@ class Symbols:
         return sorted({span for span in found if span})
 
     def functions(self) -> list[tuple[int, str | None]]:
-        """The addresses of the kernel's half where functions begin, sorted, with their names.
+        """The addresses from ``_text`` on where functions begin, sorted, with their names.
 
         The name None is for an address that ends a function and begins none.
         """
         found: list[tuple[int, str | None]] = []
         for start, name in [*zip(self.starts, self.names, strict=True), (self.end, None)]:
-            if start >> USER_BIT & 1 and (name or (found and found[-1][1])):
+            if start >= (self.text or 0) and (name or (found and found[-1][1])):
                 found.append((start, name))
         return found
 

@@ -18,9 +18,8 @@ from lull.guest.runner import SKIPPED, BootOutcome
 from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.run import loop
-from lull.run.functions import breakdowns
 from lull.run.loop import Kept, Tell, Turn, holding
-from lull.run.measurements import measured, records_of
+from lull.run.measurements import breakdowns, measured, records_of
 from lull.run.records import Check, Results, host
 
 TIMED = 2.0
@@ -110,7 +109,7 @@ def measure(
         with took.keeping(thing.part):
             thing.make(lab)
     guests = {image: lab.guest(image, machine, append=append, timing=model, functions=functions) for image in images}
-    names = {image: lab.functions(image).names if functions else () for image in images}
+    names = {image: lab.listing(image).names if functions else () for image in images}
     metrics = machine_metrics(machine.accel)
     if model:  # a program that sleeps does so by a slow clock
         metrics = (

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lull import plan, timing
 from lull.guest.runner import BootOutcome
-from lull.run.functions import by_name
-from lull.run.records import COUNT_UNIT, Record
+from lull.run.records import COUNT_UNIT, Breakdown, Record
 
 
 def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -89,3 +89,33 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
         Record(kernel, workload, vcpus, metric, unit, tuple(series), *operations[kernel, workload])
         for (kernel, workload, metric, unit), series in values.items()
     ]
+
+
+def by_name(windows: Sequence[Mapping[int, int]], names: Sequence[str], scale: int) -> dict[str, float]:
+    """Name -> count, the mean of these windows times ``scale``. Raises IndexError for a number without a name."""
+    counts: Counter[str] = Counter()
+    for window in windows:
+        for number, count in window.items():
+            counts[names[number]] += count
+    return {name: scale * count / len(windows) for name, count in counts.items()}
+
+
+def breakdowns(measurements: Sequence[Mapping[str, Any]]) -> list[Breakdown]:
+    """The breakdown of each kernel and workload: that of the boot with the median total.
+
+    With an even number of boots it is the mean of the two in the middle. So the counts add up to the median of the
+    metric.
+    """
+    boots: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for m in measurements:
+        if "functions" in m:
+            boots[m["kernel"], m["workload"]].append(m)
+    found = []
+    for (kernel, workload), series in boots.items():
+        series = sorted(series, key=lambda m: sum(m["functions"].values()))
+        middle = series[(len(series) - 1) // 2 : len(series) // 2 + 1]
+        names = dict.fromkeys(name for m in middle for name in m["functions"])
+        counts = {name: statistics.fmean(m["functions"].get(name, 0.0) for m in middle) for name in names}
+        metric = "insns_quiet" if "insns_quiet" in middle[0]["metrics"] else "insns_own"
+        found.append(Breakdown(kernel, workload, metric, counts, middle[0]["operations"], middle[0]["unit"]))
+    return found

@@ -97,7 +97,12 @@ def test_counts(tmp_path: Path) -> None:
         f'{{"plugin":"lull"}}\n{{"window":1001,"cpus":[{cpus}],"total":{{"insns":5}}}}\n'
         '{"window":"whole-run","cpus":[],"total":{"insns":9}}\n'
     )
-    assert runner.read_counts(path, errors) == {1001: {"insns": 5, "tlbi_broadcast_asid": 4}}
+    assert runner.read_counts(path, errors) == ({1001: {"insns": 5, "tlbi_broadcast_asid": 4}}, {})
+    path.write_text('{"window":1001,"cpus":[],"total":{"insns":5},"functions":[[0,3],[17,2]]}\n')
+    assert runner.read_counts(path, errors)[1] == {1001: {0: 3, 17: 2}}
+    path.write_text('{"window":1001,"cpus":[],"total":{"insns":5},"functions":[3,17]}\n')
+    with pytest.raises(GuestGarbage, match="malformed line"):
+        runner.read_counts(path, errors)
     path.write_text('{"error":"close without open"}\n')
     with pytest.raises(GuestGarbage, match="close without open"):
         runner.read_counts(path, errors)

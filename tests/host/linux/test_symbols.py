@@ -72,6 +72,24 @@ def test_addresses_of_names(found: symbols.Symbols) -> None:
     assert found.span("missing") is None
 
 
+def test_functions_of_the_kernel() -> None:
+    """Where each begins and where one ends; not the names of sections' ends, nor what is before _text."""
+    lines = (
+        "0000000000000040 t low\n"
+        "ffff800080000000 D _text\n"
+        "ffff800080000100 T __sched_text_start\n"
+        "ffff800080000100 T __switch_to\n"
+        "ffff800080000200 t twice\n"
+        "ffff800080000300 D data\n"
+        "ffff800080000308 D more\n"
+        "ffff800080000400 t twice\n"
+        "ffff800080000500 B _end\n"
+    )
+    base = 0xFFFF800080000000
+    wanted = [(0x100, "__switch_to"), (0x200, "twice"), (0x300, None), (0x400, "twice"), (0x500, None)]
+    assert symbols.parse(lines, "System.map").functions() == [(base + offset, name) for offset, name in wanted]
+
+
 def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
     """Each function once, in their order; data, and names within others, are none."""
     plain, twice = (0xFFFF800080000100, 0xFFFF800080000200), (0xFFFF800080000300, 0xFFFF800080000400)

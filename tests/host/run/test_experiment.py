@@ -47,6 +47,22 @@ def test_windows_of_a_case_add_up_and_a_quiet_one_stands_for_all() -> None:
     assert found["metrics"]["faults"] == sum(range(20))
 
 
+def test_functions_add_up_to_what_is_quiet() -> None:
+    """They are of the windows that are as the quiet one, and scaled as it is; of a single window, its own."""
+    own = [50, *[100] * 10, *[5100] * 9]
+    many = outcome(own)
+    many.functions = {1000 + n: {0: 10, 1: 20 + n, 2: value - 30 - n} for n, value in enumerate(own)}
+    (found,) = measurements.measured(BOOT, many, True, ("user space", "a", "b"))
+    assert found["functions"] == pytest.approx({"user space": 200, "a": 20 * 25.5, "b": 20 * 64.5})
+    assert sum(found["functions"].values()) == pytest.approx(found["metrics"]["insns_quiet"])
+    one = outcome([7])
+    one.functions = {1000: {1: 3, 2: 4}}
+    (found,) = measurements.measured(BOOT, one, True, ("user space", "a", "a"))
+    assert found["functions"] == {"a": 7}
+    with pytest.raises(IndexError):
+        measurements.measured(BOOT, one, True, ("user space", "a"))
+
+
 def test_cases_stay_apart() -> None:
     """Windows of two cases are two measurements."""
     both, other = outcome([1, 2]), outcome([3])

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The instructions of a case by function: the boots that stand for a kernel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lull.run import measurements
+from lull.run.records import Breakdown, Results
+
+
+def boot(kernel: str, **counts: float) -> dict[str, Any]:
+    """A measurement of a boot."""
+    metrics = {"insns_quiet": sum(counts.values())}
+    return {
+        "kernel": kernel, "workload": "w", "operations": 4, "unit": "page", "metrics": metrics, "functions": counts,
+    }  # fmt: skip
+
+
+def test_the_boots_in_the_middle_stand_for_a_kernel() -> None:
+    """The counts add up to the median of the metric, for an odd and an even number of boots."""
+    boots = [boot("stock", a=90, b=10), boot("stock", a=10, c=40), boot("stock", a=500)]
+    assert measurements.breakdowns(boots) == [Breakdown("stock", "w", "insns_quiet", {"a": 90, "b": 10}, 4, "page")]
+    (found,) = measurements.breakdowns([*boots, boot("stock", a=60)])
+    assert found.counts == {"a": 75, "b": 5}
+    with_more = [*boots, boot("lull", a=1)]
+    assert [one.kernel for one in measurements.breakdowns(with_more)] == ["stock", "lull"]
+
+
+def test_a_case_with_one_window_and_a_run_without() -> None:
+    """The metric is that of the window; a run that did not count functions has none."""
+    one = boot("stock", a=3)
+    one["metrics"] = {"insns_own": 3}
+    assert measurements.breakdowns([one])[0].metric == "insns_own"
+    del one["functions"]
+    assert measurements.breakdowns([one]) == []
+
+
+def test_results_keep_them() -> None:
+    """Written and read back; a file of a run without them is read, too."""
+    results = Results("1", "6.12", {}, functions=measurements.breakdowns([boot("stock", a=3)]))
+    assert Results.from_json(results.to_json()) == results
+    raw = json.loads(results.to_json())
+    raw["functions"][0]["counts"] = 3
+    with pytest.raises(ValueError, match=r"functions\[0\]: counts is not a table"):
+        Results.from_json(json.dumps(raw))
