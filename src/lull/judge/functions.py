@@ -11,7 +11,7 @@ from lull.judge.compare import BASELINE, CONTROL
 from lull.run.records import Breakdown, Results
 
 MOST = 20
-"""Functions that a printed table has; the file has all."""
+"""The most functions in a printed table. The file has all that differ."""
 DIGITS = 5
 """Digits of a total. It has one behind the point at least."""
 TOTAL = "total"
@@ -36,7 +36,7 @@ def grids(results: Results, most: int | None = MOST) -> list[tables.Grid]:
 
 
 def markdown(results: Results) -> str:
-    """All functions of all workloads, as Markdown."""
+    """The tables with all functions that differ, as Markdown."""
     return "\n".join(tables.grid_markdown(grid) + "\n" for grid in grids(results, None))
 
 

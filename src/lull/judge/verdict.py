@@ -115,12 +115,14 @@ def show_short(results: Results, folder: Path) -> None:
 
 
 def show_functions(console: Console, results: Results, folder: Path) -> None:
-    """Print the tables by function, and where all functions are, if the run counted them."""
+    """Print the tables by function, if the run counted functions, and where the same tables are with all lines."""
     for grid in functions.grids(results):
         tables.show_grid(console, grid)
         console.print()
     if results.functions:
-        console.print(f"all functions: {folder}/{FUNCTIONS}", markup=False, soft_wrap=True)
+        console.print(
+            f"the same tables with all functions that differ: {folder}/{FUNCTIONS}", markup=False, soft_wrap=True
+        )
 
 
 def show(results: Results, folder: Path) -> None:

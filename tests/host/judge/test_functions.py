@@ -57,7 +57,7 @@ def test_one_kernel_is_sorted_by_count() -> None:
 
 
 def test_many_kernels_are_in_several_tables() -> None:
-    """Each with stock beside them; small totals have more digits; the file has every function."""
+    """Each with stock beside them; small totals have more digits; the file has every function that differs."""
     small = {name: n / 1000 for name, n in STOCK.items()}
     kernels = {f"lull_{n}_with_a_long_name": {**small, f"own{n}": n / 10} for n in range(1, 6)}
     grids = functions.grids(results(stock=small, **kernels))
