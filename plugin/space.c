@@ -77,6 +77,22 @@ static struct table *table_of(const struct spaces *s, uint64_t pa)
 	return n ? container_of(n, struct table, by_pa) : NULL;
 }
 
+/* A table that is followed already was linked at one more place, and with it those below. */
+static void table_announce(struct spaces *s, struct table *t)
+{
+	if (!s->linked)
+		return;
+	s->linked(s->arg, t);
+	for (unsigned int i = 0; i < t->n; i++) {
+		struct table *child = NULL;
+
+		if (desc_kind(&t->r, t->level, t->desc[i]) == DESC_TABLE)
+			child = table_of(s, desc_output(&t->r, t->level, t->desc[i]));
+		if (child && child->level == t->level + 1)
+			table_announce(s, child);
+	}
+}
+
 /* Does not read the descriptors yet: the caller links the table first. */
 static struct table *table_new(struct spaces *s, uint64_t pa, const struct regime *r,
 			       int level, unsigned int n)
@@ -181,6 +197,7 @@ void table_link(struct spaces *s, struct table *t, unsigned int index, uint64_t 
 		child->parents = link;
 		if (child->global)
 			table_global(t);
+		table_announce(s, child);
 		return;
 	}
 	child = table_new(s, pa, &t->r, t->level + 1, n);

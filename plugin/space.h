@@ -102,7 +102,7 @@ struct spaces {
 	uint8_t *followed;		/* for each page of RAM: number of tables in it, and WAS_TABLE */
 	uint64_t bytes;			/* memory used */
 	uint64_t n_tables;
-	/* Called when a table begins to be followed; its descriptors are not read yet. */
+	/* A table begins to be followed, and its descriptors are not read yet; or it was linked at one more place. */
 	void (*linked)(void *arg, struct table *t);
 	void *arg;
 };

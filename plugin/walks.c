@@ -103,11 +103,13 @@ static void drop(struct shadow *s, struct walked *r)
 	free(r);
 }
 
-/* spaces.linked: a table is followed. Arm it if CPUs may hold copies of descriptors in its pages. */
+/* spaces.linked: a table was linked. Arm it if CPUs may hold copies of descriptors in its pages. */
 static void linked(void *arg, struct table *t)
 {
 	struct shadow *s = arg;
 
+	if (!list_empty(&t->armed))
+		return;
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
 		const struct obligation *obl = owe_of_slot(&s->obligations, page);
 

@@ -144,7 +144,7 @@ class Table:
     level: int
     seen: bool = False  # had a valid descriptor once
     unloaded: set[int] = field(default_factory=set)  # CPUs that have said so of this root
-    armed: bool = False  # when it became a table a CPU held copies of what was in its page
+    armed: bool = False  # when it was linked, a CPU held copies of what was in its page
 
 
 @dataclass(eq=False)
@@ -304,6 +304,7 @@ class Naive:
         self.walked: list[Walked] = []
         self.time = 0
         self.fresh = False  # a table is armed and was not looked at
+        self.links: dict[int, int] = {}  # the tables that descriptors point to
         self.pauser: int | None = None  # who has broken entries that all use
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
@@ -330,10 +331,14 @@ class Naive:
         return self.contexts[-1]
 
     def new_table(self, page: int, level: int) -> Table:
-        held = any(w.walkers and w.slot & ~0xFFF == page for w in self.owed)
-        armed = held or any(r.page == page for r in self.walked)
-        self.fresh |= armed
-        return Table(page, level, armed=armed)
+        return self.arm(Table(page, level))
+
+    def arm(self, table: Table) -> Table:
+        """A table was linked: look at it if CPUs may hold copies of what was in its page."""
+        held = any(w.walkers and w.slot & ~0xFFF == table.pa for w in self.owed)
+        if held or any(r.page == table.pa for r in self.walked):
+            self.fresh = table.armed = True
+        return table
 
     def below(self, page: int, va: int, level: int) -> Iterator[tuple[int, int, int]]:
         """Every table from this one down: page, first address, level."""
@@ -368,6 +373,14 @@ class Naive:
         old, self.tables = self.tables, {}
         for page, level in reached.items():
             self.tables[page] = old.get(page) or self.new_table(page, level)
+        before, self.links = self.links, {}
+        for page, level in reached.items():
+            for index, desc in self.words[page].items():
+                if kind_of(level, desc) == "table" and page + 8 * index not in self.dead:
+                    self.links[page + 8 * index] = child = output_of(level, desc)
+                    if before.get(page + 8 * index) != child and child in old:
+                        for below, _, _ in self.below(child, 0, level + 1):
+                            self.arm(self.tables[below])
         self.dead = {slot for slot in self.dead if slot & ~0xFFF in self.tables}
         self.life = {slot: life for slot, life in self.life.items() if slot & ~0xFFF in self.tables}
         self.lives += 1

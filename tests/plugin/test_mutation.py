@@ -49,6 +49,7 @@ MUTATIONS = [
     Mutation("aged-is-touched", "shadow_store.c", "!desc_aged(ch.old, ch.new) && ", ""),
     Mutation("gone-copies-stay", "walks.c", "obl->walkers & context_walkers(", "obl->walkers | 0 * context_walkers("),
     Mutation("newer-copies-go", "walks.c", "obl->walkers & context_walkers(", "0 & context_walkers("),
+    Mutation("second-link-unseen", "space.c", "\t\ttable_announce(s, child);\n\t\treturn;", "\t\treturn;"),
     Mutation("last-takes-tables", "reach.c", "if (r->last && c->table)", "if (false)"),
     Mutation("ttl-ignored", "reach.c", "if (!same_level(r, c))", "if (false)"),
     Mutation("asid-ignored", "reach.c", "return c->asid == r->asid;", "return true;"),
