@@ -223,7 +223,7 @@ inline make_clean_and_load()
 #define ASID_HERE	2
 #define EVERYWHERE	3
 
-/* res_is_alone() */
+/* res_decide_leaves(): the survey reads no other clean CPU, and looks is the same before and after it */
 inline is_alone()
 {
 	if
@@ -376,11 +376,22 @@ inline decide_tables()
 #if defined(V_PASSED_IGNORED)
 	:: atomic { false -> skip }
 #elif defined(V_PASSED_OFF)
-	:: atomic { reach == EVERYWHERE && passed && !off -> id = num }
+	:: atomic { reach == EVERYWHERE && passed && !off -> skip }
 #else
-	:: atomic { reach == EVERYWHERE && passed -> id = num }
+	:: atomic { reach == EVERYWHERE && passed -> skip }
 #endif
-	   everywhere(true);
+	   if
+	   :: atomic { id = num }; everywhere(true)	/* another flush looks */
+#if defined(V_CLEAR_UNSEEN)
+	   :: atomic { id = num }; everywhere(true); clear_passed()
+#elif defined(V_CLEAR_EARLY)
+	   :: d_step { look_begin() }; id = num; clear_passed(); everywhere(true); look_end()
+#elif defined(V_CLEAR_NUMBER)
+	   :: atomic { id = num }; d_step { look_begin() }; everywhere(true); clear_passed(); look_end()
+#else
+	   :: d_step { look_begin() }; id = num; everywhere(true); clear_passed(); look_end()
+#endif
+	   fi;
 	   reach = NOWHERE
 	:: else
 	fi

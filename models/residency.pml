@@ -501,7 +501,7 @@ inline returns(m, k)
 #define SKIPPED(m)	(other == me && HERE(m))
 #endif
 
-/* res_is_alone() */
+/* res_decide_leaves(): the survey reads no other clean CPU, and looks is the same before and after it */
 inline is_alone(m)
 {
 #if defined(V_LOOKS_IGNORED) || defined(V_LOOKS_AFTER)
