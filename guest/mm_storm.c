@@ -594,6 +594,12 @@ static void case_shmem(long round)
 	close(fd);
 }
 
+static void give_up(int number)
+{
+	(void)number;
+	_exit(0);
+}
+
 /* HugeTLB pages: used, copied on write, given back. */
 static void case_hugetlb(long round)
 {
@@ -622,6 +628,52 @@ static void case_hugetlb(long round)
 	wait_child(pid);
 	check(memory, HUGE, round, "a huge page that the child copied");
 	must(munmap(memory, HUGE));
+	put_file("/proc/sys/vm/nr_hugepages", "0");
+}
+
+/*
+ * CPU 1 walks a table of HugeTLB entries, and one of its entries is cleared on CPU 0, with no TLBI for CPU 1. Then a child
+ * shares the table, and walks it on CPU 1. A CPU without FEAT_nTLBPA must not find its old copy of the entry.
+ */
+static void case_table_shared(long round)
+{
+	const size_t size = 1UL << 30;
+	char *memory;
+	int memfd;
+	pid_t pid;
+
+	if (!put_file("/proc/sys/vm/nr_hugepages", "4")) {
+		cannot("this kernel has no HugeTLB");
+		return;
+	}
+	memory = fresh(2 * size);
+	memory = (char *)(((uintptr_t)memory + size - 1) & ~(size - 1));
+	memfd = must(memfd_create("table", MFD_HUGETLB));
+	must(ftruncate(memfd, size));
+	pid = fork_child();
+	if (!pid) {
+		pin(1);
+		if (mmap(memory, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			 memfd, 0) == MAP_FAILED)
+			_exit(0);
+		/* There may be no huge pages, because memory is too fragmented. */
+		signal(SIGBUS, give_up);
+		fill(memory, PAGE, round);
+		fill(memory + HUGE, PAGE, round + 1);
+		pin(0);
+		must(fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE));
+		pid = fork_child();
+		if (!pid) {
+			pin(1);
+			check(memory + HUGE, PAGE, round + 1, "a page whose table is shared");
+			check_zero(memory, PAGE, "a hole in a table that is shared");
+			_exit(0);
+		}
+		wait_child(pid);
+		_exit(0);
+	}
+	wait_child(pid);
+	close(memfd);
 	put_file("/proc/sys/vm/nr_hugepages", "0");
 }
 
@@ -724,7 +776,8 @@ static const struct storm_case cases[] = {
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
 	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
-	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "compaction", case_compaction },
+	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "table_shared", case_table_shared },
+	{ "compaction", case_compaction },
 	{ "migrate", case_migrate }, { "vmalloc", case_vmalloc }, { "asids", case_asids },
 };
 

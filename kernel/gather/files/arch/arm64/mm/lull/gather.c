@@ -83,7 +83,7 @@ DEFINE_STATIC_KEY_FALSE(lull_gather_on);
 static void issue(struct mmu_gather *tlb)
 {
 	struct lull_runs *runs = &tlb->runs;
-	bool last_level = !(tlb->freed_tables || tlb->unshared_tables);
+	bool last_level = !tlb_frees_tables(tlb);
 	unsigned int i;
 
 	dsb(ishst);

@@ -132,6 +132,7 @@ enum lull_mutant {
 	/* Residency, where tables are freed, and software PAN */
 	LULL_FREED_ELIDED,
 	LULL_PASSED_IGNORED,
+	LULL_HUGETLB_LEAF,
 	LULL_PAN_LEFT,
 	LULL_REF_LATE,
 	/* Walk caches, and the identity map */

@@ -103,6 +103,7 @@ static const char * const mutants[] = {
 	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
 	[LULL_FREED_ELIDED]		= "freed-elided",
 	[LULL_PASSED_IGNORED]		= "passed-ignored",
+	[LULL_HUGETLB_LEAF]		= "hugetlb-leaf",
 	[LULL_PAN_LEFT]			= "pan-left",
 	[LULL_REF_LATE]			= "ref-late",
 	[LULL_EXIT_LOADED]		= "exit-loaded",

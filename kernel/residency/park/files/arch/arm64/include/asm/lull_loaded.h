@@ -40,7 +40,6 @@ struct lull_cpu {
 DECLARE_PER_CPU(struct lull_cpu, lull_cpu);
 DECLARE_STATIC_KEY_FALSE(lull_residency_on);
 
-void __lull_park(struct task_struct *tsk);
 void __lull_unpark(struct mm_struct *mm);
 void lull_unload(void);
 
@@ -79,8 +78,11 @@ static __always_inline void lull_switched(struct task_struct *tsk)
  */
 static __always_inline void lull_park(struct task_struct *tsk)
 {
-	if (static_branch_likely(&lull_residency_on))
-		__lull_park(tsk);
+	if (static_branch_likely(&lull_residency_on) &&
+	    __this_cpu_read(lull_cpu.loaded)) {
+		lull_unload();
+		lull_switched(tsk);
+	}
 }
 
 /**

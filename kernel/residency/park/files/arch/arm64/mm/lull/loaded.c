@@ -66,14 +66,6 @@ void lull_unload(void)
 	post_ttbr_update_workaround();
 }
 
-void __lull_park(struct task_struct *tsk)
-{
-	if (__this_cpu_read(lull_cpu.loaded)) {
-		lull_unload();
-		lull_switched(tsk);
-	}
-}
-
 /* The ASID is this CPU's still, in active_asids or, after a roll-over, reserved. */
 void __lull_unpark(struct mm_struct *mm)
 {

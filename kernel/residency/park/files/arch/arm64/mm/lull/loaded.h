@@ -23,7 +23,7 @@ static __always_inline void res_leave(struct mm_struct *next)
 
 	update_saved_ttbr0(current, &init_mm);
 	WRITE_ONCE(cpu->leaving, cpu->loaded);
-	/* Who reads loaded, then leaving, finds what this CPU may walk in one of them. */
+	/* leaving first: whoever reads loaded and then leaving finds @mm in one of them. */
 	smp_store_release(&cpu->loaded, next);
 }
 
