@@ -18,12 +18,11 @@
  * value.
  */
 #include "cgroup.h"
+#include "disk.h"
 #include "storm_actors.h"
 
 #include <pthread.h>
-#include <sys/mount.h>
 
-#define ZRAM		"/sys/class/zram-control/"
 #define FILE_PAGES	48
 #define CROWD_PAGES	32
 #define STORERS		2
@@ -53,78 +52,9 @@ static const char *const tallies[] = {
 	"reclaims", "syncs", "compactions", "shared"
 };
 
-/* ---- a device, and a file system on it ---- */
-
-static struct {
-	char device[32], place[64];
-	int number;
-	bool mounted;
-	pid_t maker;
-} disk = { .number = -1 };
-
 static bool is_device(void)
 {
 	return !strcmp(on, "device");
-}
-
-static void put_number(const char *path, long number)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%ld", number);
-	if (!put_file(path, text))
-		die("%s: cannot write %ld", path, number);
-}
-
-/* Unmount only in the process that mounted. Another process may keep the file system busy for a moment. */
-static void remove_disk(void)
-{
-	char text[24];
-	int tries;
-
-	if (disk.number < 0 || disk.maker != getpid())
-		return;
-	for (tries = 0; disk.mounted && umount(disk.place) && errno == EBUSY && tries < 200; tries++)
-		usleep(5000);
-	if (*disk.place)
-		rmdir(disk.place);
-	snprintf(text, sizeof(text), "%d", disk.number);
-	for (tries = 0; !put_file(ZRAM "hot_remove", text) && tries < 200; tries++)
-		usleep(5000);
-	disk.number = -1;
-}
-
-static void make_disk(void)
-{
-	FILE *in = fopen(ZRAM "hot_add", "r");
-	char path[64];
-	pid_t pid;
-
-	if (!in || fscanf(in, "%d", &disk.number) != 1)
-		skip("this kernel makes no zRAM devices");
-	fclose(in);
-	disk.maker = getpid();
-	must(atexit(remove_disk));
-	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", disk.number);
-	put_number(path, 64L << 20);
-	snprintf(disk.device, sizeof(disk.device), "/dev/zram%d", disk.number);
-	if (is_device())
-		return;
-	pid = fork_plain();
-	if (!pid) {
-		must(dup2(must(open("/dev/null", O_WRONLY)), 1));
-		execl("/bin/busybox", "busybox", "mke2fs", "-b", "4096", disk.device, NULL);
-		die("no busybox");
-	}
-	wait_child(pid);
-	snprintf(disk.place, sizeof(disk.place), "/tmp/files-%d", disk.number);
-	must(mkdir(disk.place, 0755));
-	if (mount(disk.device, disk.place, on, 0, NULL)) {
-		if (errno == ENODEV)
-			skip("this kernel has no %s", on);
-		die("%s: mount", disk.device);
-	}
-	disk.mounted = true;
 }
 
 /* ---- a file, and what each page of it holds ---- */
@@ -500,7 +430,7 @@ int main(int argc, char **argv)
 	if (crowded > 120 || pages < STORERS || pages > 256)
 		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to 256", crowded, pages, STORERS);
 	cgroup_make("file-storm");
-	make_disk();
+	make_disk(is_device() ? NULL : on, 64);
 	run_storm(&files);
 	return 0;
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A zRAM device of the program's own, with a file system on it or without. It is removed when the program ends.
+ */
+#ifndef LULL_DISK_H
+#define LULL_DISK_H
+
+#include "lull.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define ZRAM	"/sys/class/zram-control/"
+
+static struct {
+	char device[32], place[64];	/* place: where the file system is mounted */
+	int number;
+	bool mounted;
+	pid_t maker;
+} disk = { .number = -1 };
+
+/* Unmount only in the process that mounted. Another process may keep the file system busy for a moment. */
+static void remove_disk(void)
+{
+	char text[24];
+	int tries;
+
+	if (disk.number < 0 || disk.maker != getpid())
+		return;
+	for (tries = 0; disk.mounted && umount(disk.place) && errno == EBUSY && tries < 200; tries++)
+		usleep(5000);
+	if (*disk.place)
+		rmdir(disk.place);
+	snprintf(text, sizeof(text), "%d", disk.number);
+	for (tries = 0; !put_file(ZRAM "hot_remove", text) && tries < 200; tries++)
+		usleep(5000);
+	disk.number = -1;
+}
+
+static void make_file_system(const char *type)
+{
+	pid_t pid = fork_plain();
+
+	if (!pid) {
+		must(dup2(must(open("/dev/null", O_WRONLY)), 1));
+		execl("/bin/busybox", "busybox", "mke2fs", "-b", "4096", disk.device, NULL);
+		die("no busybox");
+	}
+	wait_child(pid);
+	snprintf(disk.place, sizeof(disk.place), "/tmp/files-%d", disk.number);
+	must(mkdir(disk.place, 0755));
+	if (mount(disk.device, disk.place, type, 0, NULL)) {
+		if (errno == ENODEV)
+			skip("this kernel has no %s", type);
+		die("%s: mount", disk.device);
+	}
+	disk.mounted = true;
+}
+
+/*
+ * Make the device.
+ * @type: the file system to mount, of the family of ext2; NULL: none
+ */
+static void make_disk(const char *type, long mib)
+{
+	FILE *in = fopen(ZRAM "hot_add", "r");
+	char path[64], size[24];
+
+	if (!in || fscanf(in, "%d", &disk.number) != 1)
+		skip("this kernel makes no zRAM devices");
+	fclose(in);
+	disk.maker = getpid();
+	must(atexit(remove_disk));
+	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", disk.number);
+	snprintf(size, sizeof(size), "%ldM", mib);
+	if (!put_file(path, size))
+		die("%s: cannot write %s", path, size);
+	snprintf(disk.device, sizeof(disk.device), "/dev/zram%d", disk.number);
+	if (type)
+		make_file_system(type);
+}
+
+#endif
