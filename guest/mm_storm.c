@@ -16,6 +16,9 @@
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
@@ -632,8 +635,9 @@ static void case_hugetlb(long round)
 }
 
 /*
- * CPU 1 walks a table of HugeTLB entries, and one of its entries is cleared on CPU 0, with no TLBI for CPU 1. Then a child
- * shares the table, and walks it on CPU 1. A CPU without FEAT_nTLBPA must not find its old copy of the entry.
+ * CPU 1 walks a table of HugeTLB entries. On CPU 0 one of its entries is cleared, or in odd rounds names another page, because
+ * the kernel moves the contents of this one. Then a child shares the table, and walks it on CPU 1. A CPU without FEAT_nTLBPA
+ * must not find its old copy of the entry.
  */
 static void case_table_shared(long round)
 {
@@ -661,12 +665,18 @@ static void case_table_shared(long round)
 		fill(memory, PAGE, round);
 		fill(memory + HUGE, PAGE, round + 1);
 		pin(0);
-		must(fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE));
+		if (round % 2)
+			madvise(memory, HUGE, MADV_SOFT_OFFLINE);
+		else
+			must(fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE));
 		pid = fork_child();
 		if (!pid) {
 			pin(1);
 			check(memory + HUGE, PAGE, round + 1, "a page whose table is shared");
-			check_zero(memory, PAGE, "a hole in a table that is shared");
+			if (round % 2)
+				check(memory, PAGE, round, "a page that has moved");
+			else
+				check_zero(memory, PAGE, "a hole in a table that is shared");
 			_exit(0);
 		}
 		wait_child(pid);

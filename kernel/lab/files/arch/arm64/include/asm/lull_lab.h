@@ -133,6 +133,7 @@ enum lull_mutant {
 	LULL_FREED_ELIDED,
 	LULL_PASSED_IGNORED,
 	LULL_HUGETLB_LEAF,
+	LULL_HUGETLB_ENTRY,
 	LULL_PAN_LEFT,
 	LULL_REF_LATE,
 	/* Walk caches, and the identity map */

@@ -104,6 +104,7 @@ static const char * const mutants[] = {
 	[LULL_FREED_ELIDED]		= "freed-elided",
 	[LULL_PASSED_IGNORED]		= "passed-ignored",
 	[LULL_HUGETLB_LEAF]		= "hugetlb-leaf",
+	[LULL_HUGETLB_ENTRY]		= "hugetlb-entry",
 	[LULL_PAN_LEFT]			= "pan-left",
 	[LULL_REF_LATE]			= "ref-late",
 	[LULL_EXIT_LOADED]		= "exit-loaded",
