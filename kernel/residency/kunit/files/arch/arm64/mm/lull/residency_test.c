@@ -225,4 +225,5 @@ static struct kunit_suite residency_suite = {
 	.test_cases = residency_cases,
 };
 
-kunit_test_suite(residency_suite);
+/* At boot only: no CPU goes, and nobody else depends on what the cases change. */
+kunit_test_init_section_suite(residency_suite);
