@@ -48,10 +48,10 @@ static int prepare_demote(struct lull_remap *batch, struct lull_job *job)
 
 /*
  * prep_compound_page() for a page that has been a tail page, and owns its first
- * struct pages only. Until the last store, a reader of any of them finds the
+ * struct pages only. Until clear_compound_head(), a reader of any of them finds the
  * large page's tail, or this one's: never a page by itself.
  *
- * The barrier orders that last store, after which the first struct page, and each
+ * The barrier orders that store, after which the first struct page, and each
  * alias of it, are no tails by compound_head any more, behind PG_head and the tails'
  * pointers, by which page_fixed_fake_head() knows an alias. Readers that load the
  * two in the other order may take an alias for a page by itself, as they may on
@@ -66,10 +66,11 @@ static void prepare_head(struct page *page, unsigned int order)
 	__SetPageHead(page);
 	for (i = 1; i < HUGETLB_VMEMMAP_RESERVE_PAGES; i++)
 		prep_compound_tail(page, i);
-	prep_compound_head(page, order);
 	page->mapping = NULL;
 	smp_wmb();	/* see above */
 	clear_compound_head(page);
+	/* As in prep_compound_page(), a head has no order yet. */
+	prep_compound_head(page, order);
 }
 
 static void finish_demote(struct lull_remap *batch, struct folio *folio,
