@@ -576,7 +576,10 @@ static void case_migrate(long round)
 
 /* ---- many pieces at once ---- */
 
-/* Every n-th page of the memory; or the first few pages of each GiB. */
+/*
+ * Every n-th page of the memory; or the first few pages of each GiB. In the last three patterns the kernel flushes each
+ * piece by itself, if it can: where TLBIs take ranges, where they do not, and, with more pieces than it records, nowhere.
+ */
 struct pieces {
 	size_t size, step, run;
 };
@@ -584,6 +587,7 @@ struct pieces {
 static const struct pieces patterns[] = {
 	{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
 	{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
+	{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 512 * PAGE, 24 * PAGE, 1 },
 };
 
 #define PATTERNS	(sizeof(patterns) / sizeof(*patterns))

@@ -37,7 +37,7 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"pgsteal_kswapd", "pswpout", "pgmigrate_success", "reclaim_batched", "reclaim_ranges", "reclaim_settled", NULL
+	"pgsteal_kswapd", "pswpout", "pgmigrate_success", NULL
 };
 
 /* ---- the holder, and those that map its file ---- */

@@ -28,7 +28,7 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"pgfault", "pswpin", "pswpout", "reclaim_batched", "reclaim_ranges", "reclaim_settled", NULL
+	"pgfault", "pswpin", "pswpout", NULL
 };
 
 static unsigned char *memory;

@@ -100,10 +100,10 @@ def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "storm"),
     [
-        ("reclaim=off", "storm_migrate"),
-        ("only=reclaim", "storm_reclaim"),
-        pytest.param("only=reclaim", "file_storm", marks=pytest.mark.whole),
-        pytest.param("reclaim=off", "file_storm", marks=pytest.mark.whole),
+        ("residency=off", "storm_migrate"),
+        ("only=residency", "storm_reclaim"),
+        pytest.param("only=residency", "file_storm", marks=pytest.mark.whole),
+        pytest.param("residency=off", "file_storm", marks=pytest.mark.whole),
         pytest.param("only=gather", "storm_pieces", marks=pytest.mark.whole),
         pytest.param("only=gather", "storm_file_pieces", marks=pytest.mark.whole),
         pytest.param("only=residency", "residency_storm", marks=pytest.mark.whole),
@@ -113,7 +113,7 @@ def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
     ],
 )
 def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
-    """One feature may hide a bug of another: migration's flush is reclaim's, unless reclaim is off."""
+    """One feature may hide a bug of another."""
     silent(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from lull import base
+from lull.judge import swapping
 from lull.judge.goals import RunSlice
 from lull.judge.tables import Grid
 from lull.run.records import Check, Results
@@ -31,11 +32,14 @@ class Goals(Protocol):
         """A Check for each goal, of the records with one number of vCPUs."""
 
 
-class Published(Goals, Protocol):
-    """A module that also shows a published system's numbers beside the run's."""
+class Published(Protocol):
+    """A module that shows a published system's numbers beside the run's."""
 
     SYSTEM: str
     """The letter of the published system."""
+
+    def concerns(self, results: Results) -> bool:
+        """Return true if the run measured what the published system was measured with."""
 
     def published(self, results: Results) -> Sequence[Grid]:
         """The tables of published numbers and the run's."""
@@ -54,4 +58,4 @@ def goals() -> Mapping[str, Goals]:
 def published() -> list[Published]:
     """The modules with tables of published systems, by the letters of these."""
     found = [cast(Published, module) for module in goals().values() if hasattr(module, "published")]
-    return sorted(found, key=lambda module: module.SYSTEM)
+    return sorted([swapping, *found], key=lambda module: module.SYSTEM)

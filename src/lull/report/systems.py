@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lull.judge import aging, reclaim, residency, teardown, vmemmap
+from lull.judge import aging, residency, swapping, teardown, vmemmap
 from lull.judge.tables import Grid
 from lull.report.plots import Plot
 from lull.run.records import Check, Results
@@ -36,33 +36,33 @@ class System:
     program: str = ""
 
 
-def _reclaim(results: Results) -> list[Grid]:
-    return reclaim.published(results) if reclaim.concerns(results) else []
+def _swapping(results: Results) -> list[Grid]:
+    return swapping.published(results) if swapping.concerns(results) else []
 
 
 SYSTEMS = (
     System(
         "A",
         "One wait for a batch of pages that reclaim unmaps",
-        "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so, with "
-        "a TLBI and a barrier for each page still. Lull flushes neighbours as ranges.",
-        (reclaim.FEATURE,),
-        _reclaim,
-        program=reclaim.PUBLISHED,
+        "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so. Lull "
+        "adds nothing but residency: no TLBI where the process is loaded on no CPU.",
+        (),
+        _swapping,
+        program=swapping.PUBLISHED,
     ),
     System(
         "B",
         "No broadcast for what runs on one CPU, or none",
         "Published in 2020: broadcasts of many CPUs wait for each other, and most are for address spaces that no "
-        "other CPU has loaded. Linux broadcasts each. Lull counts where an address space is loaded.",
+        "other CPU has loaded. Linux broadcasts each. Lull knows where an address space is loaded.",
         ("residency",),
         residency.published,
     ),
     System(
         "C",
         "Memory given back by runs of pages",
-        "Published in 2023: pages of a large folio are given back together. Linux 6.12 has that. Lull flushes only "
-        "what was there, and gives it back with fewer instructions.",
+        "Published in 2023: pages of a large folio are given back together. Linux 6.12 has that. Lull flushes what "
+        "was there, if that takes fewer TLBIs, and gives it back with fewer instructions.",
         ("gather", teardown.FEATURE),
         teardown.published,
     ),

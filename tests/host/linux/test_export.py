@@ -156,7 +156,7 @@ def test_the_letter_says_which_features_a_base_lacks() -> None:
 def test_counters_are_what_the_hooks_add() -> None:
     """By the names that the notes give them, too."""
     features = bases.load().features
-    assert switches.counters(features["reclaim"]) == ["reclaim_settled", "reclaim_batched", "reclaim_ranges"]
+    assert switches.counters(features["gather"]) == ["gather_runs", "gather_hull"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
     for name, feature in bases.load("7.3").features.items():

@@ -1,52 +1,104 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mmu_gather's runs: where entries were really cleared, beside the hull around
- * all of them (tlb->start to tlb->end). Why they may replace it:
- * arch/arm64/mm/lull/gather.c.
- *
- *	lull_gather_init()	a new mmu_gather
- *	lull_gather_reset()	all has been flushed
- *	lull_gather_add()	entries were cleared, or a table was taken away
- *	lull_gather_flush()	flush; false: it is left to the hull
+ * mmu_gather's runs: which entries were cleared, beside the hull around all of them
+ * (tlb->start to tlb->end). arch/arm64/mm/lull/gather.c says why a flush of the runs
+ * may replace that of the hull.
  *
  * For asm-generic/tlb.h, which has struct mmu_gather.
  */
 #ifndef __ASM_LULL_GATHER_H
 #define __ASM_LULL_GATHER_H
 
-#include <asm/lull_runs.h>
+#include <linux/jump_label.h>
+#include <linux/types.h>
 
-void __lull_gather_add(struct mmu_gather *tlb, unsigned long address,
+#include <asm/page-def.h>
+
+#ifdef CONFIG_LULL_GATHER
+
+struct mmu_gather;
+
+#define LULL_GATHER_RUNS	16	/* on the stack, 24 bytes each */
+#define LULL_GATHER_HULL	255	/* lull_runs.nr: flush the hull */
+#define LULL_GATHER_GAP		15	/* pages between two runs that become one */
+
+/**
+ * struct lull_range - addresses whose entries have changed
+ * @start: the first, aligned to what an entry maps
+ * @end: the one after them, aligned to it too
+ * @shift: binary logarithm of what an entry maps: PAGE_SHIFT, PMD_SHIFT, ...
+ */
+struct lull_range {
+	unsigned long start;
+	unsigned long end;
+	unsigned int shift;
+};
+
+/**
+ * struct lull_runs - what an mmu_gather has cleared since the last flush
+ * @nr: runs in @run, or LULL_GATHER_HULL
+ * @last: the run that was added to last
+ * @run: the runs
+ */
+struct lull_runs {
+	u8 nr;
+	u8 last;
+	struct lull_range run[LULL_GATHER_RUNS];
+};
+
+DECLARE_STATIC_KEY_FALSE(lull_gather_on);
+
+void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 		       unsigned long size, unsigned int shift);
 bool __lull_gather_flush(struct mmu_gather *tlb);
 
-static inline void lull_gather_init(struct mmu_gather *tlb)
+/*
+ * All has been flushed. The key is read here only: an mmu_gather that has not
+ * collected from the beginning must not start in the middle.
+ */
+static inline void lull_gather_reset(struct lull_runs *runs, bool fullmm)
 {
-	lull_runs_init(&tlb->runs);
+	runs->nr = static_branch_likely(&lull_gather_on) && !fullmm ?
+			   0 : LULL_GATHER_HULL;
+	runs->last = 0;
 }
 
-static inline void lull_gather_reset(struct mmu_gather *tlb)
-{
-	lull_runs_reset(&tlb->runs, tlb->fullmm);
-}
-
-static __always_inline void lull_gather_add(struct mmu_gather *tlb,
+/* Entries were cleared, or a table was taken away: as for __lull_gather_add(). */
+static __always_inline void lull_gather_add(struct lull_runs *runs,
 					    unsigned long address,
 					    unsigned long size,
 					    unsigned int shift)
 {
-	if (tlb->runs.nr != LULL_GATHER_HULL &&
-	    !lull_runs_append(&tlb->runs, address, size, shift))
-		__lull_gather_add(tlb, address, size, shift);
+	struct lull_range *run = &runs->run[runs->last];
+
+	if (runs->nr == LULL_GATHER_HULL)
+		return;
+	/* Mostly it is the first page, or the page behind the last one. */
+	if (shift == PAGE_SHIFT && !runs->nr) {
+		*run = (struct lull_range){ address, address + size, shift };
+		runs->nr = 1;
+	} else if (shift == PAGE_SHIFT && run->shift == shift &&
+		   run->end == address) {
+		run->end += size;
+	} else {
+		__lull_gather_add(runs, address, size, shift);
+	}
 }
 
 /* One run is the hull, and costs what it costs on stock. */
-static inline bool lull_gather_flush(struct mmu_gather *tlb)
+static inline bool lull_has_runs(const struct lull_runs *runs)
 {
-	struct lull_runs *runs = &tlb->runs;
-
-	return ((runs->nr > 1 && runs->nr != LULL_GATHER_HULL) ||
-		runs->spent) && __lull_gather_flush(tlb);
+	return runs->nr > 1 && runs->nr != LULL_GATHER_HULL;
 }
+
+/* Flush the runs; false: flush the hull */
+#define lull_gather_flush(tlb) \
+	(lull_has_runs(&(tlb)->runs) && __lull_gather_flush(tlb))
+
+#else /* CONFIG_LULL_GATHER */
+
+#define lull_gather_flush(tlb)	false
+
+#endif /* CONFIG_LULL_GATHER */
 
 #endif /* __ASM_LULL_GATHER_H */

@@ -2,10 +2,8 @@
 /*
  * mmu_gather: flush where entries were cleared, not the hull around them.
  *
- * An mmu_gather remembers the lowest and the highest address that it has
- * cleared, and flushes all between them. For three pages at the ends of a hole of
- * 1 GiB that is the whole address space: hundreds of entries go that other
- * threads use, and each is walked for again. Here it remembers runs:
+ * An mmu_gather remembers the lowest and the highest address that it has cleared, and
+ * flushes all between them. Here it also remembers up to LULL_GATHER_RUNS runs:
  *
  *	cleared		####      ##                                   #
  *	hull		<---------------------------------------------->
@@ -14,64 +12,56 @@
  * Why the runs are enough
  * =======================
  *
- * All that tells an mmu_gather of an entry goes through tlb_flush_pte_range()
- * and its like for PMD, PUD and P4D, or through p4d_free_tlb(). Each extends the
- * hull, and adds to the runs here: so the runs cover what was cleared, and what
- * the hull has beyond them was not cleared since the last flush. A hull with one
- * run in it, or none, is flushed as ever.
+ * An mmu_gather learns of a cleared entry by tlb_flush_{pte,pmd,pud,p4d}_range() or
+ * p4d_free_tlb(). Each of these extends the hull, and adds to the runs. So the runs
+ * cover all that was cleared since the last flush.
  *
- *  - Leaves. A run knows the level of the leaves that it was made for, and is
- *    flushed in steps of that size with that level as a hint. Leaves of another
- *    level never join it. Stock knows one level for all and gives no hint when
- *    there were several.
+ *  - Leaves. A run knows the size of its entries. It is flushed in steps of this size,
+ *    with its level as a hint. Entries of another size have runs of their own.
  *
- *  - Tables. What is told of a table is one page at an address that it mapped:
- *    enough for a TLBI that is not for leaves only to remove what leads to it,
- *    at all levels above. The flag freed_tables is set before anything is
- *    flushed, and makes all runs such TLBIs, with no level as a hint. So a table
- *    needs no run of its own if its address lies in one already. Else it gets
- *    one as large as what it mapped, so that neighbours become one: nothing is
- *    lost by that, the table was empty.
+ *  - Tables. For a freed table the mmu_gather learns of one page that the table mapped.
+ *    A TLBI of this page that is not restricted to the last level removes what leads to
+ *    the table, at all levels. freed_tables is set before the next flush, and then no
+ *    TLBI of any run is restricted, and none has a hint. So a table whose page lies in
+ *    a run needs no run of its own. Otherwise it gets one as large as what it mapped,
+ *    so that neighbours become one. It was empty, so the larger run costs nothing.
  *
- *  - Shared tables of HugeTLB (unshared_tables) add what they mapped, at the
- *    level of their leaves.
+ *  - Shared tables of HugeTLB (unshared_tables) add all that they mapped, by the size
+ *    of their leaves.
  *
- *  - Flushes that are forced half way, because pages are to be freed or a
- *    mapping ends, flush what was collected so far, and collecting starts again.
+ *  - Another thread that tears down at the same time (mm_tlb_flush_nested()) makes it
+ *    a flush of the whole address space, which does not read the runs.
  *
- *  - Another thread that tears down at the same time (mm_tlb_flush_nested())
- *    makes it the whole address space, which does not look at runs.
+ * The runs are broadcast, and so reach every CPU that may have the address space loaded.
+ * If no other CPU seems to have it loaded, residency may do with a local TLBI or none,
+ * and gets the hull. On CPUs without FEAT_nTLBPA, a flush of freed tables must sometimes
+ * reach more than the tables: residency gets this one, too (lull_may_broadcast()).
  *
- * Small gaps
- * ==========
+ * When runs are flushed
+ * ====================
  *
- * Two runs with few pages between them become one where a TLBI takes a range:
- * every other page of 2 MiB would else be 256 TLBIs, where stock has one. What is
- * lost is at most 15 entries for a TLBI, each of which costs a walk if it is used
- * again; a broadcast TLBI with its share of the wait costs more than as many
- * walks. (With LPA2 a range of TLBIs begins at multiples of 64 KiB anyway.)
+ * If they take fewer TLBIs than stock takes for the hull. Stock takes several where the
+ * hull is long, or where TLBIs take no range. It takes one of the whole ASID where the
+ * hull is longer than MAX_TLBI_RANGE_PAGES, or has MAX_DVM_OPS entries and no TLBI takes
+ * a range: runs always take more.
  *
- * When the runs are used up
- * =========================
- *
- * They are issued, nobody waits, and collecting starts again; the wait is owed,
- * by the next flush. It is a task's own mmu_gather: if the task has changed CPUs
- * meanwhile, the DSB ISH in __switch_to() has completed what was issued there.
- * Leaves may go before the tables that they were in, and what is told of a table
- * comes after the table was taken away.
- *
- * Whoever clears scattered pages without end should not send as many TLBIs:
- * after MAX_DVM_OPS of them the hull is flushed, which is all of the address
- * space most often, and as much as stock does.
+ * Where a TLBI takes a range, two runs with up to LULL_GATHER_GAP pages between them
+ * become one. If there are too many runs, the hull is flushed.
  */
+#include <kunit/visibility.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
+#include <linux/sizes.h>
 #include <linux/vmstat.h>
 
 #include <asm/barrier.h>
 #include <asm/cpufeature.h>
+#include <asm/lull_residency.h>
+#include <asm/mmu_context.h>
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
@@ -79,54 +69,136 @@
 
 DEFINE_STATIC_KEY_FALSE(lull_gather_on);
 
-/* Issue the runs, and do not wait. */
-static void issue(struct mmu_gather *tlb)
+/**
+ * lull_range_grow() - take in a neighbour
+ * @range: grows, when it can
+ * @start: the neighbour's first address
+ * @end: the address after it
+ * @shift: what its entries map
+ * @gap: bytes that may lie between them, and become part of the range
+ *
+ * Return: whether @range holds it now.
+ */
+static bool lull_range_grow(struct lull_range *range,
+			    unsigned long start, unsigned long end,
+			    unsigned int shift, unsigned long gap)
 {
-	struct lull_runs *runs = &tlb->runs;
-	bool last_level = !tlb_frees_tables(tlb);
-	unsigned int i;
-
-	dsb(ishst);
-	if (lull_flush_ranges(tlb->mm, runs->run, runs->nr, last_level))
-		runs->owed = true;
-	for (i = 0; i < runs->nr; i++)
-		mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm,
-							    runs->run[i].start,
-							    runs->run[i].end);
-}
-
-/* Make room, if that does not become too much. */
-static bool spill(struct mmu_gather *tlb)
-{
-	struct lull_runs *runs = &tlb->runs;
-	unsigned long spent = runs->spent +
-			      lull_ranges_cost(runs->run, runs->nr);
-
-	if (spent >= MAX_DVM_OPS)
+	if (range->shift != shift || start > range->end + gap ||
+	    range->start > end + gap)
 		return false;
-	issue(tlb);
-	runs->spent = spent;
-	runs->nr = 0;
-	runs->last = 0;
+	range->start = min(range->start, start);
+	range->end = max(range->end, end);
 	return true;
 }
 
 /**
- * __lull_gather_add() - entries were cleared, or a table was taken away
- * @tlb: who collects
- * @address: the first address
- * @size: bytes that they mapped; less than an entry does for a table
- * @shift: binary logarithm of what an entry maps
+ * lull_range_tlbis() - how many TLBIs __flush_tlb_range_op() issues for a range
+ * @range: the range, of at most MAX_TLBI_RANGE_PAGES
+ * @by_range: a TLBI may take a range (FEAT_TLBIRANGE)
+ * @lpa2: such a TLBI begins at a multiple of 64 KiB
  *
- * Context: for a table, freed_tables is set before anything else is done.
+ * One for each entry before that multiple, one for each digit of 5 bits of half
+ * the pages that are left, and one for the last of an odd number of pages.
+ *
+ * Return: the number for one ASID; with KPTI each is issued twice.
  */
-void __lull_gather_add(struct mmu_gather *tlb, unsigned long address,
+VISIBLE_IF_KUNIT unsigned long lull_range_tlbis(const struct lull_range *range,
+						bool by_range, bool lpa2)
+{
+	unsigned long start = range->start, tlbis = 0, pages;
+
+	if (!by_range)
+		return (range->end - start) >> range->shift;
+	if (lpa2) {
+		start = min(round_up(start, SZ_64K), range->end);
+		tlbis = (start - range->start) >> range->shift;
+	}
+	pages = (range->end - start) >> PAGE_SHIFT;
+	tlbis += pages & 1;
+	for (pages >>= 1; pages; pages >>= 5)
+		tlbis += !!(pages & 0x1f);
+	return tlbis;
+}
+
+/* Does stock invalidate the whole ASID for @range? */
+static bool is_whole_asid(const struct lull_range *range)
+{
+	unsigned long size = range->end - range->start;
+
+	return size >> PAGE_SHIFT > MAX_TLBI_RANGE_PAGES ||
+	       (!system_supports_tlb_range() &&
+		size >> range->shift >= MAX_DVM_OPS);
+}
+
+/* Do the runs take fewer TLBIs than the hull? */
+VISIBLE_IF_KUNIT bool lull_gather_pays(struct mmu_gather *tlb)
+{
+	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
+	unsigned long size = tlb_get_unmap_size(tlb), most, tlbis = 0;
+	const struct lull_range hull = {
+		round_down(tlb->start, size), round_up(tlb->end, size),
+		tlb_get_unmap_shift(tlb)
+	};
+	const struct lull_runs *runs = &tlb->runs;
+	unsigned int i;
+
+	if (is_whole_asid(&hull))
+		return false;
+	most = lull_range_tlbis(&hull, by_range, lpa2);
+	for (i = 0; i < runs->nr; i++) {
+		/* That of a table may be longer than the hull. */
+		if (is_whole_asid(&runs->run[i]))
+			return false;
+		tlbis += lull_range_tlbis(&runs->run[i], by_range, lpa2);
+	}
+	return tlbis < most;
+}
+
+/* The level of the leaves, as a hint that must not be wrong. */
+static int leaf_level(unsigned int shift)
+{
+	switch (shift) {
+	case PAGE_SHIFT:
+		return 3;
+	case PMD_SHIFT:
+		return 2;
+#if CONFIG_PGTABLE_LEVELS > 2
+	case PUD_SHIFT:
+		return 1;
+#endif
+	default:
+		return TLBI_TTL_UNKNOWN;
+	}
+}
+
+static void flush_run(const struct lull_range *run, unsigned long asid,
+		      bool tables)
+{
+	unsigned long pages = (run->end - run->start) >> PAGE_SHIFT;
+	unsigned long start = run->start, stride = 1UL << run->shift;
+
+	if (tables)
+		__flush_tlb_range_op(vae1is, start, pages, stride, asid,
+				     TLBI_TTL_UNKNOWN, true, lpa2_is_enabled());
+	else
+		__flush_tlb_range_op(vale1is, start, pages, stride, asid,
+				     leaf_level(run->shift), true,
+				     lpa2_is_enabled());
+}
+
+/**
+ * __lull_gather_add() - entries were cleared, or a table was taken away
+ * @runs: the runs of the mmu_gather that learns of it; it collects
+ * @address: the first address
+ * @size: bytes that they mapped; less than an entry maps for a table
+ * @shift: binary logarithm of what an entry maps
+ */
+void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 		       unsigned long size, unsigned int shift)
 {
 	unsigned long entry = 1UL << shift;
 	unsigned long start = round_down(address, entry);
 	unsigned long end = round_up(address + size, entry);
-	struct lull_runs *runs = &tlb->runs;
 	unsigned long gap = 0;
 	unsigned int i;
 
@@ -144,7 +216,7 @@ void __lull_gather_add(struct mmu_gather *tlb, unsigned long address,
 		}
 	}
 
-	if (runs->nr == LULL_GATHER_RUNS && !spill(tlb)) {
+	if (runs->nr == LULL_GATHER_RUNS) {
 		runs->nr = LULL_GATHER_HULL;
 		return;
 	}
@@ -153,24 +225,34 @@ void __lull_gather_add(struct mmu_gather *tlb, unsigned long address,
 }
 
 /**
- * __lull_gather_flush() - flush what was collected
- * @tlb: who collected
+ * __lull_gather_flush() - broadcast the runs, if that pays
+ * @tlb: the mmu_gather, with two runs at least
  *
- * Return: true when that is done, and completed; false when it is left to the
- * hull.
+ * Return: true if it is done, and completed; false if the hull must be flushed.
  */
 bool __lull_gather_flush(struct mmu_gather *tlb)
 {
-	struct lull_runs *runs = &tlb->runs;
-	bool collected = runs->nr && runs->nr != LULL_GATHER_HULL;
+	const struct lull_runs *runs = &tlb->runs;
+	bool tables = tlb_frees_tables(tlb);
+	unsigned long asid;
+	unsigned int i;
 
-	if (collected)
-		issue(tlb);
-	if (runs->owed)
-		__tlbi_sync_s1ish();
-	lull_runs_init(runs);
-	count_vm_event(collected ? GATHER_RUNS : GATHER_HULL);
-	return collected;
+	if (!lull_gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
+		count_vm_event(GATHER_HULL);
+		return false;
+	}
+
+	dsb(ishst);
+	asid = ASID(tlb->mm);
+	for (i = 0; i < runs->nr; i++)
+		flush_run(&runs->run[i], asid, tables);
+	__tlbi_sync_s1ish();
+	for (i = 0; i < runs->nr; i++)
+		mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm,
+							    runs->run[i].start,
+							    runs->run[i].end);
+	count_vm_event(GATHER_RUNS);
+	return true;
 }
 
 LULL_KEY_SWITCH(gather, "runs", lull_gather_on);

@@ -1,21 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests for mmu_gather's runs: what was cleared is flushed, and little
- * else.
+ * KUnit tests for mmu_gather's runs: all that was cleared is flushed, by the runs or by
+ * the hull, and the rule that chooses between them.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pgtable.h>
 #include <linux/prandom.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/vmstat.h>
 
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
 #include "lull.h"
-#include "ranges_test.h"
 
-extern struct lull_switch lull_gather_switch;
+extern struct lull_switch lull_gather_switch, lull_residency_switch;
+
+bool lull_gather_pays(struct mmu_gather *tlb);
+unsigned long lull_range_tlbis(const struct lull_range *range, bool by_range,
+			       bool lpa2);
+
+#define TOLD_BASE	(4UL << PUD_SHIFT)
+#define TOLD_PAGES	(4UL * PTRS_PER_PTE)
+
+/**
+ * struct told - an address space, and what its device was told
+ * @mn: the device
+ * @mm: the address space
+ * @times: how often
+ * @all: it was told of everything
+ * @sum: bytes that it was told of, other than that
+ * @pages: pages from TOLD_BASE on that it was told of
+ */
+struct told {
+	struct mmu_notifier mn;
+	struct mm_struct *mm;
+	unsigned int times;
+	bool all;
+	unsigned long sum;
+	DECLARE_BITMAP(pages, TOLD_PAGES);
+};
+
+static void told_invalidate(struct mmu_notifier *mn, struct mm_struct *mm,
+			    unsigned long start, unsigned long end)
+{
+	struct told *told = container_of(mn, struct told, mn);
+	unsigned long first = max(start, TOLD_BASE);
+	unsigned long last = min(end, TOLD_BASE + TOLD_PAGES * PAGE_SIZE);
+
+	told->times++;
+	if (!start && end == -1UL) {
+		told->all = true;
+		return;
+	}
+	told->sum += end - start;
+	if (first < last)
+		bitmap_set(told->pages, (first - TOLD_BASE) >> PAGE_SHIFT,
+			   (last - first) >> PAGE_SHIFT);
+}
+
+static const struct mmu_notifier_ops told_ops = {
+	.arch_invalidate_secondary_tlbs = told_invalidate,
+};
+
+static struct told *told_new(struct kunit *test)
+{
+	struct told *told = kunit_kzalloc(test, sizeof(*told), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, told);
+	told->mm = mm_alloc();
+	KUNIT_ASSERT_NOT_NULL(test, told->mm);
+	told->mn.ops = &told_ops;
+	KUNIT_ASSERT_EQ(test, 0, mmu_notifier_register(&told->mn, told->mm));
+	return told;
+}
+
+static void told_forget(struct told *told)
+{
+	told->times = 0;
+	told->all = false;
+	told->sum = 0;
+	bitmap_zero(told->pages, TOLD_PAGES);
+}
+
+static void told_end(struct told *told)
+{
+	mmu_notifier_unregister(&told->mn, told->mm);
+	mmput(told->mm);
+}
+
+static noinline_for_stack unsigned long told_event(enum vm_event_item item)
+{
+	unsigned long all[NR_VM_EVENT_ITEMS];
+
+	all_vm_events(all);
+	return all[item];
+}
 
 struct fixture {
 	struct told *told;
@@ -23,11 +108,19 @@ struct fixture {
 	DECLARE_BITMAP(cleared, TOLD_PAGES);
 };
 
+/* The tests' address space is loaded nowhere: residency would elide each flush. */
+static void set_residency(const char *policy)
+{
+	if (IS_ENABLED(CONFIG_LULL_RESIDENCY))
+		lull_switch_set(&lull_residency_switch, policy);
+}
+
 static int gather_setup(struct kunit *test)
 {
 	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, f);
+	set_residency("off");
 	f->told = told_new(test);
 	test->priv = f;
 	return 0;
@@ -38,6 +131,7 @@ static void gather_cleanup(struct kunit *test)
 	struct fixture *f = test->priv;
 
 	lull_switch_set(&lull_gather_switch, "runs");
+	set_residency("on");
 	told_end(f->told);
 }
 
@@ -73,7 +167,7 @@ static void clear_table(struct fixture *f, unsigned int page)
 	bitmap_set(f->cleared, round_down(page, PTRS_PER_PTE), PTRS_PER_PTE);
 }
 
-/* Small gaps may be told, if a TLBI can do that. */
+/* Small gaps are told, if a TLBI takes a range. */
 static void close_gaps(unsigned long *pages)
 {
 	unsigned int page = find_first_bit(pages, TOLD_PAGES), end, next;
@@ -89,23 +183,8 @@ static void close_gaps(unsigned long *pages)
 	}
 }
 
-/* Of large gaps nothing is told, and nothing more than once. */
-static void expect_exact(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-
-	tlb_finish_mmu(&f->tlb);
-	KUNIT_EXPECT_FALSE(test, f->told->all);
-	KUNIT_EXPECT_TRUE(test, bitmap_subset(f->cleared, f->told->pages,
-					      TOLD_PAGES));
-	close_gaps(f->cleared);
-	KUNIT_EXPECT_TRUE(test, bitmap_subset(f->told->pages, f->cleared,
-					      TOLD_PAGES));
-	KUNIT_EXPECT_FALSE(test, f->tlb.runs.owed);
-}
-
-/* All, and no matter what else. */
-static void expect_all(struct kunit *test)
+/* All was told, and of large gaps nothing, unless the hull was flushed. */
+static void expect_flushed(struct kunit *test, bool hull_too)
 {
 	struct fixture *f = test->priv;
 
@@ -113,7 +192,22 @@ static void expect_all(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, f->told->all ||
 			  bitmap_subset(f->cleared, f->told->pages,
 					TOLD_PAGES));
-	KUNIT_EXPECT_FALSE(test, f->tlb.runs.owed);
+	if (hull_too && f->told->times == 1)
+		return;
+	KUNIT_EXPECT_FALSE(test, f->told->all);
+	close_gaps(f->cleared);
+	KUNIT_EXPECT_TRUE(test, bitmap_subset(f->told->pages, f->cleared,
+					      TOLD_PAGES));
+}
+
+static void expect_exact(struct kunit *test)
+{
+	expect_flushed(test, false);
+}
+
+static void expect_all(struct kunit *test)
+{
+	expect_flushed(test, true);
 }
 
 /* Neighbours, in each direction, are one run. */
@@ -141,26 +235,117 @@ static void test_dense(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, f->told->times);
 }
 
-/* Scattered: each its own, also when there are more than can be remembered. */
-static void test_scattered(struct kunit *test)
+/* __flush_tlb_range_op(), that counts. */
+static unsigned int tlbis_of(const struct lull_range *range, bool by_range,
+			     bool lpa2)
 {
-	const unsigned int steps[] = { 2, LULL_GATHER_GAP + 1,
-				       LULL_GATHER_GAP + 2, 61, 700 };
-	struct fixture *f = test->priv;
+	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
+	unsigned long stride = 1UL << range->shift, start = range->start;
+	unsigned int tlbis = 0;
+	int num, scale = 3;
+
+	while (pages > 0) {
+		if (!by_range || pages == 1 ||
+		    (lpa2 && start != ALIGN(start, SZ_64K))) {
+			tlbis++;
+			start += stride;
+			pages -= stride >> PAGE_SHIFT;
+			continue;
+		}
+		num = __TLBI_RANGE_NUM(pages, scale);
+		if (num >= 0) {
+			tlbis++;
+			start += __TLBI_RANGE_PAGES(num, scale) << PAGE_SHIFT;
+			pages -= __TLBI_RANGE_PAGES(num, scale);
+		}
+		scale--;
+	}
+	return tlbis;
+}
+
+static void expect_cost(struct kunit *test, unsigned long start,
+			unsigned long size, unsigned int shift)
+{
+	struct lull_range range = { start, start + size, shift };
+	unsigned int has;
+
+	/* Without ranges the loop takes a turn for each entry. */
+	for (has = 0; has < 4; has++) {
+		if (!(has & 1) && size >> shift > MAX_DVM_OPS)
+			continue;
+		KUNIT_EXPECT_EQ_MSG(test, tlbis_of(&range, has & 1, has & 2),
+				    lull_range_tlbis(&range, has & 1, has & 2),
+				    "%lx + %lx, shift %u, has %u", start, size,
+				    shift, has);
+	}
+}
+
+/* The TLBIs that ranges take are counted as they are issued. */
+static void test_cost(struct kunit *test)
+{
+	const unsigned long most = MAX_TLBI_RANGE_PAGES;
+	struct rnd_state rnd;
 	unsigned int i, page;
 
-	for (i = 0; i < ARRAY_SIZE(steps); i++) {
-		bool near = steps[i] <= LULL_GATHER_GAP + 1 &&
-			    system_supports_tlb_range();
-		unsigned int n = 0;
+	for (page = 0; page < 32; page++)
+		for (i = 1; i <= 256; i++)
+			expect_cost(test, address(page), i * PAGE_SIZE,
+				    PAGE_SHIFT);
+	prandom_seed_state(&rnd, 20261122);
+	for (i = 0; i < 2000; i++) {
+		unsigned int bits = prandom_u32_state(&rnd) % 22;
+		unsigned long pages = prandom_u32_state(&rnd) %
+				      min(2UL << bits, most) + 1;
 
-		begin(f);
-		for (page = 3; page < TOLD_PAGES / 2; page += steps[i], n++)
-			clear(f, page, 1);
-		expect_exact(test);
-		if (near || n < MAX_DVM_OPS)
-			KUNIT_EXPECT_EQ(test, near ? 1 : n, f->told->times);
+		expect_cost(test, address(prandom_u32_state(&rnd) % 100),
+			    pages * PAGE_SIZE, PAGE_SHIFT);
 	}
+	expect_cost(test, address(0), most * PAGE_SIZE, PAGE_SHIFT);
+	for (i = 1; i <= most / PTRS_PER_PTE; i = 2 * i + 1)
+		expect_cost(test, TOLD_BASE, i * PMD_SIZE, PMD_SHIFT);
+
+}
+
+/* The runs of the pages 0, @step, 2 * @step, ... and what stock does. */
+static void expect_rule(struct kunit *test, unsigned int nr, unsigned int step)
+{
+	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
+	unsigned long pages = (unsigned long)(nr - 1) * step + 1, most;
+	unsigned long before = told_event(GATHER_RUNS);
+	bool near = by_range && step <= LULL_GATHER_GAP + 1, pays;
+	struct fixture *f = test->priv;
+	struct lull_range run = { address(0), address(1), PAGE_SHIFT };
+	unsigned int i;
+
+	begin(f);
+	for (i = 0; i < nr; i++)
+		tlb_flush_pte_range(&f->tlb, address(0) + i * step * PAGE_SIZE,
+				    PAGE_SIZE);
+	most = 1;
+	if (pages <= MAX_TLBI_RANGE_PAGES && (by_range || pages < MAX_DVM_OPS)) {
+		run.end = address(0) + pages * PAGE_SIZE;
+		most = tlbis_of(&run, by_range, lpa2);
+	}
+	pays = !near && nr > 1 && nr <= LULL_GATHER_RUNS && nr < most;
+	if (lull_has_runs(&f->tlb.runs))
+		KUNIT_EXPECT_EQ_MSG(test, pays, lull_gather_pays(&f->tlb),
+				    "%u runs, %u pages apart", nr, step);
+	tlb_finish_mmu(&f->tlb);
+	KUNIT_EXPECT_EQ_MSG(test, pays, told_event(GATHER_RUNS) - before,
+			    "%u runs, %u pages apart", nr, step);
+}
+
+/* Fewer TLBIs than the hull takes. */
+static void test_rule(struct kunit *test)
+{
+	const unsigned int steps[] = { 2, LULL_GATHER_GAP + 1,
+				       LULL_GATHER_GAP + 2, 30, 61, 700,
+				       PTRS_PER_PTE, 999999, 1 << 20 };
+	unsigned int i, nr;
+
+	for (i = 0; i < ARRAY_SIZE(steps); i++)
+		for (nr = 1; nr <= LULL_GATHER_RUNS + 1; nr++)
+			expect_rule(test, nr, steps[i]);
 }
 
 static void test_random(struct kunit *test)
@@ -170,8 +355,8 @@ static void test_random(struct kunit *test)
 	unsigned int round, i;
 
 	prandom_seed_state(&rnd, 20240625);
-	for (round = 0; round < 200; round++) {
-		unsigned int n = prandom_u32_state(&rnd) % 100;
+	for (round = 0; round < 400; round++) {
+		unsigned int n = prandom_u32_state(&rnd) % 24;
 
 		begin(f);
 		for (i = 0; i < n; i++) {
@@ -182,34 +367,9 @@ static void test_random(struct kunit *test)
 			if (find_next_bit(f->cleared, TOLD_PAGES, page) >=
 			    page + size)
 				clear(f, page, size);
-			if (!(prandom_u32_state(&rnd) % 16))
-				tlb_flush_mmu(&f->tlb);
 		}
-		expect_exact(test);
+		expect_all(test);
 	}
-}
-
-/* Beyond what one flush may cost, it is for the hull. */
-static void test_too_many(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-	unsigned long before = told_event(GATHER_HULL);
-	unsigned int page;
-
-	begin(f);
-	for (page = 0; page < 2 * MAX_DVM_OPS; page++)
-		tlb_flush_pte_range(&f->tlb, address(0) + page * PMD_SIZE,
-				    PAGE_SIZE);
-	__set_bit(0, f->cleared);
-	KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
-	KUNIT_EXPECT_GT(test, f->told->times, 0);
-	expect_all(test);
-	KUNIT_EXPECT_EQ(test, 1, told_event(GATHER_HULL) - before);
-
-	/* And then it collects again. */
-	begin(f);
-	clear(f, 1, 1);
-	expect_exact(test);
 }
 
 /* Each level has its own runs, its stride and its hint. */
@@ -288,133 +448,42 @@ static void test_switched(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_gather_switch, "runs"));
 	clear(f, 100, 1);
 	expect_all(test);
+	KUNIT_EXPECT_EQ(test, 100 * PAGE_SIZE, f->told->sum);
 
 	begin(f);
 	clear(f, 1, 1);
 	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_gather_switch, "off"));
 	clear(f, 100, 1);
 	expect_exact(test);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, f->told->sum);
+}
 
+/* An address space that is loaded nowhere: residency elides the hull. */
+static void test_asks(struct kunit *test)
+{
+	unsigned long before = told_event(GATHER_RUNS);
+	struct fixture *f = test->priv;
+
+	if (!IS_ENABLED(CONFIG_LULL_RESIDENCY))
+		kunit_skip(test, "no residency");
+	set_residency("on");
 	begin(f);
 	clear(f, 1, 1);
 	clear(f, 100, 1);
-	tlb_finish_mmu(&f->tlb);
-	KUNIT_EXPECT_EQ(test, 100 * PAGE_SIZE, f->told->sum);
-}
-
-/* __flush_tlb_range_op(), that counts. */
-static unsigned int tlbis_of(const struct lull_range *range, bool by_range,
-			     bool lpa2)
-{
-	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
-	unsigned long stride = 1UL << range->shift, start = range->start;
-	unsigned int tlbis = 0;
-	int num, scale = 3;
-
-	while (pages > 0) {
-		if (!by_range || pages == 1 ||
-		    (lpa2 && start != ALIGN(start, SZ_64K))) {
-			tlbis++;
-			start += stride;
-			pages -= stride >> PAGE_SHIFT;
-			continue;
-		}
-		num = __TLBI_RANGE_NUM(pages, scale);
-		if (num >= 0) {
-			tlbis++;
-			start += __TLBI_RANGE_PAGES(num, scale) << PAGE_SHIFT;
-			pages -= __TLBI_RANGE_PAGES(num, scale);
-		}
-		scale--;
-	}
-	return tlbis;
-}
-
-static void expect_cost(struct kunit *test, unsigned long start,
-			unsigned long size, unsigned int shift)
-{
-	struct lull_range range = { start, start + size, shift };
-	unsigned int has;
-
-	/* Without ranges the loop takes a turn for each entry. */
-	for (has = 0; has < 4; has++) {
-		if (!(has & 1) && size >> shift > MAX_DVM_OPS)
-			continue;
-		KUNIT_EXPECT_EQ_MSG(test, tlbis_of(&range, has & 1, has & 2),
-				    lull_range_tlbis(&range, has & 1, has & 2),
-				    "%lx + %lx, shift %u, has %u", start, size,
-				    shift, has);
-	}
-	KUNIT_EXPECT_EQ(test, tlbis_of(&range, system_supports_tlb_range(),
-				       lpa2_is_enabled()),
-			lull_ranges_cost(&range, 1));
-}
-
-/* The TLBIs that ranges take are counted as they are issued. */
-static void test_cost(struct kunit *test)
-{
-	const unsigned long most = MAX_TLBI_RANGE_PAGES;
-	struct lull_range two[2];
-	struct rnd_state rnd;
-	unsigned int i, page;
-
-	for (page = 0; page < 32; page++)
-		for (i = 1; i <= 256; i++)
-			expect_cost(test, address(page), i * PAGE_SIZE,
-				    PAGE_SHIFT);
-	prandom_seed_state(&rnd, 20261122);
-	for (i = 0; i < 2000; i++) {
-		unsigned int bits = prandom_u32_state(&rnd) % 22;
-		unsigned long pages = prandom_u32_state(&rnd) %
-				      min(2UL << bits, most) + 1;
-
-		expect_cost(test, address(prandom_u32_state(&rnd) % 100),
-			    pages * PAGE_SIZE, PAGE_SHIFT);
-	}
-	expect_cost(test, address(0), most * PAGE_SIZE, PAGE_SHIFT);
-	for (i = 1; i <= most / PTRS_PER_PTE; i = 2 * i + 1)
-		expect_cost(test, TOLD_BASE, i * PMD_SIZE, PMD_SHIFT);
-
-	two[0] = (struct lull_range){ address(1), address(40), PAGE_SHIFT };
-	two[1] = (struct lull_range){ address(50), address(51), PAGE_SHIFT };
-	KUNIT_EXPECT_EQ(test, lull_ranges_cost(two, 1) + 1,
-			lull_ranges_cost(two, 2));
-}
-
-/* Runs that are issued early are counted against the limit by their TLBIs. */
-static void test_spent(struct kunit *test)
-{
-	unsigned int page, n = 0, spent = 0;
-	struct fixture *f = test->priv;
-
-	begin(f);
-	for (page = 1; n <= LULL_GATHER_RUNS; page += 64, n++)
-		clear(f, page, 32);
-	for (n = 0; n < LULL_GATHER_RUNS; n++) {
-		struct lull_range run = { address(1 + 64 * n),
-					  address(33 + 64 * n), PAGE_SHIFT };
-
-		spent += tlbis_of(&run, system_supports_tlb_range(),
-				  lpa2_is_enabled());
-	}
-	if (spent < MAX_DVM_OPS)
-		KUNIT_EXPECT_EQ(test, spent, f->tlb.runs.spent);
-	else
-		KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
 	expect_all(test);
+	KUNIT_EXPECT_EQ(test, 0, told_event(GATHER_RUNS) - before);
 }
 
 static struct kunit_case gather_cases[] = {
 	KUNIT_CASE(test_dense),
-	KUNIT_CASE(test_scattered),
 	KUNIT_CASE(test_random),
-	KUNIT_CASE(test_too_many),
 	KUNIT_CASE(test_cost),
-	KUNIT_CASE(test_spent),
+	KUNIT_CASE(test_rule),
 	KUNIT_CASE(test_levels),
 	KUNIT_CASE(test_tables),
 	KUNIT_CASE(test_nested),
 	KUNIT_CASE(test_switched),
+	KUNIT_CASE(test_asks),
 	{}
 };
 

@@ -5,7 +5,7 @@
  *
  * The comment above a case names the mistake that the case catches. A case runs on
  * CPU 0. Its address space has no pages, so no case executes the local TLBI or the
- * broadcast that lull_decide() asks for.
+ * broadcast that res_ask() asks for.
  */
 #include <kunit/test.h>
 #include <linux/bitfield.h>
@@ -52,13 +52,14 @@ enum { MISCOUNTED = RES_EVERYWHERE + 1 };
  */
 static int flush(struct mm_struct *mm, enum flush what)
 {
-	int local, elided, reach;
+	int local, elided, reach = RES_EVERYWHERE;
 
 	preempt_disable();
 	local = counted(TLBI_LOCAL);
 	elided = counted(TLBI_ELIDED);
 	dsb(ishst);
-	reach = lull_decide(mm, what == TABLES);
+	if (lull_asks(mm, what == TABLES))
+		reach = res_ask(mm, what == TABLES);
 	local = counted(TLBI_LOCAL) - local;
 	elided = counted(TLBI_ELIDED) - elided;
 	preempt_enable();

@@ -5,7 +5,7 @@
  * Flush
  * =====
  *
- * __lull_decide(), after DSB ISHST. This CPU counts as "another" one below unless it
+ * res_ask(), after DSB ISHST. This CPU counts as "another" one below unless it
  * has the mm loaded. If no other CPU is clean, a local TLBI is enough where the mm is
  * loaded here, and no TLBI is needed where it is not: see "Load" in residency.c.
  * Otherwise the flush is a broadcast. The static key may change at any time.
@@ -43,7 +43,7 @@ static bool res_is_alone(struct mm_struct *mm, unsigned int cpu, bool here)
 	return other >= nr_cpu_ids;
 }
 
-enum res_reach __lull_decide(struct mm_struct *mm, bool tables)
+enum res_reach res_ask(struct mm_struct *mm, bool tables)
 {
 	unsigned int cpu = smp_processor_id();
 	enum res_reach reach = RES_EVERYWHERE;
@@ -73,7 +73,7 @@ bool __lull_flush_mm(struct mm_struct *mm, bool tables)
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = __lull_decide(mm, tables);
+	reach = res_ask(mm, tables);
 	if (reach == RES_HERE)
 		res_forget_here(mm);
 	preempt_enable();
@@ -92,7 +92,7 @@ bool __lull_flush_range(struct mm_struct *mm, unsigned long start,
 	enum res_reach reach;
 
 	preempt_disable();
-	reach = __lull_decide(mm, tables);
+	reach = res_ask(mm, tables);
 	if (reach == RES_HERE) {
 		unsigned long asid = ASID(mm);
 
