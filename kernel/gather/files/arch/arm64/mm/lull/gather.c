@@ -61,7 +61,7 @@
 #include <asm/barrier.h>
 #include <asm/cpufeature.h>
 #include <asm/lull_residency.h>
-#include <asm/mmu_context.h>
+#include <asm/mmu.h>
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
@@ -131,7 +131,7 @@ static bool is_whole_asid(const struct lull_range *range)
 }
 
 /* Do the runs take fewer TLBIs than the hull? */
-VISIBLE_IF_KUNIT bool lull_gather_pays(struct mmu_gather *tlb)
+static bool gather_pays(struct mmu_gather *tlb)
 {
 	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
 	unsigned long size = tlb_get_unmap_size(tlb), most, tlbis = 0;
@@ -237,7 +237,7 @@ bool __lull_gather_flush(struct mmu_gather *tlb)
 	unsigned long asid;
 	unsigned int i;
 
-	if (!lull_gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
+	if (!gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
 		count_vm_event(GATHER_HULL);
 		return false;
 	}
@@ -247,10 +247,9 @@ bool __lull_gather_flush(struct mmu_gather *tlb)
 	for (i = 0; i < runs->nr; i++)
 		flush_run(&runs->run[i], asid, tables);
 	__tlbi_sync_s1ish();
-	for (i = 0; i < runs->nr; i++)
-		mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm,
-							    runs->run[i].start,
-							    runs->run[i].end);
+	/* As on stock: a device may need a wait for each call. */
+	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, tlb->start,
+						    tlb->end);
 	count_vm_event(GATHER_RUNS);
 	return true;
 }
