@@ -6,6 +6,7 @@
 #include <kunit/test.h>
 #include <linux/bitmap.h>
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/pgtable.h>
 #include <linux/prandom.h>
 #include <linux/sched/mm.h>
