@@ -43,7 +43,7 @@ def lost(results: Results) -> list[Check]:
 
 def _lost(run: RunSlice) -> list[Check]:
     what = "entries that other CPUs lost"
-    return [_cases(run, what, program, LOST, kernels, _no_more) for kernels in KERNELS for program in SPARSE]
+    return [_cases(run, what, program, LOST, kernels, _no_more, APART) for kernels in KERNELS for program in SPARSE]
 
 
 def judge(run: RunSlice) -> list[Check]:
