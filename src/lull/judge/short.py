@@ -31,7 +31,7 @@ LINES = (
     Line("young", BROADCASTS, f"{TLBIS} page whose accessed bit is cleared"),
     Line("teardown_munmap/anon-4k", "insns_quiet", "instructions, per 4 KiB page unmapped"),
     Line("hvo_one/allocate-1g", "memmap_given_back", "pages of struct pages given back, per 1 GiB HugeTLB page"),
-    Line("sparse/munmap-all", BROADCASTS, f"a loss: {TLBIS} scattered page unmapped"),
+    Line("sparse/munmap", BROADCASTS, f"{TLBIS} scattered page unmapped"),
     Line("pingpong/same-cpu", "insns_quiet", "a cost: instructions, per two context switches"),
 )
 """What each system was published with, and where Lull is worse."""
