@@ -14,9 +14,9 @@
 
 #include <asm/page-def.h>
 
-#ifdef CONFIG_LULL_GATHER
-
 struct mmu_gather;
+
+#ifdef CONFIG_LULL_GATHER
 
 #define LULL_GATHER_RUNS	16	/* on the stack, 24 bytes each */
 #define LULL_GATHER_HULL	255	/* lull_runs.nr: flush the hull */
@@ -50,7 +50,11 @@ DECLARE_STATIC_KEY_FALSE(lull_gather_on);
 
 void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 		       unsigned long size, unsigned int shift);
-bool __lull_gather_flush(struct mmu_gather *tlb);
+bool lull_gather_flush(struct mmu_gather *tlb);
+#if IS_ENABLED(CONFIG_KUNIT)
+unsigned long lull_range_tlbis(const struct lull_range *range, bool by_range,
+			       bool lpa2);
+#endif
 
 /*
  * All has been flushed. The key is read here only: an mmu_gather that has not
@@ -85,19 +89,12 @@ static __always_inline void lull_gather_add(struct lull_runs *runs,
 	}
 }
 
-/* One run is the hull, and costs what it costs on stock. */
-static inline bool lull_has_runs(const struct lull_runs *runs)
-{
-	return runs->nr > 1 && runs->nr != LULL_GATHER_HULL;
-}
-
-/* Flush the runs; false: flush the hull */
-#define lull_gather_flush(tlb) \
-	(lull_has_runs(&(tlb)->runs) && __lull_gather_flush(tlb))
-
 #else /* CONFIG_LULL_GATHER */
 
-#define lull_gather_flush(tlb)	false
+static inline bool lull_gather_flush(struct mmu_gather *tlb)
+{
+	return false;
+}
 
 #endif /* CONFIG_LULL_GATHER */
 

@@ -225,18 +225,21 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 }
 
 /**
- * __lull_gather_flush() - broadcast the runs, if that pays
- * @tlb: the mmu_gather, with two runs at least
+ * lull_gather_flush() - broadcast the runs, if that pays
+ * @tlb: the mmu_gather
  *
  * Return: true if it is done, and completed; false if the hull must be flushed.
  */
-bool __lull_gather_flush(struct mmu_gather *tlb)
+bool lull_gather_flush(struct mmu_gather *tlb)
 {
 	const struct lull_runs *runs = &tlb->runs;
 	bool tables = tlb_frees_tables(tlb);
 	unsigned long asid;
 	unsigned int i;
 
+	/* One run is the hull, and costs what it costs on stock. */
+	if (runs->nr <= 1 || runs->nr == LULL_GATHER_HULL)
+		return false;
 	if (!gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
 		count_vm_event(GATHER_HULL);
 		return false;

@@ -18,9 +18,6 @@
 
 extern struct lull_switch lull_gather_switch, lull_residency_switch;
 
-unsigned long lull_range_tlbis(const struct lull_range *range, bool by_range,
-			       bool lpa2);
-
 #define BASE	(4UL << PUD_SHIFT)
 #define PAGES	(4UL * PTRS_PER_PTE)
 
@@ -240,7 +237,6 @@ static void test_cost(struct kunit *test)
 	expect_cost(test, address(0), most * PAGE_SIZE, PAGE_SHIFT);
 	for (i = 1; i <= most / PTRS_PER_PTE; i = 2 * i + 1)
 		expect_cost(test, BASE, i * PMD_SIZE, PMD_SHIFT);
-
 }
 
 /* Clear @nr pages, each @step pages after the one before: is it flushed by runs? */
