@@ -140,7 +140,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
 def parse_spec(text: str, base: Base) -> Spec:
     """A kernel name: IMAGE, then ``+FEATURE=POLICY`` or ``-FEATURE`` (off) any number of times.
 
-    ``+only=FEATURE`` is that feature alone: every other one is off.
+    ``+only=FEATURE`` is that feature alone: every other one that has a switch is off.
 
     Raises: UsageError naming what exists.
     """
@@ -155,14 +155,14 @@ def parse_spec(text: str, base: Base) -> Spec:
     settings: dict[str, str] = {}
     switchable = {f.name: f for f in base.features.values() if f.policies}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
-        one = value if sign + name == ONLY else name
-        require("feature", [one], switchable)
-        feature = switchable[one]
+        sole = sign + name == ONLY
+        require("feature", [value if sole else name], base.features if sole else switchable)
         if not base.kernels[image].features:
             raise UsageError(f"kernel {image} has no features to set", where=text)
-        if sign + name == ONLY:
-            settings = alone(feature, base)
+        if sole:
+            settings = alone(base.features[value], base)
             continue
+        feature = switchable[name]
         if sign == "-":
             if value:
                 raise UsageError(f"'-{name}' takes no policy: it means off", where=text)
@@ -175,10 +175,13 @@ def parse_spec(text: str, base: Base) -> Spec:
 
 
 def alone(feature: Feature, base: Base) -> dict[str, str]:
-    """The settings under which only ``feature`` does anything: by the policy it boots with, or its first that is on."""
-    on = [feature.default, *feature.policies]
+    """The settings under which only ``feature`` and those without a switch do anything, under the policy it boots with.
+
+    If that policy is off, it has the first that is on. A feature without a switch is always on.
+    """
     settings = {f.name: f.off for f in base.features.values() if f.policies}
-    return {**settings, feature.name: next(policy for policy in on if policy != feature.off)}
+    on = [policy for policy in (feature.default, *feature.policies) if policy != feature.off]
+    return {**settings, feature.name: on[0]} if feature.policies else settings
 
 
 def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:

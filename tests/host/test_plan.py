@@ -29,6 +29,7 @@ def test_one_feature_alone() -> None:
     off = {f.name: f.off for f in BASE.features.values() if f.policies}
     assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "on"}
     assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "auto"}
+    assert dict(plan.parse_spec("lull+only=teardown", BASE).settings) == off  # it has no switch
     more = plan.parse_spec("lull+only=young+young=none", BASE)
     assert more.name == "lull+only=young+young=none" and dict(more.settings) == {**off, "young": "none"}
     # One that is off unless it is asked for is on here.
@@ -43,7 +44,7 @@ def test_one_feature_alone() -> None:
         ("lull+only=yong", "did you mean young"),
         ("lull+only", "unknown feature ''"),
         ("lull-only=young", "unknown feature 'only'"),
-        ("lull+only=core", "unknown feature 'core'"),
+        ("lull+core=on", "unknown feature 'core'"),
         ("stock+only=young", "no features"),
         ("luul", "did you mean lull"),
         ("lull+yong=sync", "did you mean young"),

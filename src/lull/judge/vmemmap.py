@@ -36,8 +36,7 @@ class Operation:
         case: the case of the workload.
         name: its name in checks and tables.
         before, after: published seconds without and with a pause.
-        limit: the largest allowed ratio of instructions to those of policy ``unsafe``, with all features.
-        alone: the same with only this feature.
+        limit: the largest allowed ratio of instructions to those of policy ``unsafe``.
         given: vmemmap pages that are given back after it, for each operation.
     """
 
@@ -46,7 +45,6 @@ class Operation:
     before: float
     after: float
     limit: float
-    alone: float
     given: int
 
     @property
@@ -56,15 +54,13 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation("allocate-1g", "allocate 1 GiB", 3.526, 3.649, 1.02, 1.02, 4095),
-    Operation("free-1g", "free 1 GiB", 0.880, 0.917, 1.02, 1.02, 0),
-    Operation("demote", "demote", 1.575, 3.640, 0.25, 0.25, 512 * 7),
-    Operation("free-2m", "free 2 MiB", 0.946, 2.921, 0.6, 1.02, 0),
+    Operation("allocate-1g", "allocate 1 GiB", 3.526, 3.649, 1.02, 4095),
+    Operation("free-1g", "free 1 GiB", 0.880, 0.917, 1.02, 0),
+    Operation("demote", "demote", 1.575, 3.640, 0.25, 512 * 7),
+    Operation("free-2m", "free 2 MiB", 0.946, 2.921, 1.02, 0),
 )
-"""Most of the work of freeing 2 MiB pages is giving their tail pages to the allocator; the gain there is teardown's.
-
-The published numbers are for 600 pages of 1 GiB, and 307 200 pages of 2 MiB. Demotion makes 512 pages of one; each of
-them gives back 7 of its 8 vmemmap pages.
+"""The published numbers are for 600 pages of 1 GiB, and 307 200 pages of 2 MiB. Demotion makes 512 pages of one; each
+of them gives back 7 of its 8 vmemmap pages.
 """
 PAUSES, MOST_PAUSES = "vmemmap_pause", 2
 BARRIERS, MOST_BARRIERS = "dsb_ish", 250
@@ -104,7 +100,7 @@ def _instructions(run: RunSlice, operation: Operation, kernels: Sequence[str]) -
     unsafe, found = instructions(run, UNSAFE, operation), instructions(run, kernels, operation)
     if not unsafe or found is None:
         return lacking(name, {UNSAFE[0]: unsafe or None, kernels[0]: found}, operation.workload)
-    ratio, limit = found / unsafe, operation.limit if kernels == KERNELS[0] else operation.alone
+    ratio, limit = found / unsafe, operation.limit
     published = f"published {operation.after / operation.before:.2f}"
     detail = f"{ratio:.3f} of the unsafe way's, at most {limit:g} is allowed ({published})"
     return Check(name, verdict(ratio <= limit), detail)

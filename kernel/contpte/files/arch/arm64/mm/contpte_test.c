@@ -7,16 +7,9 @@
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 
-#include "teardown.h"
-
-#define NR_ENTRIES	64
-
-static void set_policy(struct kunit *test, const char *name)
-{
-	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_teardown_switch, name));
-}
+/* As many as the longest contiguous block has, that of 16 KiB pages. */
+#define NR_ENTRIES	128
 
 /* Entries in memory that no CPU walks; @prot of each, dirty every fifth. */
 static pte_t *make_entries(struct kunit *test, pgprot_t prot)
@@ -47,7 +40,7 @@ static void check_clear(struct kunit *test, int first, int nr)
 				    first);
 }
 
-/* As many as are asked for go, whatever the policy, and no other. */
+/* As many as are asked for go, and no other. */
 static void contpte_test_clear(struct kunit *test)
 {
 	static const int first[] = { 0, 7, 16, 32 };
@@ -55,23 +48,17 @@ static void contpte_test_clear(struct kunit *test)
 	int f, n;
 
 	for (f = 0; f < ARRAY_SIZE(first); f++)
-		for (n = 0; n < ARRAY_SIZE(nr); n++) {
-			set_policy(test, "off");
+		for (n = 0; n < ARRAY_SIZE(nr); n++)
 			check_clear(test, first[f], nr[n]);
-			set_policy(test, "on");
-			check_clear(test, first[f], nr[n]);
-		}
 }
 
 /* A bare entry is the entry, but for how its page has been used. */
 static void contpte_test_bare(struct kunit *test)
 {
-#ifdef CONFIG_ARM64_CONTPTE
 	pgprot_t prot = __pgprot(pgprot_val(PAGE_READONLY) | PTE_CONT);
 	pte_t *block, whole, bare;
 	int i;
 
-	set_policy(test, "on");
 	block = make_entries(test, prot);
 	/* Blocks are where addresses of entries are aligned. */
 	KUNIT_ASSERT_TRUE(test, IS_ALIGNED((unsigned long)block,
@@ -85,23 +72,6 @@ static void contpte_test_bare(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, pte_val(pte_mkold(pte_mkclean(whole))),
 				pte_val(pte_mkold(pte_mkclean(bare))));
 	}
-	set_policy(test, "off");
-	for (i = 0; i < NR_ENTRIES; i++)
-		KUNIT_EXPECT_TRUE(test, pte_dirty(ptep_get_bare(block + i)));
-#else
-	kunit_skip(test, "needs CONFIG_ARM64_CONTPTE");
-#endif
-}
-
-static int contpte_test_init(struct kunit *test)
-{
-	test->priv = (void *)lull_teardown_switch.policies[lull_teardown_switch.policy];
-	return 0;
-}
-
-static void contpte_test_exit(struct kunit *test)
-{
-	lull_switch_set(&lull_teardown_switch, test->priv);
 }
 
 static struct kunit_case contpte_test_cases[] = {
@@ -111,9 +81,7 @@ static struct kunit_case contpte_test_cases[] = {
 };
 
 static struct kunit_suite contpte_test_suite = {
-	.name = "lull_teardown_contpte",
-	.init = contpte_test_init,
-	.exit = contpte_test_exit,
+	.name = "lull_contpte",
 	.test_cases = contpte_test_cases,
 };
 
