@@ -132,12 +132,12 @@ def test_what_other_cpus_lost_is_a_goal() -> None:
         window = {"workload": "sparse/munmap", "operations": 48, "unit": "page", "seconds": 1.0}
         boots = [
             result(kernel, "max", measurements=[{**window, "kernel": kernel, "metrics": {"tlb_lost_others": counted}}])
-            for kernel, counted in (("stock", 192.0), ("lull", entries))
+            for kernel, counted in (("stock", 192.0), ("lull+only=gather", entries))
         ]
         lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
         return check_results.as_results(cast(Lab, lab), boots, check_trials.CheckOptions(4, 1024, "", True))
 
-    name = "gather: entries that other CPUs lost: sparse on lull"
+    name = "gather: entries that other CPUs lost: sparse on lull+only=gather"
     short = check_results.missed(lost(["gather"], 193))
     assert [c.name for c in short] == [name]
     assert short[0].detail == "munmap 193 (stock 192)"
