@@ -9,6 +9,7 @@
 #ifndef __ASM_LULL_GATHER_H
 #define __ASM_LULL_GATHER_H
 
+#include <linux/align.h>
 #include <linux/jump_label.h>
 #include <linux/types.h>
 
@@ -77,12 +78,15 @@ static __always_inline void lull_gather_add(struct lull_runs *runs,
 
 	if (runs->nr == LULL_GATHER_HULL)
 		return;
-	/* Mostly it is the first page, or the page behind the last one. */
+	/*
+	 * Mostly it is the first page, or an entry behind the last one. Where a
+	 * run ends, an entry of its size begins.
+	 */
 	if (shift == PAGE_SHIFT && !runs->nr) {
 		*run = (struct lull_range){ address, address + size, shift };
 		runs->nr = 1;
-	} else if (shift == PAGE_SHIFT && run->shift == shift &&
-		   run->end == address) {
+	} else if (runs->nr && run->shift == shift && run->end == address &&
+		   IS_ALIGNED(size, 1UL << shift)) {
 		run->end += size;
 	} else {
 		__lull_gather_add(runs, address, size, shift);

@@ -322,6 +322,14 @@ static void test_levels(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PMD_SHIFT, f->tlb.runs.run[1].shift);
 	KUNIT_EXPECT_EQ(test, PAGE_SHIFT, f->tlb.runs.run[2].shift);
 	expect_runs(test, 3);
+
+	/* Behind a run that has been flushed. */
+	begin(f);
+	clear_huge(f, 0);
+	tlb_flush_mmu(&f->tlb);
+	bitmap_zero(f->cleared, PAGES);
+	clear_huge(f, PTRS_PER_PTE);
+	expect_runs(test, 1);
 }
 
 /* A table's address is flushed: in a run that is there, or in its own. */
