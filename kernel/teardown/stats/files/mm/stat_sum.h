@@ -13,8 +13,9 @@
  *
  * From the first stat_sum_add() to stat_sum_apply() the caller prevents what
  * __lruvec_stat_mod_folio() asks it to prevent for the item (preemption; for
- * items that interrupts change too, interrupts), and keeps the memcgs from
- * being freed: by RCU, a spinlock, or a reference to a folio that stays charged.
+ * items that interrupts change too, interrupts), and keeps a reference to each
+ * folio, so that it stays charged: its memcg is not released before the sum has
+ * been applied, and passes it on to its parents.
  */
 #ifndef __MM_STAT_SUM_H
 #define __MM_STAT_SUM_H
@@ -42,9 +43,15 @@ void stat_sum_apply(struct stat_sum *sum);
 static inline void stat_sum_add(struct stat_sum *sum, struct folio *folio,
 				enum node_stat_item item, int nr)
 {
-	struct mem_cgroup *memcg = folio_memcg(folio);
 	struct pglist_data *pgdat = folio_pgdat(folio);
+	struct mem_cgroup *memcg;
 
+	/* Charged to an obj_cgroup, which pins no memcg. */
+	if (folio_memcg_kmem(folio)) {
+		__lruvec_stat_mod_folio(folio, item, nr);
+		return;
+	}
+	memcg = folio_memcg(folio);
 	if (unlikely(sum->memcg != memcg || sum->pgdat != pgdat ||
 		     sum->item != item)) {
 		stat_sum_apply(sum);
