@@ -18,6 +18,7 @@ from lull.timing import METRIC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
 
 SECONDS = (METRIC, "seconds_emulated", "seconds")
 FEW = 0.005
@@ -61,7 +62,7 @@ def of_run(results: Results) -> Iterator[Plot]:
     """What is drawn of one run."""
     for number in sorted({record.vcpus for record in results.records}):
         run = RunSlice(number, [record for record in results.records if record.vcpus == number])
-        for plot in (broadcasts(run, kernels_of(results)), kinds(run, kernels_of(results)), pauses(run)):
+        for plot in (broadcasts(run, kernels_of(results)), kinds(run, kernels_of(results)), pauses(run), frontier(run)):
             if plot:
                 yield plot
 
@@ -328,3 +329,43 @@ def pauses(run: RunSlice) -> Plot | None:
         "changed. Emulated: a vCPU that the host does not run makes it longer, so the least is nearest to a machine's."
     )
     return Plot("How long the others wait", svg, how)
+
+
+def frontier(run: RunSlice) -> Plot | None:
+    """TLBIs of a call of the sweep ``gaps`` on stock and lull, by the pages that it gives back and their distance."""
+    found: dict[tuple[int, int], tuple[float, float]] = {}
+    for workload in run.cases(gather.SWEEP):
+        pages, distance = map(int, workload.partition("/")[2].split("-"))
+        stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, "lull"))
+        if stock and lull is not None:
+            found[pages, distance] = stock, lull
+    if not found:
+        return None
+    rows, columns = (sorted({key[place] for key in found}) for place in (0, 1))
+    with picture.drawing(6.6, 0.9 + 0.32 * len(rows), clear=True) as (figure, text):
+        axes = figure.subplots()
+        for (pages, distance), (stock, lull) in found.items():
+            x, y = columns.index(distance), rows.index(pages)
+            saved = 1 - min(1.0, lull / stock)
+            colour = picture.SERIES[0] if lull > stock else picture.SERIES[2]
+            axes.add_patch(_cell(x, y, colour, 0.9 if lull > stock else 0.75 * saved))
+            said = f"{stock:g}" if lull == stock else f"{stock:g} \N{RIGHTWARDS ARROW} {lull:g}"
+            axes.text(x, y, said, ha="center", va="center", fontsize=7)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_xticks(range(len(columns)), [f"{distance}" for distance in columns])
+        axes.set_xlabel("distance from one page to the next, in pages")
+        axes.set_ylabel("pages")
+        _name_rows(axes, [f"{pages}" for pages in rows], pad=2)
+        svg = text()
+    how = (
+        "A field is one madvise(MADV_DONTNEED) that gives back so many pages, at such distances. Its numbers are stock's "
+        "broadcast TLBIs and, where they differ, Lull's: blue where Lull has fewer, the darker the fewer; red where it "
+        "has more."
+    )
+    return Plot("Where runs are flushed", svg, how)
+
+
+def _cell(x: int, y: int, colour: str, strength: float) -> Rectangle:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, color=colour, alpha=strength, lw=0)

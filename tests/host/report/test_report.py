@@ -426,6 +426,25 @@ def test_bars_are_shares_of_all_that_stock_has() -> None:
     assert found and "11.6 times" in found.svg
 
 
+def test_the_sweep_of_gaps_is_a_map() -> None:
+    """A field for each case: both counts where they differ, in red where Lull has more."""
+
+    def drawn(lull: float) -> report_plots.Plot | None:
+        counts = {("stock", "2-32"): 6.0, ("lull", "2-32"): lull, ("stock", "24-2"): 5.0, ("lull", "24-2"): 5.0}
+        made = [
+            Record(kernel, f"gaps/{case}", 4, "tlbi_broadcast_user", "count", (4 * count,), 4, "call")
+            for (kernel, case), count in counts.items()
+        ]
+        return report_plots.frontier(RunSlice(4, made))
+
+    fewer, more = drawn(2.0), drawn(7.0)
+    assert (
+        fewer and "6 \N{RIGHTWARDS ARROW} 2<" in fewer.svg and ">5<" in fewer.svg and picture.SERIES[0] not in fewer.svg
+    )
+    assert more and "6 \N{RIGHTWARDS ARROW} 7<" in more.svg and picture.SERIES[0] in more.svg
+    assert report_plots.frontier(RunSlice(4, run().records)) is None
+
+
 def test_text_is_text(tmp_path: Path) -> None:
     """In tables, pictures, headings and commands; also where two dollars would be a formula."""
     evil = "<b>$x^2$&amp;"
