@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests for giving memory back: tail pages, statistics that are applied
- * once for many folios, and folios that leave the page cache of tmpfs in
- * batches. What is left behind, and what is counted, must be what it would be
+ * once for many folios, folios that leave the page cache of tmpfs in batches,
+ * and runs of pages that are put on the lists of a CPU. What is left behind, and what is counted, must be what it would be
  * one by one.
  */
 #include <kunit/test.h>
@@ -11,10 +11,15 @@
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
+#include <linux/initrd.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/mman.h>
+#include <linux/mmzone.h>
 #include <linux/pagemap.h>
+#include <linux/pagevec.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -333,6 +338,57 @@ static void test_hole(struct kunit *test)
 	__fput_sync(file);
 }
 
+/*
+ * While reclaim is active, a CPU's lists of free pages become as short as they
+ * do where pages are freed one by one. Small batches are those of small zones.
+ */
+static void test_lists(struct kunit *test)
+{
+	enum { RUNS = 8, PAGES = RUNS * PAGEVEC_SIZE, BATCH = 3 };
+	struct folio **folio = kunit_kcalloc(test, 2 * PAGES, sizeof(*folio),
+					     GFP_KERNEL);
+	int high_min, high_max, batch, before, after, i;
+	struct folio_batch fbatch;
+	struct per_cpu_pages *pcp;
+	struct zone *zone;
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	for (i = 0; i < 2 * PAGES; i++) {
+		folio[i] = folio_alloc(GFP_KERNEL | __GFP_NOFAIL, 0);
+		KUNIT_ASSERT_NOT_NULL(test, folio[i]);
+	}
+
+	migrate_disable();
+	zone = folio_zone(folio[0]);
+	pcp = this_cpu_ptr(zone->per_cpu_pageset);
+	high_min = pcp->high_min;
+	high_max = pcp->high_max;
+	batch = pcp->batch;
+	WRITE_ONCE(pcp->high_min, 4 * PAGES);
+	WRITE_ONCE(pcp->high_max, 4 * PAGES);
+	for (i = 0; i < PAGES; i++)
+		folio_put(folio[i]);
+
+	before = READ_ONCE(pcp->count);
+	WRITE_ONCE(pcp->batch, BATCH);
+	set_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
+	folio_batch_init(&fbatch);
+	while (i < 2 * PAGES)
+		if (!folio_batch_add(&fbatch, folio[i++]))
+			folios_put(&fbatch);
+	after = READ_ONCE(pcp->count);
+
+	clear_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
+	WRITE_ONCE(pcp->batch, batch);
+	WRITE_ONCE(pcp->high_max, high_max);
+	WRITE_ONCE(pcp->high_min, high_min);
+	migrate_enable();
+
+	KUNIT_EXPECT_GE(test, before, PAGES / 2);
+	/* Interrupts free a few pages more. */
+	KUNIT_EXPECT_LE(test, after, 4 * BATCH + PAGEVEC_SIZE);
+}
+
 static struct kunit_case teardown_test_cases[] = {
 	KUNIT_CASE_PARAM(test_tails, tail_gen_params),
 	KUNIT_CASE_PARAM(test_freed, tail_gen_params),
@@ -340,11 +396,20 @@ static struct kunit_case teardown_test_cases[] = {
 	KUNIT_CASE(test_unmap_anon),
 	KUNIT_CASE(test_unmap_file),
 	KUNIT_CASE_PARAM(test_hole, hole_gen_params),
+	KUNIT_CASE(test_lists),
 	{}
 };
 
+/* Files that are unpacked meanwhile would be counted. */
+static int teardown_suite_init(struct kunit_suite *suite)
+{
+	wait_for_initramfs();
+	return 0;
+}
+
 static struct kunit_suite teardown_test_suite = {
 	.name = "lull_teardown",
+	.suite_init = teardown_suite_init,
 	.test_cases = teardown_test_cases,
 };
 
