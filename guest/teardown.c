@@ -9,7 +9,8 @@
  *	how=dontneed	the memory is discarded with MADV_DONTNEED
  *	how=truncate	the file in tmpfs is truncated, after it was unmapped
  *
- * A case is a kind of memory: anonymous in folios of 4 KiB, 64 KiB, 2 MiB, or a file in folios of 4 KiB, 2 MiB. The
+ * A case is a kind of memory: anonymous in folios of 4 KiB, 32 KiB (order 3, as published for system C), 64 KiB, 2 MiB,
+ * or a file in folios of 4 KiB, 2 MiB. The
  * program verifies in smaps or in the kernel's statistics that the memory has such folios.
  *
  * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
@@ -24,7 +25,6 @@
 
 #define HUGE	(2UL << 20)
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
-#define MTHP	THP "hugepages-64kB/"
 #define FOLDER	"/tmp/teardown"
 
 static long mib = 32, windows = 1;
@@ -43,13 +43,13 @@ static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL
 struct kind {
 	const char *name;
 	bool file;		/* true: tmpfs; false: anonymous */
-	const char *folio;	/* "4k", "64k", "2m" */
+	const char *folio;	/* "4k", "32k", "64k", "2m" */
 	long kib;		/* KiB that a window frees with mib=0 */
 };
 
 static const struct kind kinds[] = {
-	{ "anon-4k", false, "4k", 1024 }, { "anon-64k", false, "64k", 8192 }, { "anon-2m", false, "2m", 32768 },
-	{ "file-4k", true, "4k", 512 }, { "file-2m", true, "2m", 32768 },
+	{ "anon-4k", false, "4k", 1024 }, { "anon-32k", false, "32k", 4096 }, { "anon-64k", false, "64k", 8192 },
+	{ "anon-2m", false, "2m", 32768 }, { "file-4k", true, "4k", 512 }, { "file-2m", true, "2m", 32768 },
 };
 
 static bool is_how(const char *word)
@@ -80,18 +80,28 @@ static long number_in(const char *path)
 	return value;
 }
 
-/* The settings that decide about the size of anonymous folios, and their values from before the program started. */
+/*
+ * The settings that decide about the size of anonymous folios: which size, NULL for all, and the value from before the
+ * program started.
+ */
 static struct setting {
-	const char *path;
+	const char *path, *folio;
 	char before[32];
-} settings[] = { { THP "enabled", "" }, { THP "hugepages-2048kB/enabled", "" }, { MTHP "enabled", "" } };
+} settings[] = {
+	{ THP "enabled", NULL, "" },
+	{ THP "hugepages-2048kB/enabled", "2m", "" },
+	{ THP "hugepages-64kB/enabled", "64k", "" },
+	{ THP "hugepages-32kB/enabled", "32k", "" },
+};
+
+#define SETTINGS	(sizeof(settings) / sizeof(*settings))
 
 /* Keep the word in [brackets] of each setting. */
 static void save_settings(void)
 {
 	struct setting *s;
 
-	for (s = settings; s < settings + 3; s++)
+	for (s = settings; s < settings + SETTINGS; s++)
 		if (!chosen_word(s->path, s->before))
 			*s->before = 0;
 }
@@ -100,21 +110,31 @@ static void restore_settings(void)
 {
 	struct setting *s;
 
-	for (s = settings; s < settings + 3; s++)
+	for (s = settings; s < settings + SETTINGS; s++)
 		if (*s->before)
 			put_file(s->path, s->before);
 }
 
-/* Make 64 KiB or 2 MiB the size of new anonymous folios. Return false if that cannot be set here. */
+/* Make this the size of new anonymous folios. Return false if that cannot be set here. */
 static bool choose_anon(const char *folio)
 {
-	bool huge = !strcmp(folio, "2m"), middle = !strcmp(folio, "64k");
+	struct setting *s;
 
 	if (!strcmp(folio, "4k"))
 		return true;
-	return put_file(settings[0].path, "madvise") &&
-	       put_file(settings[1].path, huge ? "madvise" : "never") &&
-	       put_file(settings[2].path, middle ? "madvise" : "never");
+	for (s = settings; s < settings + SETTINGS; s++)
+		if (!put_file(s->path, !s->folio || !strcmp(s->folio, folio) ? "madvise" : "never"))
+			return false;
+	return true;
+}
+
+/* Return how many anonymous folios of 32 or 64 KiB page faults have got, or -1 for other sizes. */
+static long middle_folios(const char *folio)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), THP "hugepages-%dkB/stats/anon_fault_alloc", atoi(folio));
+	return atoi(folio) < 32 ? -1 : number_in(path);
 }
 
 /* Mount a tmpfs whose files have the wanted folios. */
@@ -158,8 +178,8 @@ static long smaps(const char *field)
 }
 
 /*
- * End with SKIPPED if more than a tenth of the memory is not in large folios of this kind. Fail if memory of a 4 KiB or
- * 64 KiB case is mapped huge.
+ * End with SKIPPED if more than a tenth of the memory is not in large folios of this kind. Fail if memory of a case with
+ * smaller folios is mapped huge.
  */
 static void verify_kind(const struct kind *kind, size_t size, long middle_before)
 {
@@ -169,9 +189,9 @@ static void verify_kind(const struct kind *kind, size_t size, long middle_before
 	if (!strcmp(kind->folio, "2m") && huge < want * 9 / 10)
 		skip("%s: %ld of %ld KiB are mapped huge", kind->name, huge, want);
 	verify(!strcmp(kind->folio, "2m") || !huge, "%s: %ld KiB are mapped huge", kind->name, huge);
-	if (!strcmp(kind->folio, "64k") &&
-	    number_in(MTHP "stats/anon_fault_alloc") - middle_before < want / 64 * 9 / 10)
-		skip("%s: the kernel gave no 64 KiB folios", kind->name);
+	if (!kind->file && middle_before >= 0 &&
+	    middle_folios(kind->folio) - middle_before < want / atoi(kind->folio) * 9 / 10)
+		skip("%s: the kernel gave no such folios", kind->name);
 }
 
 static char content(size_t at)
@@ -190,7 +210,7 @@ static void verify_content(const char *memory, size_t size)
 /* Map memory of one kind, and touch every page. */
 static char *take(const struct kind *kind, size_t size, int *file)
 {
-	long before = number_in(MTHP "stats/anon_fault_alloc");
+	long before = middle_folios(kind->folio);
 	char *memory = map_kind(kind, size, file);
 	size_t at;
 
@@ -373,6 +393,6 @@ int main(int argc, char **argv)
 	}
 	restore_settings();
 	if (!found)
-		finish(USAGE, "how=%s has no case '%s': anon-4k anon-64k anon-2m file-4k file-2m", how, wanted);
+		finish(USAGE, "how=%s has no case '%s': anon-4k anon-32k anon-64k anon-2m file-4k file-2m", how, wanted);
 	return ran ? 0 : SKIPPED;
 }
