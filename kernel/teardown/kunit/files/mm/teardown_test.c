@@ -252,94 +252,12 @@ static void test_sum(struct kunit *test)
 	folio_put(folio);
 }
 
-struct hole_case {
-	const char *name;
-	int first;
-	int end;
-};
-
-static const struct hole_case hole_cases[] = {
-	{ "one page", 7, 8 },
-	{ "a batch", 0, 31 },
-	{ "a batch and a page", 3, 35 },
-	{ "a hole", 5, 150 },
-	{ "all", 0, FILE_PAGES },
-};
-
-KUNIT_ARRAY_PARAM_DESC(hole, hole_cases, name);
-
-/* Some pages are never there: a batch has gaps. */
-static bool present(int i)
-{
-	return i % 7 != 4;
-}
-
-static void fill(struct kunit *test, struct address_space *mapping)
-{
-	struct page *page;
-	int i;
-
-	for (i = 0; i < FILE_PAGES; i++) {
-		if (!present(i))
-			continue;
-		page = shmem_read_mapping_page(mapping, i);
-		KUNIT_ASSERT_FALSE(test, IS_ERR(page));
-		*(int *)page_address(page) = i + 1;
-		set_page_dirty(page);
-		put_page(page);
-	}
-}
-
-static void test_hole(struct kunit *test)
-{
-	const struct hole_case *param = test->param_value;
-	struct address_space *mapping;
-	long pages, shmem, gone = 0;
-	struct file *file;
-	struct folio *folio;
-	int i;
-
-	file = shmem_kernel_file_setup("teardown", FILE_PAGES * PAGE_SIZE, 0);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(file));
-	mapping = file->f_mapping;
-	fill(test, mapping);
-	pages = node_sum(NR_FILE_PAGES);
-	shmem = node_sum(NR_SHMEM);
-
-	KUNIT_EXPECT_EQ(test, 0,
-			vfs_fallocate(file,
-				      FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				      (loff_t)param->first * PAGE_SIZE,
-				      (loff_t)(param->end - param->first) *
-				      PAGE_SIZE));
-
-	for (i = 0; i < FILE_PAGES; i++) {
-		bool in = i >= param->first && i < param->end;
-
-		folio = filemap_get_folio(mapping, i);
-		KUNIT_EXPECT_EQ_MSG(test, !IS_ERR(folio), present(i) && !in,
-				    "page %d", i);
-		gone += in && present(i);
-		if (IS_ERR(folio))
-			continue;
-		KUNIT_EXPECT_EQ(test, i + 1, *(int *)folio_address(folio));
-		/* Nobody forgot to unlock one, and nobody holds it. */
-		KUNIT_EXPECT_FALSE(test, folio_test_locked(folio));
-		folio_put(folio);
-	}
-	KUNIT_EXPECT_EQ(test, gone, pages - node_sum(NR_FILE_PAGES));
-	KUNIT_EXPECT_EQ(test, gone, shmem - node_sum(NR_SHMEM));
-	/* Now, and not while the next one counts. */
-	__fput_sync(file);
-}
-
 static struct kunit_case teardown_test_cases[] = {
 	KUNIT_CASE_PARAM(test_tails, tail_gen_params),
 	KUNIT_CASE_PARAM(test_freed, tail_gen_params),
 	KUNIT_CASE(test_sum),
 	KUNIT_CASE(test_unmap_anon),
 	KUNIT_CASE(test_unmap_file),
-	KUNIT_CASE_PARAM(test_hole, hole_gen_params),
 	{}
 };
 

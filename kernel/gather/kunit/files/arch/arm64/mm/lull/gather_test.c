@@ -169,128 +169,6 @@ static void test_random(struct kunit *test)
 	}
 }
 
-/* __flush_tlb_range_op(), that counts. */
-static unsigned int tlbis_of(const struct lull_range *range, bool by_range,
-			     bool lpa2)
-{
-	unsigned long pages = (range->end - range->start) >> PAGE_SHIFT;
-	unsigned long stride = 1UL << range->shift, start = range->start;
-	unsigned int tlbis = 0;
-	int num, scale = 3;
-
-	while (pages > 0) {
-		if (!by_range || pages == 1 ||
-		    (lpa2 && start != ALIGN(start, SZ_64K))) {
-			tlbis++;
-			start += stride;
-			pages -= stride >> PAGE_SHIFT;
-			continue;
-		}
-		num = __TLBI_RANGE_NUM(pages, scale);
-		if (num >= 0) {
-			tlbis++;
-			start += __TLBI_RANGE_PAGES(num, scale) << PAGE_SHIFT;
-			pages -= __TLBI_RANGE_PAGES(num, scale);
-		}
-		scale--;
-	}
-	return tlbis;
-}
-
-static void expect_cost(struct kunit *test, unsigned long start,
-			unsigned long size, unsigned int shift)
-{
-	struct lull_range range = { start, start + size, shift };
-	unsigned int has;
-
-	/* Without ranges the loop takes a turn for each entry. */
-	for (has = 0; has < 4; has++) {
-		if (!(has & 1) && size >> shift > MAX_DVM_OPS)
-			continue;
-		KUNIT_EXPECT_EQ_MSG(test, tlbis_of(&range, has & 1, has & 2),
-				    lull_range_tlbis(&range, has & 1, has & 2),
-				    "%lx + %lx, shift %u, has %u", start, size,
-				    shift, has);
-	}
-}
-
-/* The TLBIs that ranges take are counted as they are issued. */
-static void test_cost(struct kunit *test)
-{
-	const unsigned long most = MAX_TLBI_RANGE_PAGES;
-	struct rnd_state rnd;
-	unsigned int i, page;
-
-	for (page = 0; page < 32; page++)
-		for (i = 1; i <= 256; i++)
-			expect_cost(test, address(page), i * PAGE_SIZE,
-				    PAGE_SHIFT);
-	prandom_seed_state(&rnd, 20261122);
-	for (i = 0; i < 2000; i++) {
-		unsigned int bits = prandom_u32_state(&rnd) % 22;
-		unsigned long pages = prandom_u32_state(&rnd) %
-				      min(2UL << bits, most) + 1;
-
-		expect_cost(test, address(prandom_u32_state(&rnd) % 100),
-			    pages * PAGE_SIZE, PAGE_SHIFT);
-	}
-	expect_cost(test, address(0), most * PAGE_SIZE, PAGE_SHIFT);
-	for (i = 1; i <= most / PTRS_PER_PTE; i = 2 * i + 1)
-		expect_cost(test, BASE, i * PMD_SIZE, PMD_SHIFT);
-}
-
-/* Clear @nr pages, each @step pages after the one before: is it flushed by runs? */
-static bool by_runs(struct fixture *f, unsigned int nr, unsigned int step)
-{
-	bool runs;
-	unsigned int i;
-
-	begin(f);
-	for (i = 0; i < nr; i++)
-		tlb_flush_pte_range(&f->tlb, BASE + (unsigned long)i * step * PAGE_SIZE,
-				    PAGE_SIZE);
-	runs = lull_gather_flush(&f->tlb);
-	tlb_finish_mmu(&f->tlb);
-	return runs;
-}
-
-/* A distance of two pages at which runs take fewer TLBIs, on each CPU */
-static unsigned int far_apart(void)
-{
-	return system_supports_tlb_range() ? 2114 : 100;
-}
-
-/* Runs are flushed if that takes fewer TLBIs than stock executes. */
-static void test_rule(struct kunit *test)
-{
-	const unsigned int steps[] = { 2, LULL_GATHER_GAP + 1,
-				       LULL_GATHER_GAP + 2, 30, 61, 700,
-				       PTRS_PER_PTE, 2114, 999999, 1 << 20 };
-	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
-	struct fixture *f = test->priv;
-	unsigned int i, nr;
-
-	for (i = 0; i < ARRAY_SIZE(steps); i++) {
-		bool near = by_range && steps[i] <= LULL_GATHER_GAP + 1;
-
-		for (nr = 1; nr <= LULL_GATHER_RUNS + 1; nr++) {
-			unsigned long n = (unsigned long)(nr - 1) * steps[i] + 1;
-			struct lull_range hull = { BASE, BASE + n * PAGE_SIZE,
-						   PAGE_SHIFT };
-			bool asid = n > MAX_TLBI_RANGE_PAGES ||
-				    (!by_range && n >= MAX_DVM_OPS);
-			bool runs = !near && !asid && nr > 1 &&
-				    nr <= LULL_GATHER_RUNS &&
-				    nr < tlbis_of(&hull, by_range, lpa2);
-
-			KUNIT_EXPECT_EQ_MSG(test, runs, by_runs(f, nr, steps[i]),
-					    "%u runs, %u pages apart", nr,
-					    steps[i]);
-		}
-	}
-	KUNIT_EXPECT_TRUE(test, by_runs(f, 2, far_apart()));
-}
-
 /* After more runs than there is room for, it collects again from the next flush on. */
 static void test_too_many(struct kunit *test)
 {
@@ -355,65 +233,12 @@ static void test_tables(struct kunit *test)
 	expect_runs(test, 1);
 }
 
-/* Another who tears down at the same time: the whole address space. */
-static void test_nested(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-
-	begin(f);
-	inc_tlb_flush_pending(f->mm);
-	tlb_flush_pte_range(&f->tlb, BASE, PAGE_SIZE);
-	tlb_flush_pte_range(&f->tlb, BASE + far_apart() * PAGE_SIZE, PAGE_SIZE);
-	KUNIT_EXPECT_EQ(test, 2, f->tlb.runs.nr);
-	tlb_finish_mmu(&f->tlb);
-	dec_tlb_flush_pending(f->mm);
-	KUNIT_EXPECT_TRUE(test, f->tlb.fullmm);
-	KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
-}
-
-/* Chosen while something is being collected: nothing is forgotten. */
-static void test_switched(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-
-	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_gather_switch, "off"));
-	begin(f);
-	clear(f, 1, 1);
-	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_gather_switch, "runs"));
-	clear(f, 100, 1);
-	KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
-	tlb_finish_mmu(&f->tlb);
-
-	begin(f);
-	clear(f, 1, 1);
-	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_gather_switch, "off"));
-	clear(f, 100, 1);
-	expect_runs(test, 2);
-}
-
-/* An address space that is loaded nowhere: residency elides the hull. */
-static void test_elided(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-
-	if (!IS_ENABLED(CONFIG_LULL_RESIDENCY))
-		kunit_skip(test, "no residency");
-	KUNIT_EXPECT_TRUE(test, by_runs(f, 2, far_apart()));
-	set_residency("on");
-	KUNIT_EXPECT_FALSE(test, by_runs(f, 2, far_apart()));
-}
-
 static struct kunit_case gather_cases[] = {
 	KUNIT_CASE(test_dense),
 	KUNIT_CASE(test_random),
-	KUNIT_CASE(test_cost),
-	KUNIT_CASE(test_rule),
 	KUNIT_CASE(test_too_many),
 	KUNIT_CASE(test_levels),
 	KUNIT_CASE(test_tables),
-	KUNIT_CASE(test_nested),
-	KUNIT_CASE(test_switched),
-	KUNIT_CASE(test_elided),
 	{}
 };
 

@@ -74,28 +74,6 @@ static void set_policy(struct kunit *test, const char *name)
 	KUNIT_ASSERT_EQ(test, 0, lull_switch_set(&lull_young_switch, name));
 }
 
-/* A device that shares the address space: what its TLB is told. */
-struct device_tlb {
-	struct mmu_notifier mn;
-	unsigned int told;
-	unsigned long start;
-	unsigned long end;
-};
-
-static void device_invalidate(struct mmu_notifier *mn, struct mm_struct *mm,
-			      unsigned long start, unsigned long end)
-{
-	struct device_tlb *device = container_of(mn, struct device_tlb, mn);
-
-	device->told++;
-	device->start = start;
-	device->end = end;
-}
-
-static const struct mmu_notifier_ops device_ops = {
-	.arch_invalidate_secondary_tlbs = device_invalidate,
-};
-
 /* Map @size bytes aligned to @size, as one folio where that is possible. */
 static unsigned long map_user(struct kunit *test, unsigned long size)
 {
@@ -233,34 +211,6 @@ static void check_mapping(struct kunit *test, unsigned long size)
 	expect_counted(test, before, decision, 0);
 }
 
-/* A device hears of each mapping made old, whatever the CPUs hear. */
-static void check_device(struct kunit *test, unsigned long size)
-{
-	const struct young_case *param = test->param_value;
-	unsigned long addr = map_user(test, size);
-	struct device_tlb device = { .mn.ops = &device_ops };
-	struct mm_struct *mm = current->mm;
-	struct cleared out;
-
-	set_policy(test, param->policy);
-	touch(test, addr);
-	KUNIT_ASSERT_EQ(test, 0, mmu_notifier_register(&device.mn, mm));
-	out = clear_young(addr, size);
-	mmu_notifier_unregister(&device.mn, mm);
-
-	KUNIT_EXPECT_TRUE(test, out.mapped && out.found_young);
-	KUNIT_EXPECT_EQ(test, 1, device.told);
-	KUNIT_EXPECT_EQ(test, addr, device.start);
-	KUNIT_EXPECT_EQ(test, addr + size, device.end);
-}
-
-static void young_test_device(struct kunit *test)
-{
-	check_device(test, PAGE_SIZE);
-	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
-		check_device(test, PMD_SIZE);
-}
-
 static void young_test_page(struct kunit *test)
 {
 	check_mapping(test, PAGE_SIZE);
@@ -287,106 +237,6 @@ static void young_test_huge(struct kunit *test)
 	check_mapping(test, PMD_SIZE);
 }
 
-/* Each name, with and without echo's newline, leads to its decision. */
-static void young_test_decision(struct kunit *test)
-{
-	const struct young_case *param = test->param_value;
-	char line[16];
-
-	/* From here on this thread has an address space, which is loaded. */
-	map_user(test, PAGE_SIZE);
-	set_policy(test, param->policy == young_cases[0].policy ? "none" :
-								  "sync");
-	KUNIT_EXPECT_NE(test, param->decision, lull_young_decide(current->mm));
-
-	set_policy(test, param->policy);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(current->mm));
-
-	snprintf(line, sizeof(line), "%s\n", param->policy);
-	set_policy(test, line);
-	KUNIT_EXPECT_EQ(test, param->decision, lull_young_decide(current->mm));
-}
-
-/* "auto" knows that nobody uses it; the others do not ask. */
-static void young_test_nowhere(struct kunit *test)
-{
-#ifdef CONFIG_LULL_RESIDENCY
-	struct mm_struct *mm = mm_alloc();
-
-	KUNIT_ASSERT_NOT_NULL(test, mm);
-	if (lull_is_nowhere(mm)) {
-		set_policy(test, "auto");
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, lull_young_decide(mm));
-		set_policy(test, "nosync");
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NOSYNC, lull_young_decide(mm));
-		set_policy(test, "sync");
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_SYNC, lull_young_decide(mm));
-	} else {
-		kunit_mark_skipped(test, "residency is off");
-	}
-	mmput(mm);
-#else
-	kunit_skip(test, "needs CONFIG_LULL_RESIDENCY");
-#endif
-}
-
-/* What is no policy is refused, and changes nothing. */
-static void young_test_unknown(struct kunit *test)
-{
-	static const char * const names[] = {
-		"", "\n", "SYNC", "syn", "syncs", "sync nosync", "[sync]", "0",
-	};
-	struct kobj_attribute *attr = &lull_young_switch.attr;
-	int i;
-
-	set_policy(test, "none");
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		KUNIT_EXPECT_EQ_MSG(test, -EINVAL,
-				    attr->store(NULL, attr, names[i],
-						strlen(names[i])),
-				    "'%s'", names[i]);
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, lull_young_decide(&init_mm));
-		KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE,
-				lull_young_switch.policy);
-	}
-}
-
-/* Reading the file shows all, and brackets what was written to it. */
-static void young_test_show(struct kunit *test)
-{
-	static const char * const shown[] = {
-		"[sync] nosync none auto\n", "sync [nosync] none auto\n",
-		"sync nosync [none] auto\n", "sync nosync none [auto]\n",
-	};
-	struct kobj_attribute *attr = &lull_young_switch.attr;
-	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
-	int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, page);
-	KUNIT_ASSERT_TRUE(test, PAGE_ALIGNED(page));
-	for (i = 0; i < ARRAY_SIZE(young_cases); i++) {
-		const char *name = young_cases[i].policy;
-
-		KUNIT_EXPECT_EQ(test, strlen(name),
-				attr->store(NULL, attr, name, strlen(name)));
-		KUNIT_EXPECT_EQ(test, strlen(shown[i]),
-				attr->show(NULL, attr, page));
-		KUNIT_EXPECT_STREQ(test, shown[i], page);
-	}
-}
-
-/* The boot parameter takes the same names, and keeps its default else. */
-static void young_test_boot(struct kunit *test)
-{
-	struct lull_switch sw = lull_young_switch;
-
-	KUNIT_EXPECT_EQ(test, 0, lull_switch_boot(&sw, "none"));
-	KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, sw.policy);
-	KUNIT_EXPECT_EQ(test, -EINVAL, lull_switch_boot(&sw, "sometimes"));
-	KUNIT_EXPECT_EQ(test, -EINVAL, lull_switch_boot(&sw, NULL));
-	KUNIT_EXPECT_EQ(test, LULL_YOUNG_NONE, sw.policy);
-}
-
 /* The policy that was chosen before a test is chosen again after it. */
 static int young_test_init(struct kunit *test)
 {
@@ -400,15 +250,9 @@ static void young_test_exit(struct kunit *test)
 }
 
 static struct kunit_case young_test_cases[] = {
-	KUNIT_CASE_PARAM(young_test_decision, young_gen_params),
-	KUNIT_CASE(young_test_nowhere),
-	KUNIT_CASE(young_test_unknown),
-	KUNIT_CASE(young_test_show),
-	KUNIT_CASE(young_test_boot),
 	KUNIT_CASE_PARAM(young_test_page, young_gen_params),
 	KUNIT_CASE_PARAM(young_test_contpte, young_gen_params),
 	KUNIT_CASE_PARAM(young_test_huge, young_gen_params),
-	KUNIT_CASE_PARAM(young_test_device, young_gen_params),
 	{}
 };
 
