@@ -122,10 +122,14 @@ def git(tree: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", tree, *stranger, *words], capture_output=True, text=True, check=True).stdout
 
 
-def apply_mails(tree: Path, mails: Path) -> str:
-    """Apply a series by git am to the base of a tree of 'lull tree', and return the hash of the tree that results."""
-    git(tree, "checkout", "-q", "-b", "mails", series.BASE_TAG)
-    git(tree, "am", "-q", "--empty=drop", *map(str, sorted(mails.glob("*.patch"))))
+def apply_mails(tree: Path, *folders: Path) -> str:
+    """Apply series by git am to the base of a tree of 'lull tree', and return the hash of the tree that results.
+
+    The branch is named ``mails``.
+    """
+    git(tree, "checkout", "-q", "-B", "mails", series.BASE_TAG)
+    for folder in folders:
+        git(tree, "am", "-q", "--empty=drop", *map(str, sorted(folder.glob("*.patch"))))
     return git(tree, "rev-parse", "HEAD^{tree}")
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from lull import cache, paths, toml
 from lull.errors import UsageError
 
 DEFAULT = "6.12"
+LETTER = "COVER.md"
+"""In the folder of a subject's last feature: what the cover letter of its series says."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,27 @@ class Feature:
     only: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Subject:
+    """One series of `lull export`: the features that it has, what it needs, and who gets it.
+
+    Args:
+        name: the name of its folder. Empty: the base divides its features into no subjects, and they are one series.
+        features: the features whose patches it has, and no other series has.
+        needs: the subjects that are applied before it. Those that these need are not named.
+        shares: features of subjects that it does not need, whose patches it has too.
+        to: the headings of its recipients' entries in Linux's file MAINTAINERS.
+        letter: the file with what its cover letter says; None: the letter has only what all letters have.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    letter: Path | None = None
+
+
 def patches_of(features: Iterable[Feature]) -> list[Patch]:
     """The patches of ``features``, in the order in which they are applied."""
     return [patch for feature in features for patch in feature.patches]
@@ -140,6 +163,9 @@ class Base:
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
         checked: the checker knows the functions of this series that it watches (lull.check.kernels).
+        subjects: the series of `lull export` by name, each after those that it needs.
+        lists: files to which several features add lines: `lull export` places their hunks where earlier features are
+            missing (lull.linux.hunks).
     """
 
     name: str
@@ -155,6 +181,8 @@ class Base:
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
     suites: Mapping[str, Suite] = field(default_factory=dict)
     checked: bool = True
+    subjects: Mapping[str, Subject] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
@@ -173,6 +201,23 @@ class Base:
     def exported(self) -> dict[str, Feature]:
         """The features that are part of Lull: `lull export`, `lull tree` and `lull save` handle these only."""
         return {f.name: f for f in self.features.values() if not f.only}
+
+    def features_in(self, subject: Subject) -> list[Feature]:
+        """The features of a series of `lull export`, in the order in which they are applied."""
+        return [f for f in self.exported().values() if f.name in subject.features + subject.shares]
+
+    def subjects_before(self, subject: Subject) -> list[Subject]:
+        """The series that must be applied before ``subject``, in their order."""
+        found = set(subject.needs)
+        for other in reversed(list(self.subjects.values())):
+            if other.name in found:
+                found.update(other.needs)
+        return [other for other in self.subjects.values() if other.name in found]
+
+    def features_before(self, subject: Subject) -> list[Feature]:
+        """The features that are in the tree before ``subject``, in the order in which they are applied."""
+        names = {feature for other in self.subjects_before(subject) for feature in other.features + other.shares}
+        return [f for f in self.exported().values() if f.name in names]
 
     def default_policies(self) -> dict[str, str]:
         """Feature -> the policy that the kernel boots with."""
@@ -231,7 +276,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             extra[name] = top / raw[name]
     if "compare" in raw:
         extra["default_kernels"] = tuple(raw["compare"])
-    return Base(
+    base = Base(
         path.stem,
         raw["series"],
         source.get("package", ""),
@@ -241,5 +286,56 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         features,
         suites=suites,
         checked=bool(raw.get("checker", True)),
+        lists=tuple(raw.get("lists", ())),
         **extra,
     )
+    return replace(base, subjects=read_subjects(raw.get("subjects", {}), base, path))
+
+
+def read_subjects(raw: Mapping[str, Any], base: Base, path: Path) -> dict[str, Subject]:
+    """The series of ``base``: those of the table [subjects] in the file ``path``, or one of all features without it.
+
+    Raises: UsageError for an unknown feature or series, and for a feature that is in none or in several.
+    """
+    exported = base.exported()
+    if not raw:
+        return {"": Subject("", tuple(exported))}
+    found: dict[str, Subject] = {}
+    for name, entry in raw.items():
+        one = toml.made(Subject, entry, name=name, letter=None)
+        wrong = f"subject '{name}'"
+        if not one.features:
+            raise UsageError(f"{wrong} has no features", where=str(path), remedy="name them: features = [...]")
+        for feature in one.features + one.shares:
+            if feature not in exported:
+                raise UsageError(
+                    f"{wrong} has the unknown feature '{feature}'",
+                    where=str(path),
+                    remedy=f"known: {', '.join(exported)}",
+                )
+        for need in one.needs:
+            if need not in found:
+                raise UsageError(
+                    f"{wrong} needs '{need}', which is no subject before it",
+                    where=str(path),
+                    remedy=f"before it are: {', '.join(found) or 'none'}",
+                )
+        found[name] = replace(one, letter=exported[one.features[-1]].folder / LETTER)
+    for feature in exported:
+        having = [one.name for one in found.values() if feature in one.features]
+        if len(having) != 1:
+            raise UsageError(
+                f"feature '{feature}' is in {'the subjects ' + ' and '.join(having) if having else 'no subject'}",
+                where=str(path),
+                remedy="list it under features of one subject; another that needs its patches, but not that subject, "
+                "lists it under shares",
+            )
+    whole = replace(base, subjects=found)
+    for one in found.values():
+        if twice := set(one.shares) & {*one.features, *(f.name for f in whole.features_before(one))}:
+            raise UsageError(
+                f"subject '{one.name}' shares '{min(twice)}', which it has or needs anyway",
+                where=str(path),
+                remedy="remove it from shares",
+            )
+    return found

@@ -40,7 +40,7 @@ GROUPS = {
 }
 """The commands that ``lull --help`` describes, under their headings."""
 ADVANCED = {
-    "export": "write the features as a patch series for git am, with a cover letter",
+    "export": "write the features as patch series for git am, one for each subject",
     "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
     "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "report": "write one HTML page about runs, checks and timings",

@@ -45,7 +45,7 @@ def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
 
 def test_checkpatch(lab: Lab, tmp_path: Path) -> None:
     """checkpatch.pl --strict on each mail: only what a submission fills in, and lines like their neighbours."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "out")[1:]
+    mails = [mail for found in export.export(lab.pristine, lab.base, tmp_path / "out").values() for mail in found[1:]]
     left = "MISSING_SIGN_OFF,FILE_PATH_CHANGES"  # a sign-off; an entry in MAINTAINERS
     words = ["--strict", "--no-tree", "--no-summary", "--terse", "--showfile", "--show-types"]
     script = lab.pristine.path / "scripts/checkpatch.pl"

@@ -1,41 +1,135 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The series on the real source: each step builds and boots."""
+"""The series on the real source: each applies without the others, each step builds and boots, its suites pass."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from support import SUMMARY, apply_mails, git
 
+from lull import process
+from lull.base import patches_of
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.lab import Lab
 from lull.linux import build, export, series
 from lull.linux.tree import Tree
 from lull.progress import progress
+from lull.selftests import kunit
+
+
+def folders_of(lab: Lab, name: str, mails: Path) -> list[Path]:
+    """The folders of the series that are applied before the series ``name``, and its own."""
+    before = lab.base.subjects_before(lab.base.subjects[name])
+    return [*(mails / subject.name for subject in before), mails / name]
+
+
+def test_each_series_applies_alone(lab: Lab, tmp_path: Path) -> None:
+    """git am of a series and those that it needs, on the files that hooks change; together they have every patch."""
+    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
+    tree = tmp_path / "tree"
+    for name in export.hooked(patches_of(lab.base.exported().values()), lab.pristine.path):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(lab.pristine.path / name, tree / name)
+    series.commit_base(tree, lab.pristine.version)
+    subjects = set()
+    for name in lab.base.subjects:
+        apply_mails(tree, *folders_of(lab, name, tmp_path / "mails"))
+        applied = git(tree, "log", "--format=%s", f"-{len(mails[name]) - 1}").splitlines()
+        subjects |= set(applied)
+    notes = (series.note_of(patch.folder) for patch in patches_of(lab.base.exported().values()))
+    assert subjects == {re.findall(r"(?m)^# (.*)", note)[0] for note in notes}
+
+
+def test_recipients_are_those_of_get_maintainer(lab: Lab, tmp_path: Path) -> None:
+    """The entries of MAINTAINERS that a subject names are those that the kernel's script finds by the files changed."""
+    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
+    words = ["--no-git", "--no-git-fallback", "--no-keywords", "--no-m", "--no-r", "--no-rolestats", "--subsystem"]
+    for name, subject in lab.base.subjects.items():
+        done = subprocess.run(
+            ["perl", "scripts/get_maintainer.pl", *words, *mails[name][1:]],
+            capture_output=True,
+            text=True,
+            cwd=lab.pristine.path,
+            check=True,
+        )
+        found = {line for line in done.stdout.splitlines() if "@" not in line} - {"THE REST"}
+        assert set(subject.to) == found, name
+
+
+@pytest.fixture
+def whole_tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git tree of the whole pristine source, made once."""
+    tree = tmp_path_factory.getbasetemp() / "whole-tree"
+    if not tree.exists():
+        with series.whole_folder(tree) as part:
+            log = tree.with_name("whole-tree.log")
+            process.run_logged(["cp", "-a", "--reflink=auto", f"{lab.pristine.path}/.", part], log)
+            process.run_logged(["chmod", "-R", "u+w", part], log)
+            series.commit_base(part, lab.pristine.version)
+    return tree
+
+
+def known_options(fragments: str, tree: Path) -> str:
+    """``fragments`` without the options of Lull and of KUnit suites that ``tree`` does not define."""
+    ours = [option for option in build.asked_options(fragments) if re.search("LULL|KUNIT_TEST", option)]
+    unknown = {option for option in ours if build.kconfig_reason(tree, option) == "no Kconfig file defines it"}
+    return "".join(
+        line for line in fragments.splitlines(keepends=True) if line.partition("=")[0].strip() not in unknown
+    )
+
+
+SERIES = ("residency", "gather", "young", "hvo", "teardown", "contpte")
+
+
+def test_all_series_are_built(lab: Lab) -> None:
+    """By the next test."""
+    assert set(SERIES) == set(lab.base.subjects)
 
 
 @pytest.mark.whole
-def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path) -> None:
-    """git am on the real source gives what 'lull tree' makes; on the way there, each kernel boots to init."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")[1:]
-    tree = tmp_path / "tree"
-    series.make_tree(lab.pristine, list(lab.base.exported().values()), tree)
-    assert apply_mails(tree, tmp_path / "mails") == git(tree, "rev-parse", f"{series.BRANCH}^{{tree}}")
+@pytest.mark.parametrize("name", SERIES)
+def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, name: str) -> None:
+    """After each patch of a series, the kernel builds and boots to init; after the last one, its KUnit suites pass.
+
+    LULL_TEST_SERIES=apply ends the test after git am and make's configuration of each step.
+    """
+    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")[name][1:]
+    apply_mails(whole_tree, *folders_of(lab, name, tmp_path / "mails"))
     out = tmp_path / "objects"
     out.mkdir()
     fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
     for number, mail in enumerate(mails, 1):
-        git(tree, "checkout", "-q", f"mails~{len(mails) - number}")
-        builder = build.Builder(Tree(tree, "", lab.pristine.version), lab.toolchain, out, tmp_path / f"{number}.log")
-        with progress.step(mail.name) as step:
-            builder.configure(fragments)
-            builder.compile(step.update)
-            seconds = step.elapsed
-        guest = lab.guest_of(out / build.IMAGE, Machine(vcpus=2), "", None)
-        boot = launch_retrying(
-            guest, "program true\n", tmp_path / f"boot-{number}", job_seconds=lambda n: 60, tell=print, say=print
-        )
-        assert boot.done == 0, mail.name
-        SUMMARY.append(f"{mail.name}: built in {seconds:.0f} s, booted")
+        git(whole_tree, "checkout", "-q", f"mails~{len(mails) - number}")
+        image = built(lab, whole_tree, out, known_options(fragments, whole_tree), mail.name)
+        if image:
+            guest = lab.guest_of(image, Machine(vcpus=2), "", None)
+            folder = tmp_path / f"boot-{number}"
+            boot = launch_retrying(guest, "program true\n", folder, job_seconds=lambda n: 60, tell=print, say=print)
+            assert boot.done == 0, mail.name
+    fragments = build.fragments_text(lab.base.kernels["kunit"].fragments)
+    image = built(lab, whole_tree, out, known_options(fragments, whole_tree), f"{name} with KUnit")
+    if image:
+        features = lab.base.features_in(lab.base.subjects[name])
+        guest = lab.guest_of(image, kunit.machine(Machine.cpu), "kunit.filter_glob=lull*", None)
+        cases = kunit.cases(guest, tmp_path / "kunit", print)
+        assert {suite for feature in features for suite in feature.kunit} <= {case.suite for case in cases}
+        assert [case for case in cases if case.verdict != "ok"] == []
+    shutil.rmtree(out)
+
+
+def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | None:
+    """The image of a kernel; None when it was only configured."""
+    builder = build.Builder(Tree(tree, "", lab.pristine.version), lab.toolchain, out, out.with_name("build.log"))
+    builder.configure(fragments)
+    if os.environ.get("LULL_TEST_SERIES") == "apply":
+        return None
+    with progress.step(what) as step:
+        builder.compile(step.update)
+        SUMMARY.append(f"{what}: built in {step.elapsed:.0f} s")
+    return out / build.IMAGE

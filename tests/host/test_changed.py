@@ -25,7 +25,11 @@ def named(patterns: Iterable[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("path", "some", "others"),
     [
-        ("kernel/young/files/arch/arm64/mm/lull/young.c", ["guest/test_kunit.py", "test_young.py"], ["test_real.py"]),
+        (
+            "kernel/young/policy/files/arch/arm64/mm/lull/young.c",
+            ["guest/test_kunit.py", "test_young.py"],
+            ["test_real.py"],
+        ),
         ("kernel/teardown/swap/NOTE.md", ["guest/test_kunit.py", "test_guide.py", "test_style.py"], ["test_young.py"]),
         ("kernel/bases/6.12.toml", ["guest/test_kunit.py", "guest/test_soak.py", "test_plan.py"], ["test_stats.py"]),
         ("plugin/owe.c", ["test_unit.py", "guest/test_check.py"], ["guest/test_kunit.py", "test_young.py"]),

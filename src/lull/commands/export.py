@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull export: the features as a series of mails for git am, with a cover letter."""
+"""lull export: the features as series of mails for git am, each with a cover letter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from lull import options, plan
-from lull.base import patches_of
+from lull.base import Base, Subject, patches_of
 from lull.lab import Lab
 from lull.linux import export
 from lull.progress import say
@@ -18,9 +18,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # The same as --base: without it --base stands.
     parser.add_argument("base", metavar="BASE", nargs="?", default=argparse.SUPPRESS, help="the same as --base BASE")
     parser.add_argument(
-        "--out", metavar="DIR", type=options.FOLDER, help="folder for the patches (default: a new folder lull-BASE)"
+        "--out", metavar="DIR", type=options.FOLDER, help="folder for the series (default: a new folder lull-BASE)"
     )
-    parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/*.patch"
+    parser.add_argument(
+        "--series",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="write only this series (repeatable)",
+    )
+    parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/NAME/*.patch"
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
@@ -28,13 +35,30 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     named: Path = arguments.out or Path(f"lull-{lab.base.name}")
     out = named.resolve()
     export.check_out(out)
+    subjects = export.chosen(lab.base, arguments.series)
     if arguments.dry_run:
-        names = [patch.name for patch in patches_of(lab.base.exported().values())]
-        lines = [f"would write to {out}: a cover letter and a mail each for {', '.join(names)}"]
-        return plan.show(lines, {"series": str(out), "patches": names}, as_json=arguments.json)
-    mails = export.export(lab.pristine, lab.base, out)
-    data = {"series": str(out), "mails": [mail.name for mail in mails]}
-    plan.show([str(named / mail.name) for mail in mails], data, as_json=arguments.json)
+        lines, found = [], []
+        for subject in subjects:
+            names = [patch.name for patch in patches_of(lab.base.features_in(subject))]
+            lines.append(f"would write to {out / subject.name}: a cover letter and a mail each for {', '.join(names)}")
+            found.append({**described(lab.base, subject, out), "patches": names})
+        return plan.show(lines, {"series": found}, as_json=arguments.json)
+    mails = export.export(lab.pristine, lab.base, out, arguments.series)
+    lines = [str(named / subject.name / mail.name) for subject in subjects for mail in mails[subject.name]]
+    found = [
+        {**described(lab.base, subject, out), "mails": [mail.name for mail in mails[subject.name]]}
+        for subject in subjects
+    ]
+    plan.show(lines, {"series": found}, as_json=arguments.json)
     if not arguments.json:
-        say(f"in a tree of {lab.pristine.version}: git am --empty=drop {out}/*.patch")
+        for subject in subjects:
+            after = [one.name for one in lab.base.subjects_before(subject)]
+            where = f"in a tree of {lab.pristine.version}{' with ' if after else ''}{' and '.join(after)}"
+            say(f"{where}: git am --empty=drop {out / subject.name}/*.patch")
     return 0
+
+
+def described(base: Base, subject: Subject, out: Path) -> dict[str, object]:
+    """A series for --json: its name, its folder, and the series that are applied before it."""
+    needs = [one.name for one in base.subjects_before(subject)]
+    return {"name": subject.name, "folder": str(out / subject.name), "needs": needs}

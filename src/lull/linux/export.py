@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`lull export`: write the features as a patch series for ``git am``, with a cover letter.
+"""`lull export`: write the features as patch series for ``git am``, each with a cover letter.
 
-Exporting the same features for the same source gives the same bytes.
+A base divides its features into subjects. Each subject is one series: for the people who look after that part of Linux,
+and applied to the base and the series that it needs. Exporting the same features for the same source gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lull import base as bases
-from lull import paths
-from lull.base import Base, Patch, patches_of
+from lull import paths, plan
+from lull.base import Base, Patch, Subject, patches_of
 from lull.errors import LullError, UsageError
 from lull.linux import message, switches
 from lull.linux.series import (
@@ -30,31 +32,43 @@ from lull.linux.series import (
     note_of,
     whole_folder,
 )
-from lull.linux.tree import Tree
+from lull.linux.tree import Tree, apply_patch
 from lull.progress import progress
 
 ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
 """The last line of each commit: the kernel's template, which its submitter fills in and checkpatch.pl accepts."""
-LETTER = paths.KERNEL / "COVER.md"
-FIGURES = re.compile(r"(?s)<!-- figures -->(.*?)<!-- end of figures -->")
-"""The part of docs/figures.md that the cover letter quotes."""
+FRAME = paths.KERNEL / "COVER.md"
+"""What all cover letters share, with {fields}."""
+FIGURES = paths.REPOSITORY / "docs/figures.md"
+MARKED = re.compile(r"(?s)<!-- for: ([\w ]+) -->\n(.*?)<!-- end -->\n?")
+"""A part of FRAME or FIGURES, and the subjects whose letters have it."""
+TITLE = "arm64/mm: Lull's features"
+"""The subject of the letter of a base without subjects."""
 FORM = ["--cover-letter", "--cover-from-description=subject", "--no-signature", "--zero-commit", "--full-index", "-n"]
 STAT_WIDTH = message.WIDTH - len(message.INDENT)
 AUTHOR = f"From: {IDENTITY[1].partition('=')[2]} <{IDENTITY[3].partition('=')[2]}>"
 
 
 def check_out(out: Path) -> None:
-    """Raise UsageError when ``out`` is no folder, or holds anything but a series that was exported before."""
+    """Raise UsageError when ``out`` is no folder, or holds anything but series that were exported before."""
     if not out.exists():
         return
     if not out.is_dir():
         raise UsageError(f"{out} is no folder", remedy="name a new folder with --out")
-    strange = [path.name for path in sorted(out.iterdir()) if not is_ours(path)]
+    strange = [path.name for path in sorted(out.iterdir()) if not is_ours(path) and not is_series(path)]
     if strange:
         raise UsageError(
             f"{out} holds other things: {', '.join(strange[:3])}{', ...' if len(strange) > 3 else ''}",
-            remedy="name a new folder with --out, or one with an exported series, which is replaced",
+            remedy="name a new folder with --out, or one with exported series, which are replaced",
         )
+
+
+def is_series(path: Path) -> bool:
+    """Return true if ``path`` is the folder of an exported series."""
+    if not path.is_dir() or path.is_symlink():
+        return False
+    mails = list(path.iterdir())
+    return bool(mails) and all(map(is_ours, mails))
 
 
 def is_ours(path: Path) -> bool:
@@ -71,79 +85,170 @@ def hooked(patches: Sequence[Patch], tree: Path) -> list[str]:
     return sorted(name for name in named if (tree / name).is_file())
 
 
-def export(pristine: Tree, base: Base, out: Path) -> list[Path]:
-    """Write the series of a base's features to the folder ``out``, and return its files.
+def chosen(base: Base, names: Sequence[str]) -> list[Subject]:
+    """The subjects of ``base`` with these names, in the order of the base; all of them without a name.
 
-    The temporary git tree has only the files that the features change. The patches are the same as from a whole tree.
+    Raises: UsageError for an unknown name.
+    """
+    if names and "" in base.subjects:
+        raise UsageError(f"base {base.name} has no subjects: its features are one series", remedy="leave out --series")
+    plan.require("series", names, base.subjects)
+    return [subject for subject in base.subjects.values() if not names or subject.name in names]
 
-    Raises: UsageError when ``out`` holds other things, ApplyError when a feature does not fit ``pristine``.
+
+def export(pristine: Tree, base: Base, out: Path, names: Sequence[str] = ()) -> dict[str, list[Path]]:
+    """Write the series of a base to folders in ``out``, and return the files of each by its name.
+
+    If the base has no subjects, its series is in ``out`` itself, and its name is empty.
+
+    Args:
+        names: the series to write; empty: all.
+
+    Raises: UsageError when ``out`` holds other things, or for an unknown name; ApplyError when a feature does not fit
+    ``pristine``.
     """
     check_out(out)
-    patches = patches_of(base.exported().values())
-    with (
-        whole_folder(out) as part,
-        tempfile.TemporaryDirectory(prefix="lull-export-") as scratch,
-        progress.step("making the series"),
-    ):
-        tree = Path(scratch) / "linux"
-        for name in hooked(patches, pristine.path):
+    subjects = chosen(base, names)
+    with whole_folder(out) as part, progress.step("making the series"):
+        for subject in subjects:
+            write_series(pristine, base, subject, part / subject.name)
+        shutil.rmtree(out, ignore_errors=True)
+    return {subject.name: sorted((out / subject.name).iterdir()) for subject in subjects}
+
+
+def write_series(pristine: Tree, base: Base, subject: Subject, folder: Path) -> None:
+    """Write one series to ``folder``.
+
+    The temporary git tree has only the files that the features change. The patches are the same as from a whole tree.
+    """
+    before, patches = patches_of(base.features_before(subject)), patches_of(base.features_in(subject))
+    source = pristine.origin or pristine.path
+    with tempfile.TemporaryDirectory(prefix="lull-export-") as scratch:
+        tree, log = Path(scratch) / "linux", Path(scratch) / "log"
+        for name in hooked([*before, *patches], pristine.path):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(pristine.path / name, tree / name)
             os.chmod(tree / name, (tree / name).stat().st_mode | 0o200)
+        for patch in before:
+            apply_patch(patch, tree, log, source=source, lists=base.lists)
         commit_base(tree, pristine.version)
         for patch in patches:
-            commit_patch(tree, patch, ASSISTED, Path(scratch) / "log", source=pristine.origin or pristine.path)
-        letter = message.split(cover_letter(pristine, base, tree))
+            commit_patch(tree, patch, ASSISTED, log, source=source, lists=base.lists)
+        letter = message.split(cover_letter(pristine, base, subject, tree))
         git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
-        words = [*FORM, *DIFF[1:], "-o", str(part.absolute()), f"{BASE_TAG}..{BRANCH}"]
+        words = [*FORM, *DIFF[1:], "-o", str(folder.absolute()), f"{BASE_TAG}..{BRANCH}"]
         git(tree, "format-patch", "-q", *words, env=FIXED)
-        shutil.rmtree(out, ignore_errors=True)
-    return sorted(out.iterdir())
 
 
-def figures() -> str:
-    """The marked part of docs/figures.md: the measured results. Raises LullError when nothing is marked."""
-    page = paths.REPOSITORY / "docs/figures.md"
-    found = FIGURES.search(page.read_text())
-    if not found:
+def selected(text: str, subject: Subject) -> str:
+    """``text`` without the parts that are marked for other subjects; a series of all features has every part."""
+    return MARKED.sub(lambda mark: mark[2] if subject.name in ("", *mark[1].split()) else "", text)
+
+
+def figures(subject: Subject) -> str:
+    """The parts of docs/figures.md that are marked for the subject. Raises LullError when no part is."""
+    marks = MARKED.finditer(FIGURES.read_text())
+    parts = [mark[2].strip() for mark in marks if subject.name in ("", *mark[1].split())]
+    if not parts:
         raise LullError(
-            "no part is marked for the cover letter",
-            where=str(page),
-            remedy="put <!-- figures --> before it, and <!-- end of figures --> behind it",
+            f"no part is marked for the cover letter of {subject.name}",
+            where=str(FIGURES),
+            remedy=f"put <!-- for: {subject.name} --> before it, and <!-- end --> behind it",
         )
-    return found.group(1).strip()
+    return "\n\n".join(parts)
 
 
-def ported(base: Base) -> str:
-    """What to say when the base has only some of the features that kernel/COVER.md describes; empty otherwise."""
+def measured_on(base: Base) -> str:
+    """What to say of the figures when they were measured on another base; empty otherwise."""
     described = bases.load()
-    if not base.exported().keys() < described.exported().keys():
+    return "" if base.series == described.series else f"The figures were measured on Linux {described.series}."
+
+
+def order(base: Base, subject: Subject, linux: str) -> str:
+    """Markdown: what the series is applied to, and which patches it shares with other series."""
+    needed = [one.name for one in base.subjects_before(subject)]
+    listed = f" and these series, in this order: {', '.join(needed)}" if needed else "; it needs no other series"
+    text = f"**It applies to {linux}{listed}.**"
+    for name in subject.shares:
+        other = next(one for one in base.subjects.values() if name in one.features)
+        titles = [f'"{message.split(note_of(patch.folder))[0]}"' for patch in base.features[name].patches]
+        text += f" The series {other.name} has {', '.join(titles)}, too: omit it where that series is applied."
+    return text
+
+
+def recipients(subject: Subject, tree: Path) -> str:
+    """Markdown: the entries of MAINTAINERS in ``tree`` that the subject names, with their mailing lists.
+
+    Raises: UsageError when the file has no such entry.
+    """
+    if not subject.to:
         return ""
-    return (
-        f"**Of the features that this letter describes, this series has only these: {', '.join(base.exported())}.** "
-        f"The figures were measured on Linux {described.series} with all of them."
-    )
+    lines = ["The entries in MAINTAINERS, and their mailing lists:", ""]
+    for heading in subject.to:
+        entry = re.search(rf"(?m)^{re.escape(heading)}\n((?:\S.*\n)+)", (tree / "MAINTAINERS").read_text())
+        if not entry:
+            raise UsageError(
+                f"MAINTAINERS has no entry '{heading}', which series {subject.name} names",
+                where=str(tree / "MAINTAINERS"),
+                remedy="correct the key 'to' of the subject in the base's TOML file",
+            )
+        addresses = re.findall(r"(?m)^L:\s*(\S+)", entry[1])
+        lines.append(f"* {heading}: {', '.join(addresses) or 'no list'}")
+    more = "And linux-kernel@vger.kernel.org. `scripts/get_maintainer.pl` names the people for each patch."
+    return "\n".join([*lines, "", more])
 
 
-def cover_letter(pristine: Tree, base: Base, tree: Path) -> str:
-    """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in.
+def sections(text: str) -> dict[str, str]:
+    """Heading of a section -> the section's text; the text before the first section has the heading ``""``."""
+    first, *rest = re.split(r"(?m)^## (.*)\n", text)
+    return {"": first.strip(), **{head.strip(): body.strip() for head, body in zip(rest[::2], rest[1::2], strict=True)}}
+
+
+def joined(parts: Iterable[str]) -> str:
+    """The Markdown ``parts`` that are not empty, with an empty line between them; two lists become one."""
+    return re.sub(r"(?m)^(\* .*(?:\n  .*)*)\n\n(?=\* )", r"\1\n", "\n\n".join(part for part in parts if part))
+
+
+def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path) -> str:
+    """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in, and what the subject's letter says.
+
+    A section of the subject's letter is added to that with the same heading. A section without text is left out.
 
     Args:
-        tree: the git tree, with a commit for each patch in the order of the base.
+        tree: the git tree, with a commit for each patch of the series.
+
+    Raises: LullError when the subject's letter has a section that kernel/COVER.md does not have.
     """
-    features = list(base.exported().values())
+    features = base.features_in(subject)
+    linux = f"Linux {pristine.version}"
+    title, own_text = message.split(selected(subject.letter.read_text(), subject)) if subject.letter else (TITLE, "")
+    frame, own = sections(message.split(selected(FRAME.read_text(), subject))[1]), sections(own_text)
+    if unknown := own.keys() - frame.keys():
+        raise LullError(
+            f"the section '{min(unknown)}' is not in {FRAME.name} of kernel/",
+            where=str(subject.letter),
+            remedy=f"use one of: {', '.join(filter(None, frame))}",
+        )
     fields = {
-        "linux": f"Linux {pristine.version}",
-        "ported": ported(base),
+        "about": own.pop(""),
+        "linux": linux,
+        "order": order(base, subject, linux),
+        "recipients": recipients(subject, pristine.path),
         "assisted": ASSISTED,
-        "switches": switches.table(features),
-        "figures": figures(),
+        "switches": switches.table(features) if any(f.policies for f in features) else "",
+        "measured": measured_on(base),
+        "figures": figures(subject),
         "suites": ", ".join(suite for f in features for suite in f.kunit),
         "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
         "commits": "\n\n".join(commit_stats(patches_of(features), tree)),
     }
-    # A single pass over COVER.md: text that is put in may have braces, which must stay.
-    return re.sub(r"\{(\w+)\}", lambda match: fields[match.group(1)], LETTER.read_text())
+    letter = [f"# {title}"]
+    for heading, text in frame.items():
+        # A single pass over the frame: text that is put in may have braces, which must stay.
+        filled = re.sub(r"\{(\w+)\}", lambda match: fields[match.group(1)], text).strip()
+        if body := joined([filled, own.get(heading, "")]):
+            letter.append(f"## {heading}\n\n{body}" if heading else body)
+    return joined(letter)
 
 
 def commit_stats(patches: Sequence[Patch], tree: Path) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -94,17 +94,20 @@ def commit_base(tree: Path, version: str) -> None:
     git(tree, "tag", BASE_TAG, env=FIXED)
 
 
-def commit_patch(tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path) -> None:
+def commit_patch(
+    tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path, lists: Collection[str] = ()
+) -> None:
     """Apply a patch to a git tree, and commit it.
 
     Args:
         trailer: the last line of the commit message.
         log: takes the output of patch(1).
         source: the tree that an error message names.
+        lists: as for ``apply_patch``.
 
     Raises: ApplyError when the patch does not fit.
     """
-    apply_patch(patch, tree, log, source=source)
+    apply_patch(patch, tree, log, source=source, lists=lists)
     git(tree, "add", "-A", "-f", env=FIXED)
     git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
 

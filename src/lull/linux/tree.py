@@ -10,13 +10,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import ApplyError, UsageError
+from lull.linux import hunks
 from lull.progress import progress
 
 TREE_GIB = 2.5
@@ -173,12 +174,14 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     return Tree(path, key, pristine.version)
 
 
-def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
+def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Collection[str] = ()) -> None:
     """Apply one patch to ``tree`` in place: its hooks by patch(1) without fuzz, then copies of its own files.
 
     Args:
         log: takes the output of patch(1).
         source: the tree that an error message names.
+        lists: files in which hunks are placed as ``hunks.fitted`` does, because ``tree`` lacks earlier features. With
+            them, a file beside ``log`` takes the hooks as they are applied.
 
     Raises: ApplyError when a hunk does not fit, the patch has hooks but none for this series, or the tree already has
     one of the files.
@@ -186,7 +189,11 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
     if patch.hooks.exists():
         check_hooks(patch.hooks)
         options = ["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-"]
-        done = process.complete(["patch", *options, "-d", tree, "-i", patch.hooks])
+        hooks = patch.hooks
+        if lists:
+            hooks = log.with_name(f"{log.name}.patch")
+            hooks.write_text(fitted(patch, tree, lists))
+        done = process.complete(["patch", *options, "-d", tree, "-i", hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:
@@ -212,6 +219,18 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> None:
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
+
+
+def fitted(patch: Patch, tree: Path, lists: Collection[str]) -> str:
+    """The hooks of a patch as ``hunks.fitted`` makes them. Raises ApplyError, which names the patch, as it does."""
+    try:
+        return hunks.fitted(patch.hooks_text(), tree, lists)
+    except ApplyError as error:
+        raise ApplyError(
+            f"feature {patch.name} does not apply: {error.what}",
+            where=f"{patch.hooks}, {error.where}",
+            remedy=error.remedy,
+        ) from error
 
 
 def check_hooks(hooks: Path) -> None:

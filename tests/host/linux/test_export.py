@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The series: git am of it makes what 'lull tree' makes."""
+"""The series: git am of them makes what 'lull tree' makes; each applies to the base and what it needs alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_git_am_gives_the_tree(fake: Fake, tmp_path: Path) -> None:
     done = fake("export", "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
     mails = ["0000-cover-letter.patch", "0001-fake-broadcast-less.patch"]
-    assert json.loads(done.stdout) == {"series": str(out), "mails": mails}
+    assert json.loads(done.stdout) == {"series": [{"name": "", "folder": str(out), "needs": [], "mails": mails}]}
     assert sorted(p.name for p in out.iterdir()) == mails
     assert fake("tree", str(tree)).returncode == 0
     assert apply_mails(tree, out) == git(tree, "rev-parse", f"{series.BRANCH}^{{tree}}")
@@ -79,7 +79,8 @@ def test_the_letter(fake: Fake, tmp_path: Path) -> None:
     letter = (tmp_path / "out/0000-cover-letter.patch").read_text()
     assert re.search(r"(?m)^Subject: \[PATCH 0/1\] arm64/mm: ", letter)
     assert "/sys/kernel/mm/lull/fast  on off    on       off" in letter
-    assert message.text(export.figures()) in letter
+    assert message.text(export.figures(bases.Subject("", ("fast",)))) in letter
+    assert "Recipients" not in letter and "What gets worse" not in letter
     assert "1. fake: broadcast less\n\n    init/fast.h | 2 ++\n    init/main.c | 2 +-\n" in letter
     assert not re.search(r"\{\w+\}", letter)
 
@@ -123,7 +124,7 @@ def test_a_feature_of_two_patches(tool: Tool, fake_tree: Path, tmp_path: Path) -
     done = tool("export", *source, "--out", str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
     mails = ["0000-cover-letter.patch", "0001-fake-broadcast-less.patch", "0002-fake-more.patch"]
-    assert json.loads(done.stdout)["mails"] == mails
+    assert json.loads(done.stdout)["series"][0]["mails"] == mails
     tree = tmp_path / "tree"
     assert tool("tree", *source, str(tree)).returncode == 0
     assert re.findall(r"Lull-feature: (.*)", git(tree, "log", "--format=%B")) == ["fast/second", "fast/first"]
@@ -142,15 +143,209 @@ def test_a_base_can_stand_by_itself(tool: Tool) -> None:
     """'lull export BASE', as '--base BASE'; an unknown one is refused."""
     done = tool("export", "6.12", "--dry-run")
     assert done.returncode == 0 and "core, residency" in done.stdout
-    assert "lab" not in done.stdout.split("mail each for")[1]
+    assert "lab" not in done.stdout.replace("lull", "")
     done = tool("export", "6.99")
     assert done.returncode == 2 and "6.99" in done.stderr
 
 
-def test_the_letter_says_which_features_a_base_lacks() -> None:
-    """Of a base with some of the features only."""
-    assert export.ported(bases.load()) == ""
-    assert "only these: core, young.**" in export.ported(bases.load("7.3"))
+def test_the_letter_says_where_the_figures_are_from() -> None:
+    """Of a base on which they were not measured."""
+    assert export.measured_on(bases.load()) == ""
+    assert export.measured_on(bases.load("7.3")) == "The figures were measured on Linux 6.12."
+
+
+DIVIDED = """
+lists = ["init/list"]
+
+[kernels.lull]
+config = ["config/fake.config"]
+features = true
+
+[features.first]
+[features.middle]
+[features.last]
+
+[subjects.residency]
+features = ["first"]
+to = ["FAKE PORT"]
+
+[subjects.gather]
+features = ["middle"]
+needs = ["residency"]
+to = ["FAKE PORT", "FAKE MM"]
+
+[subjects.hvo]
+features = ["last"]
+shares = ["first"]
+"""
+"""A base of three features, which add a line each to a list, the second and the third behind the line before."""
+LINES = {"first": ["top", "obj-0"], "middle": ["obj-0", "first"], "last": ["obj-0", "first", "middle"]}
+"""The context of each feature's line."""
+MAINTAINERS = """FAKE PORT
+M:	A Stranger <stranger@localhost>
+L:	port@localhost (moderated)
+S:	Maintained
+
+FAKE MM
+S:	Orphan
+"""
+
+
+@pytest.fixture
+def divided(tool: Tool, fake_tree: Path, tmp_path: Path) -> Fake:
+    """Run a command of the tool on a base with three series; ``base`` replaces text of its TOML file."""
+    (fake_tree / "init/list").write_text("top\nobj-0\n")
+    (fake_tree / "MAINTAINERS").write_text(MAINTAINERS)
+    folder = tmp_path / "base"
+    for name, context in LINES.items():
+        body = "".join(f" {line}\n" for line in context)
+        hooks = f"--- a/init/list\n+++ b/init/list\n@@ -1,{len(context)} +1,{len(context) + 1} @@\n{body}+{name}\n"
+        note = f"# fake: add {name}\n\nA line.\n"
+        letter = f"# fake: the series of {name}\n\nWhy {name}.\n\n## What gets worse\n\n* The list.\n"
+        write_files(folder / name, {"NOTE.md": note, "hooks/6.12.patch": hooks, "COVER.md": letter})
+        write_files(folder / name, {f"files/init/{name}.h": "/* own */\n"})
+
+    def run(command: str, *words: str, **base: str) -> CompletedProcess[str]:
+        text = f'series = "6.12"\n{DIVIDED}'
+        for old, new in base.items():
+            assert old in text
+            text = text.replace(old, new)
+        write_files(folder, {"bases/fake.toml": text, "config/fake.config": ""})
+        return tool(command, "--base", str(folder / "bases/fake.toml"), "--tree", str(fake_tree), "--offline", *words)
+
+    return run
+
+
+def test_a_series_for_each_subject(divided: Fake, fake_tree: Path, tmp_path: Path) -> None:
+    """In a folder each. Each applies to the base and the series that it needs, without the others."""
+    out = tmp_path / "out"
+    done = divided("export", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    found = {one["name"]: one for one in json.loads(done.stdout)["series"]}
+    assert [(name, one["needs"], one["folder"]) for name, one in found.items()] == [
+        ("residency", [], str(out / "residency")),
+        ("gather", ["residency"], str(out / "gather")),
+        ("hvo", [], str(out / "hvo")),
+    ]
+    assert found["hvo"]["mails"] == [
+        "0000-cover-letter.patch",
+        "0001-fake-add-first.patch",
+        "0002-fake-add-last.patch",
+    ]
+    series.commit_base(fake_tree, "6.12.0")
+    for name, lines in (("residency", ["first"]), ("gather", ["first", "middle"]), ("hvo", ["first", "last"])):
+        git(fake_tree, "checkout", "-q", series.BRANCH)
+        folders = [out / one for one in (*found[name]["needs"], name)]
+        apply_mails(fake_tree, *folders)
+        assert (fake_tree / "init/list").read_text().split() == ["top", "obj-0", *lines]
+
+
+def test_letters_of_subjects(divided: Fake, tmp_path: Path) -> None:
+    """Each says what it is, what it needs and shares, and who gets it; what is marked for others is left out."""
+    assert divided("export", "--out", str(tmp_path / "out")).returncode == 0
+    letters = {
+        name: " ".join((tmp_path / "out" / name / "0000-cover-letter.patch").read_text().split())
+        for name in ("residency", "gather", "hvo")
+    }
+    assert "Subject: [PATCH 0/2] fake: the series of last" in letters["hvo"] and "Why last." in letters["hvo"]
+    assert "It applies to Linux 6.12.0; it needs no other series." in letters["residency"]
+    assert "It applies to Linux 6.12.0 and these series, in this order: residency." in letters["gather"]
+    assert 'The series residency has "fake: add first", too: omit it where' in letters["hvo"]
+    assert "* FAKE PORT: port@localhost * FAKE MM: no list" in letters["gather"]
+    assert "Recipients" not in letters["hvo"] and "Stranger" not in "".join(letters.values())
+    assert all("What gets worse: * The list." in letter for letter in letters.values())
+    assert "system D" in letters["hvo"] and "system D" not in letters["gather"]
+    assert "Switches" not in letters["gather"].split("What gets worse")[0].split("Recipients")[0]
+    assert not [letter for letter in letters.values() if re.search(r"\{\w+\}|<!--", letter)]
+
+
+def test_series_by_name(divided: Fake, tmp_path: Path) -> None:
+    """Only these, in the order of the base; --dry-run says the same. An unknown one is refused."""
+    words = ["--series", "hvo", "--series", "residency", "--out", str(tmp_path / "out")]
+    done = divided("export", *words, "--dry-run", "--json")
+    assert [(one["name"], one["patches"]) for one in json.loads(done.stdout)["series"]] == [
+        ("residency", ["first"]),
+        ("hvo", ["first", "last"]),
+    ]
+    assert divided("export", *words).returncode == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["hvo", "residency"]
+    done = divided("export", "--series", "hov", "--dry-run")
+    assert done.returncode == 2 and "unknown series 'hov'" in done.stderr and "did you mean hvo?" in done.stderr
+
+
+def test_series_of_a_base_without_subjects(fake: Fake) -> None:
+    """There is one, which has no name."""
+    done = fake("export", "--series", "hvo", "--dry-run")
+    assert done.returncode == 2 and "has no subjects" in done.stderr
+
+
+def test_exported_series_are_replaced(divided: Fake, tmp_path: Path) -> None:
+    """All of them; a folder with anything else in it stays, and is named."""
+    out = tmp_path / "out"
+    for words in ([], ["--series", "gather"]):
+        assert divided("export", "--out", str(out), *words).returncode == 0
+    assert [path.name for path in out.iterdir()] == ["gather"]
+    for name in ("mine", "gather"):
+        write_files(out / name, {"notes": "mine\n"})
+        done = divided("export", "--out", str(out))
+        assert done.returncode == 2 and f"holds other things: {name}\n" in done.stderr
+        shutil.rmtree(out / name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('needs = ["residency"]', 'needs = ["hvo"]', "subject 'gather' needs 'hvo', which is no subject before it"),
+        ('features = ["middle"]', 'features = ["midle"]', "subject 'gather' has the unknown feature 'midle'"),
+        ('features = ["middle"]', "features = []", "subject 'gather' has no features"),
+        ('features = ["last"]', 'features = ["last", "middle"]', "'middle' is in the subjects gather and hvo"),
+        ("[features.last]", "[features.last]\n[features.more]", "feature 'more' is in no subject"),
+        ('shares = ["first"]', 'shares = ["last"]', "subject 'hvo' shares 'last', which it has or needs anyway"),
+        (
+            'needs = ["residency"]',
+            'needs = ["residency"]\nshares = ["first"]',
+            "subject 'gather' shares 'first', which",
+        ),
+        ('shares = ["first"]', 'shares = ["frist"]', "subject 'hvo' has the unknown feature 'frist'"),
+    ],
+)
+def test_subjects_that_cannot_be(divided: Fake, old: str, new: str, said: str) -> None:
+    """Each is refused, with the file and what to do."""
+    done = divided("export", "--dry-run", **{old: new})
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert "fake.toml" in done.stderr and "to do: " in done.stderr
+
+
+def test_errors_of_an_export(divided: Fake, fake_tree: Path, tmp_path: Path) -> None:
+    """Recipients whom MAINTAINERS lacks, an unknown section of a letter, and a hunk that fits in several places."""
+    out = tmp_path / "out"
+    done = divided("export", "--out", str(out), **{'"FAKE MM"': '"FAKE MN"'})
+    assert done.returncode == 2 and "MAINTAINERS has no entry 'FAKE MN'" in done.stderr
+    letter = tmp_path / "base/last/COVER.md"
+    letter.write_text(f"{letter.read_text()}\n## What is bad\n\n* All.\n")
+    done = divided("export", "--out", str(out))
+    assert done.returncode == 3 and "the section 'What is bad' is not in COVER.md" in done.stderr
+    assert "use one of: Recipients, Switches, What gets worse" in done.stderr
+    hooks = tmp_path / "base/middle/hooks/6.12.patch"
+    hooks.write_text("--- a/init/list\n+++ b/init/list\n@@ -1,4 +1,5 @@\n other\n+x\n obj-0\n obj-1\n obj-2\n")
+    (fake_tree / "init/list").write_text("top\n" + "obj-0\nobj-1\nobj-2\n" * 2 + "top\nobj-0\n")
+    done = divided("export", "--out", str(out))
+    assert (
+        done.returncode == 9 and "feature middle does not apply: several places fit: init/list, hunk 1" in done.stderr
+    )
+    assert not out.exists()
+
+
+def test_marks_name_subjects() -> None:
+    """Of the default base; each has figures, and a letter with a title that a mail's subject has room for."""
+    base = bases.load()
+    for page in (export.FRAME, export.FIGURES):
+        text = page.read_text()
+        assert text.count("<!-- for: ") == text.count("<!-- end -->") == len(export.MARKED.findall(text))
+        assert {name for names, _ in export.MARKED.findall(text) for name in names.split()} <= set(base.subjects)
+    for subject in [*base.subjects.values(), *bases.load("7.3").subjects.values()]:
+        assert export.figures(subject)
+        assert subject.letter and 0 < len(message.split(subject.letter.read_text())[0]) <= message.WIDTH
 
 
 def test_counters_are_what_the_hooks_add() -> None:
@@ -163,9 +358,13 @@ def test_counters_are_what_the_hooks_add() -> None:
         assert switches.counters(feature) == switches.counters(features[name])
 
 
-def test_residency_is_patches_that_can_be_read() -> None:
+LONG = ("gather/flush", "young/policy", "pause/wait", "vmemmap/optimize")
+"""Patches whose code is one piece: no part of it does anything without the rest."""
+
+
+def test_features_are_patches_that_can_be_read() -> None:
     """Each changes at most 300 lines: of its own files, and of those that exist."""
-    for patch in bases.load().features["residency"].patches:
+    for patch in bases.patches_of(bases.load().exported().values()):
         changed = sum(len(file.read_text().splitlines()) for file in patch.files().values())
         changed += len(re.findall(r"(?m)^[-+](?![-+]{2} )", patch.hooks_text()))
-        assert 0 < changed <= 300, f"{patch.name}: {changed} changed lines"
+        assert changed > 0 and (changed > 300) == (patch.name in LONG), f"{patch.name}: {changed} changed lines"

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests for mmu_gather's runs: they hold all that was cleared and little else, and
+ * are flushed if they take fewer TLBIs than the hull.
+ */
+#include <kunit/test.h>
+#include <linux/bitmap.h>
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/pgtable.h>
+#include <linux/prandom.h>
+#include <linux/sched/mm.h>
+
+#include <asm/tlb.h>
+#include <asm/tlbflush.h>
+
+#include "lull.h"
+
+extern struct lull_switch lull_gather_switch, lull_residency_switch;
+
+#define BASE	(4UL << PUD_SHIFT)
+#define PAGES	(4UL * PTRS_PER_PTE)
+
+struct fixture {
+	struct mm_struct *mm;
+	struct mmu_gather tlb;
+	DECLARE_BITMAP(cleared, PAGES);
+	DECLARE_BITMAP(held, PAGES);
+};
+
+/* The tests' address space is loaded nowhere: residency would elide each flush. */
+static void set_residency(const char *policy)
+{
+	if (IS_ENABLED(CONFIG_LULL_RESIDENCY))
+		lull_switch_set(&lull_residency_switch, policy);
+}
+
+static int gather_setup(struct kunit *test)
+{
+	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	f->mm = mm_alloc();
+	KUNIT_ASSERT_NOT_NULL(test, f->mm);
+	set_residency("off");
+	test->priv = f;
+	return 0;
+}
+
+static void gather_cleanup(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	lull_switch_set(&lull_gather_switch, "runs");
+	set_residency("on");
+	mmput(f->mm);
+}
+
+static unsigned long address(unsigned int page)
+{
+	return BASE + page * PAGE_SIZE;
+}
+
+static void begin(struct fixture *f)
+{
+	bitmap_zero(f->cleared, PAGES);
+	tlb_gather_mmu(&f->tlb, f->mm);
+}
+
+static void clear(struct fixture *f, unsigned int page, unsigned int n)
+{
+	tlb_flush_pte_range(&f->tlb, address(page), n * PAGE_SIZE);
+	bitmap_set(f->cleared, page, n);
+}
+
+static void clear_huge(struct fixture *f, unsigned int page)
+{
+	tlb_flush_pmd_range(&f->tlb, address(page), PMD_SIZE);
+	bitmap_set(f->cleared, page, PTRS_PER_PTE);
+}
+
+/* Of an empty table; its run covers all that it mapped. */
+static void clear_table(struct fixture *f, unsigned int page)
+{
+	tlb_flush_pmd_range(&f->tlb, address(page), PAGE_SIZE);
+	f->tlb.freed_tables = 1;
+	bitmap_set(f->cleared, round_down(page, PTRS_PER_PTE), PTRS_PER_PTE);
+}
+
+/* Small gaps become part of a run, if a TLBI takes a range. */
+static void close_gaps(unsigned long *pages)
+{
+	unsigned int page = find_first_bit(pages, PAGES), end, next;
+
+	if (!system_supports_tlb_range())
+		return;
+	while (page < PAGES) {
+		end = find_next_zero_bit(pages, PAGES, page);
+		next = find_next_bit(pages, PAGES, end);
+		if (next < PAGES && next - end <= LULL_GATHER_GAP)
+			bitmap_set(pages, end, next - end);
+		page = next;
+	}
+}
+
+/* @nr runs hold all that was cleared, and small gaps. Then flush. */
+static void expect_runs(struct kunit *test, unsigned int nr)
+{
+	struct fixture *f = test->priv;
+	struct lull_runs *runs = &f->tlb.runs;
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, nr, runs->nr);
+	bitmap_zero(f->held, PAGES);
+	for (i = 0; i < runs->nr && i < LULL_GATHER_RUNS; i++)
+		bitmap_set(f->held, (runs->run[i].start - BASE) >> PAGE_SHIFT,
+			   (runs->run[i].end - runs->run[i].start) >> PAGE_SHIFT);
+	KUNIT_EXPECT_TRUE(test, bitmap_subset(f->cleared, f->held, PAGES));
+	close_gaps(f->cleared);
+	KUNIT_EXPECT_TRUE(test, bitmap_subset(f->held, f->cleared, PAGES));
+	tlb_finish_mmu(&f->tlb);
+}
+
+/* Neighbours, in each direction, are one run. */
+static void test_dense(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int page;
+
+	begin(f);
+	for (page = 0; page < PTRS_PER_PTE; page++)
+		clear(f, page, 1);
+	expect_runs(test, 1);
+
+	begin(f);
+	for (page = PTRS_PER_PTE; page--;)
+		clear(f, page, 1);
+	expect_runs(test, 1);
+
+	begin(f);
+	for (page = 0; page < PTRS_PER_PTE; page += 16)
+		clear(f, page, 16);
+	expect_runs(test, 1);
+}
+
+/* Far enough from each other to be runs of their own, and few enough. */
+static void test_random(struct kunit *test)
+{
+	const unsigned int slots = PAGES / 64;
+	struct fixture *f = test->priv;
+	struct rnd_state rnd;
+	unsigned int round, i;
+
+	prandom_seed_state(&rnd, 20240625);
+	for (round = 0; round < 400; round++) {
+		unsigned int n = 0;
+
+		begin(f);
+		for (i = 0; i < LULL_GATHER_RUNS; i++) {
+			unsigned int size = 1 + prandom_u32_state(&rnd) % 48;
+			unsigned int page = 64 * (prandom_u32_state(&rnd) % slots);
+
+			if (test_bit(page, f->cleared))
+				continue;
+			clear(f, page, size);
+			n++;
+		}
+		expect_runs(test, n);
+	}
+}
+
+/* After more runs than there is room for, it collects again from the next flush on. */
+static void test_too_many(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i;
+
+	begin(f);
+	for (i = 0; i <= LULL_GATHER_RUNS; i++)
+		clear(f, 64 * i, 1);
+	KUNIT_EXPECT_EQ(test, LULL_GATHER_HULL, f->tlb.runs.nr);
+	KUNIT_EXPECT_FALSE(test, lull_gather_flush(&f->tlb));
+	tlb_flush_mmu(&f->tlb);
+	bitmap_zero(f->cleared, PAGES);
+	clear(f, 1, 1);
+	expect_runs(test, 1);
+}
+
+/* Each level has its own runs. */
+static void test_levels(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	begin(f);
+	clear(f, 0, PTRS_PER_PTE);
+	clear_huge(f, PTRS_PER_PTE);
+	clear_huge(f, 2 * PTRS_PER_PTE);
+	clear(f, 3 * PTRS_PER_PTE, 2);
+	KUNIT_EXPECT_EQ(test, PAGE_SHIFT, f->tlb.runs.run[0].shift);
+	KUNIT_EXPECT_EQ(test, PMD_SHIFT, f->tlb.runs.run[1].shift);
+	KUNIT_EXPECT_EQ(test, PAGE_SHIFT, f->tlb.runs.run[2].shift);
+	expect_runs(test, 3);
+
+	/* Behind a run that has been flushed. */
+	begin(f);
+	clear_huge(f, 0);
+	tlb_flush_mmu(&f->tlb);
+	bitmap_zero(f->cleared, PAGES);
+	clear_huge(f, PTRS_PER_PTE);
+	expect_runs(test, 1);
+}
+
+/* A table's address is flushed: in a run that is there, or in its own. */
+static void test_tables(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	/* The table that leads to this one is one page at the same address. */
+	begin(f);
+	clear_table(f, PTRS_PER_PTE);
+	tlb_flush_pud_range(&f->tlb, address(PTRS_PER_PTE), PAGE_SIZE);
+	expect_runs(test, 1);
+
+	/* Neighbours: one run. */
+	begin(f);
+	clear_table(f, 0);
+	clear_table(f, PTRS_PER_PTE);
+	expect_runs(test, 1);
+
+	/* Beside leaves: not in a run of theirs. */
+	begin(f);
+	clear(f, 1, 1);
+	clear_table(f, PTRS_PER_PTE + 5);
+	expect_runs(test, 2);
+
+	/* What is there may be a leaf's: then it goes with it. */
+	begin(f);
+	clear(f, 1, 4);
+	tlb_flush_pmd_range(&f->tlb, address(2), PAGE_SIZE);
+	f->tlb.freed_tables = 1;
+	expect_runs(test, 1);
+}
+
+static struct kunit_case gather_cases[] = {
+	KUNIT_CASE(test_dense),
+	KUNIT_CASE(test_random),
+	KUNIT_CASE(test_too_many),
+	KUNIT_CASE(test_levels),
+	KUNIT_CASE(test_tables),
+	{}
+};
+
+static struct kunit_suite gather_suite = {
+	.name = "lull_gather",
+	.init = gather_setup,
+	.exit = gather_cleanup,
+	.test_cases = gather_cases,
+};
+
+kunit_test_suite(gather_suite);
