@@ -167,8 +167,8 @@ def measured_on(base: Base) -> str:
 def order(base: Base, subject: Subject, linux: str) -> str:
     """Markdown: what the series is applied to, and which patches it shares with other series."""
     needed = [one.name for one in base.subjects_before(subject)]
-    listed = f" and these series, in this order: {', '.join(needed)}" if needed else "; it needs no other series"
-    text = f"**It applies to {linux}{listed}.**"
+    listed = f"after the series {', '.join(needed)}" if needed else "and needs no other series"
+    text = f"**It applies to {linux}, {listed}{', in this order' if len(needed) > 1 else ''}.**"
     for name in subject.shares:
         other = next(one for one in base.subjects.values() if name in one.features)
         titles = [f'"{message.split(note_of(patch.folder))[0]}"' for patch in base.features[name].patches]

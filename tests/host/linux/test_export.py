@@ -248,8 +248,8 @@ def test_letters_of_subjects(divided: Fake, tmp_path: Path) -> None:
         for name in ("residency", "gather", "hvo")
     }
     assert "Subject: [PATCH 0/2] fake: the series of last" in letters["hvo"] and "Why last." in letters["hvo"]
-    assert "It applies to Linux 6.12.0; it needs no other series." in letters["residency"]
-    assert "It applies to Linux 6.12.0 and these series, in this order: residency." in letters["gather"]
+    assert "It applies to Linux 6.12.0, and needs no other series." in letters["residency"]
+    assert "It applies to Linux 6.12.0, after the series residency." in letters["gather"]
     assert 'The series residency has "fake: add first", too: omit it where' in letters["hvo"]
     assert "* FAKE PORT: port@localhost * FAKE MM: no list" in letters["gather"]
     assert "Recipients" not in letters["hvo"] and "Stranger" not in "".join(letters.values())
