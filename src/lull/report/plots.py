@@ -359,8 +359,8 @@ def frontier(run: RunSlice) -> Plot | None:
         svg = text()
     how = (
         "A field is one madvise(MADV_DONTNEED) that gives back so many pages, at such distances. Its numbers are "
-        "stock's broadcast TLBIs and, where they differ, Lull's: blue where Lull has fewer, the darker the fewer; red where "
-        "it has more."
+        "stock's broadcast TLBIs and, where they differ, Lull's: blue where Lull has fewer, the darker the fewer; red "
+        "where it has more."
     )
     return Plot("Where runs are flushed", svg, how)
 
