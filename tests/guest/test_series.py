@@ -132,4 +132,4 @@ def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | 
     with progress.step(what) as step:
         builder.compile(step.update)
         SUMMARY.append(f"{what}: built in {step.elapsed:.0f} s")
-    return out / build.IMAGE
+    return out / lab.toolchain.image

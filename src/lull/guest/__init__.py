@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,9 +34,10 @@ def sources() -> list[Path]:
     return sorted(paths.GUEST.glob("*.c"))
 
 
-def build_programs(toolchain: Toolchain) -> Path:
-    """A folder with the guest programs, compiled for arm64. Raises BuildError for a file that does not compile."""
-    key = cache.key_of_files([*sources(), *sorted(paths.GUEST.glob("*.h"))], toolchain.version, *CFLAGS)
+def build_programs(toolchain: Toolchain, names: Collection[str] = ()) -> Path:
+    """A folder with the guest programs ``names``, or all. Raises BuildError for a file that does not compile."""
+    chosen = [source for source in sources() if not names or source.stem in names]
+    key = cache.key_of_files([*chosen, *sorted(paths.GUEST.glob("*.h"))], toolchain.version, *CFLAGS)
 
     def make(part: Path) -> None:
         log = part.parent / f"{part.name}.log"
@@ -51,7 +52,7 @@ def build_programs(toolchain: Toolchain) -> Path:
             )
 
         with progress.step("building the guest programs"), ThreadPoolExecutor(jobs()) as pool:
-            list(pool.map(compile_one, sources()))
+            list(pool.map(compile_one, chosen))
 
     return cache.make_entry("guest", f"programs-{key}", make)
 
@@ -127,7 +128,7 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     """The initramfs without a job. Raises BuildError.
 
     Args:
-        busybox: a static arm64 busybox.
+        busybox: a static busybox.
         programs: the folder with the guest programs.
         generator: the compiled gen_init_cpio.
     """

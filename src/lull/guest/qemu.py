@@ -214,6 +214,15 @@ class Machine:
         cpu = "the host's CPUs" if self.accel == "kvm" else self.cpu
         return f"{self.vcpus} vCPU{'s' * (self.vcpus > 1)}, {cpu}, {self.memory_mib} MiB, under {self.accel}"
 
+    def platform(self) -> list[tuple[str, str]]:
+        """QEMU's options for the board, the accelerator and the CPU."""
+        kvm = self.accel == "kvm"
+        return [
+            ("-machine", "virt,gic-version=3" + (",mte=on" if self.mte else "")),
+            ("-accel", "kvm" if kvm else "tcg,thread=multi"),
+            ("-cpu", "host" if kvm else self.cpu),
+        ]
+
     def __post_init__(self) -> None:
         if not 1 <= self.vcpus <= MAX_VCPUS:
             raise UsageError(f"--vcpus {self.vcpus}: 1 to {MAX_VCPUS} are possible")
@@ -222,6 +231,22 @@ class Machine:
                 "--accel kvm needs an arm64 host with a usable /dev/kvm",
                 remedy="leave it out: tcg works everywhere, and only it counts TLBIs",
             )
+
+
+@dataclass(frozen=True)
+class X86(Machine):
+    """An x86-64 machine whose clock advances by one nanosecond with each instruction, and so does its TSC.
+
+    No time passes while no vCPU executes instructions: the clock then jumps to the next timer (``sleep=off``).
+    """
+
+    vcpus: int = 1
+    cpu: str = "max"
+
+    def platform(self) -> list[tuple[str, str]]:
+        """QEMU's options for the board, the accelerator, the clock and the CPU."""
+        accel = ("-accel", "tcg,thread=single")
+        return [("-machine", "pc"), accel, ("-icount", "shift=0,sleep=off"), ("-cpu", self.cpu)]
 
 
 def numbers_of_vcpus(text: str) -> list[int]:
@@ -252,13 +277,10 @@ def command(
         disk: the image of a disk; the guest's writes to it are discarded.
         console: where the first UART goes: a file, or STDIO.
     """
-    kvm = machine.accel == "kvm"
     options = [
         ("-display", "none"),
         ("-monitor", "none"),
-        ("-machine", "virt,gic-version=3" + (",mte=on" if machine.mte else "")),
-        ("-accel", "kvm" if kvm else "tcg,thread=multi"),
-        ("-cpu", "host" if kvm else machine.cpu),
+        *machine.platform(),
         ("-smp", str(machine.vcpus)),
         ("-m", f"{machine.memory_mib}M"),
         ("-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}"),

@@ -20,8 +20,8 @@ from lull.progress import progress
 
 BUILD_GIB = 1.5
 """Free space a build needs, with a margin; objects are removed when it is done."""
-IMAGE = "arch/arm64/boot/Image"
-PRODUCTS = {IMAGE: "Image", "System.map": "System.map", ".config": "config"}
+PRODUCTS = {"System.map": "System.map", ".config": "config"}
+"""Files of a build that are kept, besides the image -> their names in the cache."""
 SANITIZERS = ("CONFIG_KASAN", "CONFIG_KCSAN")
 SANITIZED = 4.0
 # The same source gives the same bytes: no clock, no names of people and machines.
@@ -145,7 +145,7 @@ class Builder:
         return dropped_options(asked_options(config), (self.out / ".config").read_text())
 
     def compile(self, tell: Callable[[str], None], *words: str, env: Mapping[str, str] | None = None) -> None:
-        """Build the Image, or what ``words`` tell make instead; ``tell`` shows the object under way.
+        """Build the bootable image, or what ``words`` tell make instead; ``tell`` shows the object under way.
 
         Raises BuildError with the log's tail.
         """
@@ -158,7 +158,7 @@ class Builder:
                 tell(f"{count} {match.group(1)}")
 
         process.run_logged(
-            self.make_command(f"-j{jobs()}", *(words or ["Image"])),
+            self.make_command(f"-j{jobs()}", *(words or [Path(self.toolchain.image).name])),
             self.log,
             env=env,
             line=line,
@@ -175,7 +175,7 @@ def publish(builder: Builder, name: str, seconds: float, folder: Path) -> None:
     Args:
         seconds: what the build took.
     """
-    for source, product in PRODUCTS.items():
+    for source, product in {builder.toolchain.image: "Image", **PRODUCTS}.items():
         cache.write_atomic(folder / product, (builder.out / source).read_bytes())
     description = {
         "kernel": name,
@@ -183,7 +183,7 @@ def publish(builder: Builder, name: str, seconds: float, folder: Path) -> None:
         "compiler": builder.toolchain.version,
         "tree": builder.tree.key,
         "seconds": round(seconds, 1),
-        "command": process.shown(builder.make_command(f"-j{jobs()}", "Image")),
+        "command": process.shown(builder.make_command(f"-j{jobs()}", Path(builder.toolchain.image).name)),
     }
     cache.write_atomic(folder / "build.json", json.dumps(description, indent=1) + "\n")
 

@@ -20,7 +20,7 @@ from lull.errors import FetchError
 from lull.linux import apt
 from lull.progress import progress, say
 
-BUSYBOX = "busybox-static:arm64"
+BUSYBOX = "busybox-static"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,11 @@ class Store:
         return private
 
     def private_apt_with(
-        self, package: str, choices: Sequence[Sequence[str]], fits: Callable[[str], bool] = lambda version: True
+        self,
+        package: str,
+        choices: Sequence[Sequence[str]],
+        fits: Callable[[str], bool] = lambda version: True,
+        architecture: str = "arm64",
     ) -> apt.PrivateApt:
         """The first private apt that has ``package`` in a version that ``fits``, or else the last one that was tried.
 
@@ -103,12 +107,13 @@ class Store:
             choices: sets of further suites, tried in turn. Suites of later sets are not asked for when an earlier set
                 suffices, because a mirror may lack them.
             fits: returns true for a version that will do.
+            architecture: whose packages are wanted, besides the host's.
 
         Raises: FetchError when an index cannot be fetched, MissingError on a host without apt.
         """
         for suites in choices:
             sources = apt.with_suites(apt.machine_sources(), [s for s in suites if s])
-            private = self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
+            private = self.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), architecture]))))
             if any(fits(v) for v in private.versions(package)):
                 break
         return private
@@ -157,9 +162,11 @@ class Store:
             )
         return self.remember(base.package, fetched)
 
-    def busybox(self) -> Path:
-        """The path of a static arm64 busybox for the guest. Raises FetchError."""
-        folder = self.unpacked("busybox", [BUSYBOX], lambda: self.private_apt_with(BUSYBOX, [[]]))
+    def busybox(self, architecture: str = "arm64") -> Path:
+        """The path of a static busybox for the guest, of a Debian architecture. Raises FetchError."""
+        package = f"{BUSYBOX}:{architecture}"
+        name = "busybox" if architecture == "arm64" else f"busybox-{architecture}"
+        folder = self.unpacked(name, [package], lambda: self.private_apt_with(package, [[]], architecture=architecture))
         return next(p for p in (folder / "bin/busybox", folder / "usr/bin/busybox") if p.exists())
 
     def libraries(self, names: Sequence[str]) -> Path:
@@ -167,11 +174,11 @@ class Store:
         return self.unpacked("libraries-" + "-".join(names), names, self.guest_apt)
 
     def unpacked(self, name: str, packages: Sequence[str], private: Callable[[], apt.PrivateApt]) -> Path:
-        """A folder with the unpacked arm64 ``packages``, remembered as ``name``. Raises FetchError."""
+        """A folder with the unpacked ``packages``, remembered as ``name``. Raises FetchError."""
         found = self.have(name)
         if not found:
             archive = private()
-            fetched = [self.one_package(p, archive, "it is in Debian's main archive for arm64") for p in packages]
+            fetched = [self.one_package(p, archive, "it is in Debian's main archive") for p in packages]
 
             def make(part: Path) -> None:
                 for one in fetched:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find the arm64 compiler: a cross compiler, or on an arm64 host the machine's own."""
+"""Find the compiler for arm64 or x86-64: the machine's own if it is such a machine, else a cross compiler."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from dataclasses import dataclass
 from lull import process
 from lull.errors import MissingError
 
-TRIPLET = "aarch64-linux-gnu-"
+TRIPLETS = {"arm64": "aarch64-linux-gnu-", "x86_64": "x86_64-linux-gnu-"}
+"""ARCH of the kernel's build -> the prefix of the cross compiler's commands."""
+IMAGES = {"arm64": "arch/arm64/boot/Image", "x86_64": "arch/x86/boot/bzImage"}
+"""ARCH -> the bootable image that the build makes."""
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler for arm64 Linux.
+    """A compiler for Linux.
 
     Args:
         prefix: CROSS_COMPILE of the kernel's build; empty for the machine's own compiler.
         version: the first line of ``gcc --version``, part of the key of every build.
         ccache: whether the kernel is compiled through ccache.
+        arch: ARCH of the kernel's build.
     """
 
     prefix: str
     version: str
     ccache: bool
+    arch: str = "arm64"
 
     @property
     def gcc(self) -> str:
@@ -38,10 +43,16 @@ class Toolchain:
         """The command name of nm, which lists symbols."""
         return f"{self.prefix}nm"
 
+    @property
+    def image(self) -> str:
+        """The path of the bootable image in the folder of a build."""
+        return IMAGES[self.arch]
+
     def make_variables(self) -> list[str]:
         """The variables for the kernel's make that choose the compiler."""
         # Empty values override variables of the environment, which are no part of a build's key.
-        variables = ["ARCH=arm64", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS=", "LOCALVERSION="]
+        variables = [f"ARCH={self.arch}", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS="]
+        variables.append("LOCALVERSION=")
         return [*variables, f"CC=ccache {self.gcc}"] if self.ccache else variables
 
 
@@ -50,18 +61,24 @@ def host_is_arm64() -> bool:
     return platform.machine() == "aarch64"
 
 
+def host_is_x86() -> bool:
+    """Return true on an x86-64 machine, whose own compiler makes programs for x86-64."""
+    return platform.machine() == "x86_64"
+
+
 def kvm_usable() -> bool:
     """Return true if this machine can run arm64 guests under KVM."""
     return host_is_arm64() and os.access("/dev/kvm", os.R_OK | os.W_OK)
 
 
-def find() -> Toolchain:
-    """The compiler to use. Raises MissingError when it is not installed."""
-    prefix = "" if host_is_arm64() else TRIPLET
+def find(arch: str = "arm64") -> Toolchain:
+    """The compiler to use for ``arch``. Raises MissingError when it is not installed."""
+    native = host_is_arm64() if arch == "arm64" else host_is_x86()
+    prefix = "" if native else TRIPLETS[arch]
     if not shutil.which(f"{prefix}gcc"):
-        raise MissingError(f"no arm64 compiler ({prefix}gcc)", remedy="'./lull doctor' names the package")
+        raise MissingError(f"no compiler for {arch} ({prefix}gcc)", remedy="'./lull doctor' names the package")
     version = process.output_of([f"{prefix}gcc", "--version"]).splitlines()[0]
-    return Toolchain(prefix, version, shutil.which("ccache") is not None)
+    return Toolchain(prefix, version, shutil.which("ccache") is not None, arch)
 
 
 def jobs() -> int:
