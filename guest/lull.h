@@ -41,6 +41,7 @@ static struct window {
 	int number;			/* number of the window in this program, from 1 */
 	pid_t opener;			/* the process that has it open; 0: none */
 	struct timespec opened;
+	unsigned long tsc;		/* of x86-64, when it was opened */
 	double seconds;
 	int metrics;
 	const char *name[MAX_METRICS];
@@ -60,7 +61,20 @@ static inline long window_id(void)
  */
 #define WITHIN	"LULL_WITHIN"
 
-/* HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. */
+/* Add an exact count to the result of the window. */
+static inline void add_metric(const char *name, long value)
+{
+	if (window.metrics < MAX_METRICS) {
+		window.name[window.metrics] = name;
+		window.value[window.metrics++] = value;
+	}
+}
+
+/*
+ * On arm64, HINT #112 and #113: NOPs to every CPU, seen by the plugin, which reads the number in x0. On x86-64, where
+ * there is no plugin, the window gets the metric tsc, by how much the TSC advanced; in the guests of "lull x86" it
+ * advances by one with each instruction.
+ */
 static inline void mark(long id, bool open)
 {
 #ifdef __aarch64__
@@ -70,9 +84,11 @@ static inline void mark(long id, bool open)
 		asm volatile("hint #112" : : "r" (x0) : "memory");
 	else
 		asm volatile("hint #113" : : "r" (x0) : "memory");
-#else
+#elif defined(__x86_64__)
 	(void)id;
-	(void)open;
+	if (!open)
+		add_metric("tsc", __builtin_ia32_rdtsc() - window.tsc);
+	window.tsc = __builtin_ia32_rdtsc();
 #endif
 }
 
@@ -187,15 +203,6 @@ static long vmstat(const char *name)
 			found = value;
 	fclose(in);
 	return found;
-}
-
-/* Add an exact count to the result of the window. */
-static inline void add_metric(const char *name, long value)
-{
-	if (window.metrics < MAX_METRICS) {
-		window.name[window.metrics] = name;
-		window.value[window.metrics++] = value;
-	}
 }
 
 /* Add what /proc/vmstat counts in the window as metrics: begin before it opens, end after it closes. */

@@ -21,7 +21,7 @@ CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", 
 APPLETS = """
 sh mount umount mkdir cat echo ls dmesg ps top free vi grep sed awk head tail sleep kill mkswap swapon swapoff stty
 setsid cttyhack poweroff sync uname nproc taskset test find tr cut wc true false seq sysctl hexdump less ln rm cp mv
-env clear chroot date
+env clear chroot date reboot
 """
 """The commands of busybox that the guest has as links in /bin."""
 JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
