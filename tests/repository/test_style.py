@@ -98,7 +98,7 @@ LAYERS = (
     ("judge",),
     ("check", "selftests", "timing.evaluation", "timing.evaluation_output"),
     ("report",),
-    ("run.experiment", "run.native"),
+    ("run.experiment", "run.native", "run.x86"),
     ("calibrate", "sweep", "timing.runs"),
     ("cli", "commands", "options"),
 )

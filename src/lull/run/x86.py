@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`lull x86`: feature teardown on x86-64. Instructions a page of stock and of stock with this feature only, and KUnit.
+
+No plugin counts here. The clock of the guest advances by one nanosecond with each instruction (``qemu.X86``), and so
+does its TSC. Each window reads the TSC when it opens and when it closes (guest/lull.h); nothing else is needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lull import __version__, cache, guest, paths, plan, process
+from lull.errors import GuestGarbage, LullError, MissingError, UsageError
+from lull.guest import qemu
+from lull.guest.runner import APPEND, BootOutcome, Guest
+from lull.judge import tables
+from lull.lab import Lab
+from lull.linux import build, toolchain, tree
+from lull.plan import Boot, Spec, Workload
+from lull.progress import progress
+from lull.requirements import Requirement, apt_line, missing
+from lull.run import loop
+from lull.run.experiment import job_checks, kept
+from lull.run.loop import Kept, Tell, Turn
+from lull.run.measurements import records_of
+from lull.run.records import Check, Results, host
+from lull.selftests import kunit
+from lull.selftests.ktap import Case
+
+FEATURE = "teardown"
+KERNELS = ("stock", FEATURE)
+RESULTS = "x86.json"
+PROGRAM = "qemu-system-x86_64"
+ARGUMENTS = APPEND.replace("ttyAMA0", "ttyS0")
+CONFIG = paths.KERNEL / "config/x86.config"
+KUNIT_CONFIG = paths.KERNEL / "config/x86_kunit.config"
+PROGRAMS = ("loop", "teardown")
+LOOP = "loop"
+"""The workload that executes a known number of instructions. Each boot begins with it."""
+EXIT = "teardown_exit"
+CASES = ("teardown_munmap", "teardown_dontneed", "teardown_truncate", "teardown_fork")
+METRIC = "insns_quiet"
+REQUIREMENTS = (
+    Requirement("qemu-system-x86", PROGRAM, "boots the guests"),
+    Requirement("libelf-dev", "/usr/include/libelf.h", "objtool, which checks x86-64 kernels while they are built"),
+)
+CROSS = (
+    Requirement("gcc-x86-64-linux-gnu", "x86_64-linux-gnu-gcc", "the kernels and guest programs"),
+    Requirement("libc6-dev-amd64-cross", "/usr/x86_64-linux-gnu/include/stdio.h", "the guest programs"),
+)
+"""What other hosts than x86-64 need, too."""
+
+
+def workloads(known: dict[str, Workload]) -> list[Workload]:
+    """What each boot runs. In EXIT a child ends that has memory of its own, in windows as small as the others."""
+    plan.require("workload", (LOOP, FEATURE, *CASES), known)
+    own = replace(known[FEATURE], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
+    return [known[LOOP], *(known[name] for name in CASES), own]
+
+
+def boots(known: dict[str, Workload], repeat: int) -> list[Boot]:
+    """The boots of both kernels in turns. Within a boot the order is always the same: LOOP comes first."""
+    pairs = [(workload, Spec(kernel, kernel)) for kernel in KERNELS for workload in workloads(known)]
+    planned = plan.interleave(pairs, [(kernel, kernel) for kernel in KERNELS], repeat)
+    return [replace(boot, jobs=tuple(sorted(boot.jobs, key=lambda job: job.workload.name != LOOP))) for boot in planned]
+
+
+@dataclass
+class X86Lab:
+    """The parts of the lab that x86-64 needs, each made when it is first asked for."""
+
+    lab: Lab
+    machine: qemu.X86
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a base without the feature."""
+        if FEATURE not in self.lab.base.features:
+            raise UsageError(f"base {self.lab.base.name} has no feature {FEATURE}", remedy="leave out --base")
+
+    def require(self) -> None:
+        """Raise MissingError when packages are not installed."""
+        native = toolchain.host_is_x86()
+        if packages := missing(REQUIREMENTS if native else (*REQUIREMENTS, *CROSS)):
+            raise MissingError(f"lull x86 needs {', '.join(packages)}", remedy=apt_line(packages))
+
+    @cached_property
+    def toolchain(self) -> toolchain.Toolchain:
+        """The compiler for x86-64."""
+        return toolchain.find("x86_64")
+
+    @cached_property
+    def qemu(self) -> qemu.Qemu:
+        """The machine's QEMU for x86-64, of any version."""
+        return qemu.probe(Path(shutil.which(PROGRAM) or PROGRAM))
+
+    @cached_property
+    def initramfs(self) -> Path:
+        """The guest's initramfs, without a job."""
+        programs = guest.build_programs(self.toolchain, PROGRAMS)
+        return guest.build_initramfs(self.lab.store.busybox("amd64"), programs, self.lab.generator)
+
+    def kernel(self, name: str, *fragments: Path) -> build.Kernel:
+        """One of KERNELS, with these fragments besides CONFIG."""
+        features = [self.lab.base.features[FEATURE]] if name == FEATURE else []
+        source = tree.apply_features(self.lab.pristine, features)
+        label = "-".join([f.stem for f in (CONFIG, *fragments)] + [name])
+        return build.build_kernel(label, source, [CONFIG, *fragments], self.toolchain)
+
+    def guest(self, kernel: build.Kernel, append: str = "") -> Guest:
+        """What a boot of ``kernel`` needs."""
+        return Guest(self.qemu, self.machine, kernel.image, self.initramfs, self.lab.generator, None, append, ARGUMENTS)
+
+
+def instructions(outcome: BootOutcome, where: Path) -> BootOutcome:
+    """``outcome`` with the metric tsc of its windows under the name of what it counts here. Raises GuestGarbage."""
+    for window in outcome.windows:
+        metrics = window.get("metrics", {})
+        if "tsc" not in metrics:
+            what = f"window {window['window']} has no TSC"
+            raise GuestGarbage(what, where=str(where), remedy="look in results.jsonl there")
+        metrics["insns_own"] = metrics.pop("tsc")
+    return outcome
+
+
+def check_clock(measurements: Sequence[dict[str, Any]], where: Path) -> None:
+    """Raise LullError when the TSC did not advance by exactly one with each instruction.
+
+    The counts of two loops must differ by the number of instructions that the longer one has more.
+    """
+    loops = {m["workload"]: m for m in measurements if m["workload"].startswith(f"{LOOP}/")}
+    if len(loops) != 2:
+        raise LullError(f"the guest did not measure {LOOP}", where=str(where), remedy="look in console.log there")
+    short, long = loops[f"{LOOP}/short"], loops[f"{LOOP}/long"]
+    executed = long["operations"] - short["operations"]
+    counted = long["metrics"][METRIC] - short["metrics"][METRIC]
+    if counted != executed:
+        raise LullError(
+            f"the guest's TSC does not count instructions: it advanced by {counted:.0f} while {executed} were executed",
+            where=str(where / "command.txt"),
+            remedy="use another version of QEMU, in which -icount shift=0 advances the clock by 1 ns an instruction",
+        )
+
+
+def kunit_check(cases: Sequence[Case]) -> Check:
+    """Whether all cases of the feature's KUnit suites ran and none failed."""
+    bad = [f"{case.name} {case.verdict}" for case in cases if case.verdict != "ok"]
+    detail = ", ".join(bad) or f"{len(cases)} cases"
+    return Check(f"KUnit: lull_{FEATURE}", "failed" if bad or not cases else "held", detail)
+
+
+def grid(results: Results) -> tables.Grid:
+    """The table of instructions a page: the medians of the boots."""
+    found = {(r.kernel, r.workload): r for r in results.records if r.metric == METRIC}
+    rows = []
+    for workload in dict.fromkeys(name for _, name in found if not name.startswith(f"{LOOP}/")):
+        both = [found[kernel, workload] for kernel in KERNELS if (kernel, workload) in found]
+        each = [median(record.values) / record.operations for record in both]
+        if len(each) == 2:
+            spread = max(max(record.values) / min(record.values) - 1 for record in both)
+            rows.append((workload, *map(tables.number, each), f"{each[1] / each[0]:.3f}", f"{spread:.2%}"))
+    note = "spread: by how much the highest boot of a kernel is above its lowest"
+    header = ("", *KERNELS, "ratio", "spread")
+    return tables.Grid("x86-64: instructions a page, without timer ticks", header, tuple(rows), 1, (note,))
+
+
+def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Results, Path]:
+    """Do the boots, or those that an interrupted command left, then KUnit. Returns the results, and their folder."""
+    x86.require()
+    guests = {name: x86.guest(x86.kernel(name)) for name in KERNELS}
+    tested = x86.guest(x86.kernel(FEATURE, KUNIT_CONFIG), f"kunit.filter_glob=lull_{FEATURE}")
+    made = (f"{g.image} {g.initramfs}" for g in (*guests.values(), tested))
+    key = plan.plan_key(planned, repr(x86.machine), x86.qemu.version, *made)
+    settings = {
+        "machine": asdict(x86.machine),
+        "linux": x86.lab.pristine.version,
+        "qemu": x86.qemu.version,
+        "compiler": x86.toolchain.version,
+    }
+    results = Results(__version__, x86.lab.base.name, host(), settings=settings)
+    measurements: list[dict[str, Any]] = []
+    statuses: dict[str, dict[int, int]] = {}
+
+    def one(boot: Boot, place: Path, tell: Tell) -> Kept:
+        outcome = instructions(x86.lab.launch(guests[boot.image], boot, place, tell), place)
+        found = kept(boot, outcome, place, counted=False)
+        check_clock(found["measurements"], place)
+        return found
+
+    def ended(boot: Boot, found: Kept, place: Path) -> None:
+        measurements.extend(found["measurements"])
+        statuses[boot.name] = {int(number): status for number, status in found["status"].items()}
+
+    with loop.holding(out, key) as folder:
+        turns = [Turn(boot, partial(one, boot), partial(ended, boot)) for boot in planned]
+        loop.conduct(turns, folder, f"running {len(planned)} guests, {x86.machine}")
+        with progress.step("running the KUnit suite") as step:
+            cases = kunit.cases(tested, folder / "kunit", step.update)
+        results.records = records_of(measurements, x86.machine.vcpus, "seconds_virtual")
+        results.checks = [*job_checks(planned, statuses), kunit_check(cases)]
+        results.commands = list(dict.fromkeys(process.commands))
+        cache.write_atomic(folder / RESULTS, results.to_json())
+    return results, folder
