@@ -163,7 +163,7 @@ def grid(results: Results) -> tables.Grid:
         each = [median(record.values) / record.operations for record in both]
         if len(each) == 2:
             spread = max(max(record.values) / min(record.values) - 1 for record in both)
-            rows.append((workload, *map(tables.number, each), f"{each[1] / each[0]:.3f}", f"{spread:.2%}"))
+            rows.append((workload, *(f"{value:.4g}" for value in each), f"{each[1] / each[0]:.3f}", f"{spread:.2%}"))
     note = "spread: by how much the highest boot of a kernel is above its lowest"
     header = ("", *KERNELS, "ratio", "spread")
     return tables.Grid("x86-64: instructions a page, without timer ticks", header, tuple(rows), 1, (note,))
