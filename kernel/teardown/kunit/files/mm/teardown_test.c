@@ -2,8 +2,8 @@
 /*
  * KUnit tests for giving memory back: tail pages, statistics that are applied
  * once for many folios, folios that leave the page cache of tmpfs in batches,
- * and runs of pages that are put on the lists of a CPU. What is left behind, and what is counted, must be what it would be
- * one by one.
+ * and runs of pages that are put on the lists of a CPU. What is left behind, and
+ * what is counted, must be what it would be one by one.
  */
 #include <kunit/test.h>
 #include <linux/falloc.h>
