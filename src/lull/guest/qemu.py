@@ -90,6 +90,8 @@ STARTER = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Starts the QEMU unpacked beside this script with the libraries that came with it.
 here=$(dirname -- "$(readlink -f -- "$0")")
+# Not the modules of the machine's own QEMU, which is another build.
+export QEMU_MODULE_DIR="$here/usr/lib/qemu"
 for folder in "$here"/usr/lib/*-linux-gnu "$here"/lib/*-linux-gnu; do
     LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     [ ! -d "$folder/qemu" ] || export QEMU_MODULE_DIR="$folder/qemu"
@@ -161,7 +163,7 @@ def fetch(store: Store) -> Fetched:
         starter.chmod(0o755)
         probe(starter)
 
-    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
+    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key, STARTER)}", make)
     return Fetched(apt.Package(PACKAGE, version, ""), path)
 
 
