@@ -15,10 +15,10 @@
  *
  * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
  * before the first, so that no window uses pages that an earlier one freed. exit and fork have a new child for each
- * window. mib=0 has a size for each case that takes about 250,000 instructions, less than the time between two ticks
+ * window. cgroup=1 runs all of it in a memory cgroup of its own, to which the memory is charged. mib=0 has a size for each case that takes about 250,000 instructions, less than the time between two ticks
  * (guest/README.md). The program needs root, and changes the settings of huge pages while it runs.
  */
-#include "lull.h"
+#include "cgroup.h"
 
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -27,12 +27,13 @@
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define FOLDER	"/tmp/teardown"
 
-static long mib = 32, windows = 1;
+static long mib = 32, windows = 1, cgroup;
 static const char *how = "exit", *wanted = "";
 
 static const struct option_spec options[] = {
 	{ "mib", &mib, NULL, "memory torn down in a window, MiB (even); 0: what takes about 250,000 instructions" },
 	{ "windows", &windows, NULL, "times each case is measured" },
+	{ "cgroup", &cgroup, NULL, "1: in a memory cgroup of its own, as services are" },
 	{ "how", NULL, &how, "exit, fork, munmap, dontneed or truncate" },
 	{ "case", NULL, &wanted, "one of the cases only" },
 	{ }
@@ -51,6 +52,24 @@ static const struct kind kinds[] = {
 	{ "anon-4k", false, "4k", 1024 }, { "anon-32k", false, "32k", 4096 }, { "anon-64k", false, "64k", 8192 },
 	{ "anon-2m", false, "2m", 32768 }, { "file-4k", true, "4k", 512 }, { "file-2m", true, "2m", 32768 },
 };
+
+/* Go on in a child that is in a cgroup of its own; its parent ends as the child does. */
+static void enter_cgroup(void)
+{
+	int status;
+	pid_t child;
+
+	cgroup_make("teardown");
+	child = must(fork());
+	if (!child) {
+		cgroup_enter();
+		return;
+	}
+	must(waitpid(child, &status, 0));
+	if (!WIFEXITED(status))
+		die("the child in the cgroup was killed by signal %d", WTERMSIG(status));
+	exit(WEXITSTATUS(status));
+}
 
 static bool is_how(const char *word)
 {
@@ -381,6 +400,8 @@ int main(int argc, char **argv)
 		finish(USAGE, "mib is an even number");
 	if (windows < 1 || windows > 999 / count)
 		finish(USAGE, "windows is 1 to %u: they are numbered to 999", 999 / count);
+	if (cgroup)
+		enter_cgroup();
 	save_settings();
 	/* Stay on one CPU: a CPU that waits for another one executes instructions that are not part of the teardown. */
 	pin(0);
