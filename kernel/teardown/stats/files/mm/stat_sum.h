@@ -13,9 +13,11 @@
  *
  * From the first stat_sum_add() to stat_sum_apply() the caller prevents what
  * __lruvec_stat_mod_folio() asks it to prevent for the item (preemption; for
- * items that interrupts change too, interrupts), and keeps a reference to each
- * folio, so that it stays charged: its memcg is not released before the sum has
- * been applied, and passes it on to its parents.
+ * items that interrupts change too, interrupts), keeps a reference to each folio,
+ * so that it stays charged, and stays in an RCU read-side section: the memcg is
+ * not released before the sum has been applied, and passes it on to its parents.
+ * (memcg v1 can move a charge away, but a memcg is released after an RCU grace
+ * period only.)
  */
 #ifndef __MM_STAT_SUM_H
 #define __MM_STAT_SUM_H
@@ -27,39 +29,43 @@
 /**
  * struct stat_sum - what has not been applied yet
  * @memcg: of the folios; NULL if they are not charged
- * @pgdat: their node
+ * @nid: their node
  * @item: the statistic
  * @nr: by how much it changes
  */
 struct stat_sum {
 	struct mem_cgroup *memcg;
-	struct pglist_data *pgdat;
+	int nid;
 	enum node_stat_item item;
 	int nr;
 };
 
 void stat_sum_apply(struct stat_sum *sum);
+void stat_sum_start(struct stat_sum *sum, struct folio *folio,
+		    enum node_stat_item item, int nr);
+
+/*
+ * Folios with the same key are charged to the same memcg: to this one, if they
+ * are not charged to an obj_cgroup. Read once, because memcg v1 can move a
+ * charge meanwhile.
+ */
+static inline unsigned long folio_memcg_key(struct folio *folio)
+{
+#ifdef CONFIG_MEMCG
+	return READ_ONCE(folio->memcg_data);
+#else
+	return 0;
+#endif
+}
 
 static inline void stat_sum_add(struct stat_sum *sum, struct folio *folio,
 				enum node_stat_item item, int nr)
 {
-	struct pglist_data *pgdat = folio_pgdat(folio);
-	struct mem_cgroup *memcg;
-
-	/* Charged to an obj_cgroup, which pins no memcg. */
-	if (folio_memcg_kmem(folio)) {
-		__lruvec_stat_mod_folio(folio, item, nr);
-		return;
-	}
-	memcg = folio_memcg(folio);
-	if (unlikely(sum->memcg != memcg || sum->pgdat != pgdat ||
-		     sum->item != item)) {
-		stat_sum_apply(sum);
-		sum->memcg = memcg;
-		sum->pgdat = pgdat;
-		sum->item = item;
-	}
-	sum->nr += nr;
+	if (likely((unsigned long)sum->memcg == folio_memcg_key(folio) &&
+		   sum->item == item && sum->nid == folio_nid(folio)))
+		sum->nr += nr;
+	else
+		stat_sum_start(sum, folio, item, nr);
 }
 
 #endif /* __MM_STAT_SUM_H */
