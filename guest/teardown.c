@@ -15,7 +15,8 @@
  *
  * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
  * before the first, so that no window uses pages that an earlier one freed. exit and fork have a new child for each
- * window. cgroup=1 runs all of it in a memory cgroup of its own, to which the memory is charged. mib=0 has a size for each case that takes about 250,000 instructions, less than the time between two ticks
+ * window. cgroup=1 runs all of it in a memory cgroup of its own, to which the memory is charged. mib=0 has a size for
+ * each case that takes about 250,000 instructions, less than the time between two ticks
  * (guest/README.md). The program needs root, and changes the settings of huge pages while it runs.
  */
 #include "cgroup.h"

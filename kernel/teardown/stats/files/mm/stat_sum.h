@@ -12,12 +12,11 @@
  * it, what was added until then is applied first.
  *
  * From the first stat_sum_add() to stat_sum_apply() the caller prevents what
- * __lruvec_stat_mod_folio() asks it to prevent for the item (preemption; for
- * items that interrupts change too, interrupts), keeps a reference to each folio,
- * so that it stays charged, and stays in an RCU read-side section: the memcg is
- * not released before the sum has been applied, and passes it on to its parents.
- * (memcg v1 can move a charge away, but a memcg is released after an RCU grace
- * period only.)
+ * __lruvec_stat_mod_folio() asks it to prevent for the item: preemption, or
+ * interrupts where they change the item, too. It has a reference to each folio,
+ * which stays charged, and is in an RCU read-side section. So the memcg is not
+ * released, and its statistics not passed on to its parents, before the sum has
+ * been applied. (memcg v1 can move a charge away; RCU alone keeps the memcg then.)
  */
 #ifndef __MM_STAT_SUM_H
 #define __MM_STAT_SUM_H
