@@ -20,8 +20,7 @@ struct mmu_gather;
 #ifdef CONFIG_LULL_GATHER
 
 #define LULL_GATHER_RUNS	16	/* on the stack, 24 bytes each */
-#define LULL_GATHER_HULL	255	/* lull_runs.nr: flush the hull */
-#define LULL_GATHER_GAP		15	/* pages between two runs that become one */
+#define LULL_GATHER_NONE	1UL	/* lull_runs.next: no run yet */
 
 /**
  * struct lull_range - addresses whose entries have changed
@@ -37,11 +36,15 @@ struct lull_range {
 
 /**
  * struct lull_runs - what an mmu_gather has cleared since the last flush
- * @nr: runs in @run, or LULL_GATHER_HULL
- * @last: the run that was added to last
+ * @next: where the next entry belongs to run @last: the address that follows this run,
+ *	and its shift in the low bits. LULL_GATHER_NONE if there is no run yet, 0 if
+ *	none are collected and the hull is to be flushed.
+ * @nr: runs in @run
+ * @last: the run that was added to last; its end is in @next (lull_gather_end())
  * @run: the runs
  */
 struct lull_runs {
+	unsigned long next;
 	u8 nr;
 	u8 last;
 	struct lull_range run[LULL_GATHER_RUNS];
@@ -63,34 +66,35 @@ unsigned long lull_range_tlbis(const struct lull_range *range, bool by_range,
  */
 static inline void lull_gather_reset(struct lull_runs *runs, bool fullmm)
 {
-	runs->nr = static_branch_likely(&lull_gather_on) && !fullmm ?
-			   0 : LULL_GATHER_HULL;
+	runs->next = static_branch_likely(&lull_gather_on) && !fullmm ?
+			     LULL_GATHER_NONE : 0;
+	runs->nr = 0;
 	runs->last = 0;
 }
 
-/* Entries were cleared, or a table was taken away: as for __lull_gather_add(). */
+/* Write down where the run ends that was added to last, before @run is read. */
+static inline void lull_gather_end(struct lull_runs *runs)
+{
+	if (runs->nr)
+		runs->run[runs->last].end = runs->next & PAGE_MASK;
+}
+
+/*
+ * Entries were cleared, or a table was taken away: as for __lull_gather_add(). Mostly
+ * it is an entry behind the last one. Where a run ends, an entry of its size begins.
+ */
 static __always_inline void lull_gather_add(struct lull_runs *runs,
 					    unsigned long address,
 					    unsigned long size,
 					    unsigned int shift)
 {
-	struct lull_range *run = &runs->run[runs->last];
-
-	if (runs->nr == LULL_GATHER_HULL)
+	if (!runs->next)
 		return;
-	/*
-	 * Mostly it is the first page, or an entry behind the last one. Where a
-	 * run ends, an entry of its size begins.
-	 */
-	if (shift == PAGE_SHIFT && !runs->nr) {
-		*run = (struct lull_range){ address, address + size, shift };
-		runs->nr = 1;
-	} else if (runs->nr && run->shift == shift && run->end == address &&
-		   IS_ALIGNED(size, 1UL << shift)) {
-		run->end += size;
-	} else {
+	if (runs->next == (address | shift) &&
+	    (shift == PAGE_SHIFT || IS_ALIGNED(size, 1UL << shift)))
+		runs->next += size;
+	else
 		__lull_gather_add(runs, address, size, shift);
-	}
 }
 
 #else /* CONFIG_LULL_GATHER */

@@ -22,9 +22,11 @@
  *  - Tables. For a freed table the mmu_gather learns of one page that the table mapped.
  *    A TLBI of this page that is not restricted to the last level removes what leads to
  *    the table, at all levels. freed_tables is set before the next flush, and then no
- *    TLBI of any run is restricted, and none has a hint. So a table whose page lies in
- *    a run needs no run of its own. Otherwise it gets one as large as what it mapped,
- *    so that neighbours become one. It was empty, so the larger run costs nothing.
+ *    TLBI of any run is restricted, and none has a hint. So a table needs no run of its
+ *    own if its page lies in a run of entries that map no more than the table. (Larger
+ *    entries may be flushed by one TLBI each, at another address.) Otherwise it gets a
+ *    run as large as what it mapped, so that neighbours become one. It was empty, so
+ *    the larger run costs nothing.
  *
  *  - Shared tables of HugeTLB (unshared_tables) add all that they mapped, by the size
  *    of their leaves.
@@ -45,8 +47,7 @@
  * hull is longer than MAX_TLBI_RANGE_PAGES, or has MAX_DVM_OPS entries and no TLBI takes
  * a range: runs always take more.
  *
- * Where a TLBI takes a range, two runs with up to LULL_GATHER_GAP pages between them
- * become one. If there are too many runs, the hull is flushed.
+ * If there are too many runs, the hull is flushed.
  */
 #include <kunit/visibility.h>
 #include <linux/math.h>
@@ -75,16 +76,14 @@ DEFINE_STATIC_KEY_FALSE(lull_gather_on);
  * @start: the neighbour's first address
  * @end: the address after it
  * @shift: what its entries map
- * @gap: bytes that may lie between them, and become part of the range
  *
  * Return: whether @range holds it now.
  */
 static bool lull_range_grow(struct lull_range *range,
 			    unsigned long start, unsigned long end,
-			    unsigned int shift, unsigned long gap)
+			    unsigned int shift)
 {
-	if (range->shift != shift || start > range->end + gap ||
-	    range->start > end + gap)
+	if (range->shift != shift || start > range->end || range->start > end)
 		return false;
 	range->start = min(range->start, start);
 	range->end = max(range->end, end);
@@ -189,7 +188,7 @@ static void flush_run(const struct lull_range *run, unsigned long asid,
 /**
  * __lull_gather_add() - entries were cleared, or a table was taken away
  * @runs: the runs of the mmu_gather that learns of it; it collects
- * @address: the first address
+ * @address: the first address, at the beginning of a page
  * @size: bytes that they mapped; less than an entry maps for a table
  * @shift: binary logarithm of what an entry maps
  */
@@ -199,28 +198,28 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 	unsigned long entry = 1UL << shift;
 	unsigned long start = round_down(address, entry);
 	unsigned long end = round_up(address + size, entry);
-	unsigned long gap = 0;
 	unsigned int i;
 
-	if (shift == PAGE_SHIFT && system_supports_tlb_range())
-		gap = LULL_GATHER_GAP * PAGE_SIZE;
-
+	lull_gather_end(runs);
 	for (i = runs->nr; i--;) {
 		struct lull_range *run = &runs->run[i];
-		bool within = size < entry && run->start <= address &&
-			      address < run->end;
+		bool within = size < entry && run->shift <= shift &&
+			      run->start <= address && address < run->end;
 
-		if (within || lull_range_grow(run, start, end, shift, gap)) {
+		if (within || lull_range_grow(run, start, end, shift)) {
 			runs->last = i;
+			runs->next = run->end | run->shift;
 			return;
 		}
 	}
 
 	if (runs->nr == LULL_GATHER_RUNS) {
-		runs->nr = LULL_GATHER_HULL;
+		runs->nr = 0;
+		runs->next = 0;
 		return;
 	}
 	runs->last = runs->nr;
+	runs->next = end | shift;
 	runs->run[runs->nr++] = (struct lull_range){ start, end, shift };
 }
 
@@ -232,14 +231,15 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
  */
 bool lull_gather_flush(struct mmu_gather *tlb)
 {
-	const struct lull_runs *runs = &tlb->runs;
+	struct lull_runs *runs = &tlb->runs;
 	bool tables = tlb_frees_tables(tlb);
 	unsigned long asid;
 	unsigned int i;
 
 	/* One run is the hull, and costs what it costs on stock. */
-	if (runs->nr <= 1 || runs->nr == LULL_GATHER_HULL)
+	if (runs->nr <= 1)
 		return false;
+	lull_gather_end(runs);
 	if (!gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
 		count_vm_event(GATHER_HULL);
 		return false;
