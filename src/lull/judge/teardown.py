@@ -19,10 +19,10 @@ KERNELS = (TOGETHER, goals.alone(FEATURE))
 """Goals are judged on both kernels: with all features, and with only this one."""
 
 RATIOS = {
-    "teardown_munmap/anon-4k": 0.63,
-    "teardown_munmap/anon-64k": 0.62,
+    "teardown_munmap/anon-4k": 0.52,
+    "teardown_munmap/anon-64k": 0.6,
     "teardown_munmap/anon-2m": 0.32,
-    "teardown_truncate/file-4k": 0.61,
+    "teardown_truncate/file-4k": 0.5,
     "teardown_truncate/file-2m": 0.3,
     "teardown_fork/anon-4k": 1.0,
     "teardown_fork/anon-64k": 1.0,
