@@ -9,8 +9,6 @@
  *	hint #114	x0 = PFN, x1 = order: this page or folio is free now
  *	hint #115	x0 = physical address of a PGD that is given back
  *	hint #116	x0 = virtual address of a kernel entry just written
- *	hint #118	x0 = enum lull_lab_pause: this CPU breaks entries that
- *			all CPUs use, or waits for who does
  *	hint #120	x0 = physical address of a PGD, x1 = virtual address: the
  *			flush of the entry just cleared there is put off
  *	hint #119	x0 = physical address of a PGD, x1 = 0 or 1: this CPU
@@ -95,10 +93,12 @@ enum lull_mutant {
 	LULL_RUNS_NO_TABLE,
 	LULL_RUNS_TABLES_LAST_LEVEL,
 	/* HugeTLB's vmemmap */
-	LULL_PAUSE_EARLY,
-	LULL_PAUSE_NO_DSB,
-	LULL_PAUSE_NOT_LAST,
-	LULL_PAUSE_SPLIT,
+	LULL_HVO_WRITABLE,
+	LULL_HVO_NO_TLBI,
+	LULL_HVO_DIFFERS,
+	LULL_HVO_FREE_EARLY,
+	LULL_HVO_RESTORE_NO_TLBI,
+	LULL_HVO_DEMOTE_NO_TLBI,
 	LULL_TAIL_WRITE,
 	/* Pages that are cleaned, written out or copied */
 	LULL_DIRTY_NONE,
@@ -129,7 +129,6 @@ enum lull_mutant {
 	LULL_HUGETLB_LEAF,
 	LULL_HUGETLB_ENTRY,
 	LULL_PAN_LEFT,
-	LULL_REF_LATE,
 	/* Walk caches, and the identity map */
 	LULL_EXIT_LOADED,
 	LULL_IDMAP_NO_FLUSH,
@@ -138,7 +137,6 @@ enum lull_mutant {
 #ifdef CONFIG_LULL_LAB
 
 extern enum lull_mutant lull_mutant;
-extern bool lull_lab_vmemmap_unsafe;	/* Linux's own way to remap */
 
 bool __lull_lab_flush_page(struct mm_struct *mm, unsigned long uaddr);
 bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
@@ -150,12 +148,10 @@ bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 bool __lull_lab_protected(unsigned long start, unsigned long end);
 void __lull_lab_loaded(struct mm_struct *mm);
-void lull_lab_split_early(pmd_t *pmdp, pmd_t *old);
-void lull_lab_reset_tails(struct page *pages);
+void lull_lab_differ(struct page *frame);
 void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
 			    pte_t *ptep, pte_t pte, unsigned int nr);
 void __lull_lab_in_switch(void);
-void lull_lab_dawdle(struct page *page);
 u32 lull_lab_asid_bits(u32 bits);
 void lull_lab_batch_waits(void);
 
@@ -221,42 +217,6 @@ static __always_inline void lull_lab_published(unsigned long pgd, bool loaded)
 	register unsigned long x1 asm("x1") = loaded;
 
 	asm volatile("hint #119" : : "r" (x0), "r" (x1) : "memory");
-}
-
-/* In the order of enum pause of the checker. */
-enum lull_lab_pause {
-	LULL_LAB_WHOLE,
-	LULL_LAB_BROKEN,
-	LULL_LAB_WAITS,
-	LULL_LAB_GOES_ON,
-};
-
-static __always_inline void lull_lab_pause(enum lull_lab_pause what)
-{
-	register unsigned long x0 asm("x0") = what;
-
-	asm volatile("hint #118" : : "r" (x0) : "memory");
-}
-
-/**
- * lull_lab_vmemmap_broken() - mark that entries of the vmemmap are invalid
- * @broken: before the first is cleared; false: after the last has been set
- *
- * In between every other CPU that is on must wait.
- */
-static __always_inline void lull_lab_vmemmap_broken(bool broken)
-{
-	lull_lab_pause(broken ? LULL_LAB_BROKEN : LULL_LAB_WHOLE);
-}
-
-/**
- * lull_lab_pause_waits() - mark that this CPU waits in a pause
- * @waits: before the pauser is told; false: after it has let this CPU go, or
- *	has given up
- */
-static __always_inline void lull_lab_pause_waits(bool waits)
-{
-	lull_lab_pause(waits ? LULL_LAB_WAITS : LULL_LAB_GOES_ON);
 }
 
 /**
@@ -374,10 +334,6 @@ static inline void lull_lab_published(unsigned long pgd, bool loaded) {}
 
 static inline void lull_lab_in_switch(void) {}
 
-static inline void lull_lab_vmemmap_broken(bool broken) {}
-
-static inline void lull_lab_pause_waits(bool waits) {}
-
 static inline void lull_lab_kernel_entry(const void *entry, bool kernel)
 {
 }
@@ -433,15 +389,14 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 }
 
 static inline void lull_lab_batch_waits(void) {}
-static inline void lull_lab_reset_tails(struct page *pages) {}
+
+static inline void lull_lab_differ(struct page *frame) {}
 
 static inline void lull_lab_contpte_short(struct mm_struct *mm,
 					  unsigned long addr, pte_t *ptep,
 					  pte_t pte, unsigned int nr)
 {
 }
-
-static inline void lull_lab_dawdle(struct page *page) {}
 
 #endif /* CONFIG_LULL_LAB */
 

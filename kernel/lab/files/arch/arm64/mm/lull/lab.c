@@ -73,10 +73,12 @@ static const char * const mutants[] = {
 	[LULL_RUNS_NO_DSB]		= "runs-no-dsb",
 	[LULL_RUNS_NO_TABLE]		= "runs-no-table",
 	[LULL_RUNS_TABLES_LAST_LEVEL]	= "runs-tables-last-level",
-	[LULL_PAUSE_EARLY]		= "pause-early",
-	[LULL_PAUSE_NO_DSB]		= "pause-no-dsb",
-	[LULL_PAUSE_NOT_LAST]		= "pause-not-last",
-	[LULL_PAUSE_SPLIT]		= "pause-split-outside",
+	[LULL_HVO_WRITABLE]		= "hvo-writable",
+	[LULL_HVO_NO_TLBI]		= "hvo-no-tlbi",
+	[LULL_HVO_DIFFERS]		= "hvo-differs",
+	[LULL_HVO_FREE_EARLY]		= "hvo-free-early",
+	[LULL_HVO_RESTORE_NO_TLBI]	= "hvo-restore-no-tlbi",
+	[LULL_HVO_DEMOTE_NO_TLBI]	= "hvo-demote-no-tlbi",
 	[LULL_TAIL_WRITE]		= "tail-write",
 	[LULL_DIRTY_NONE]		= "flush-dirty-none",
 	[LULL_MKCLEAN_NONE]		= "mkclean-none",
@@ -101,7 +103,6 @@ static const char * const mutants[] = {
 	[LULL_HUGETLB_LEAF]		= "hugetlb-leaf",
 	[LULL_HUGETLB_ENTRY]		= "hugetlb-entry",
 	[LULL_PAN_LEFT]			= "pan-left",
-	[LULL_REF_LATE]			= "ref-late",
 	[LULL_EXIT_LOADED]		= "exit-loaded",
 	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
 	NULL
@@ -109,7 +110,6 @@ static const char * const mutants[] = {
 
 enum lull_mutant lull_mutant __ro_after_init;
 EXPORT_SYMBOL_GPL(lull_mutant);
-bool lull_lab_vmemmap_unsafe;
 
 static enum lull_mutant chosen __initdata;
 static char unknown[32] __initdata;

@@ -276,57 +276,17 @@ void __lull_lab_loaded(struct mm_struct *mm)
 }
 
 /**
- * lull_lab_split_early() - a block of the vmemmap becomes a table, just so
- * @pmdp: where it is
- * @old: what is there then
- */
-void lull_lab_split_early(pmd_t *pmdp, pmd_t *old)
-{
-	pte_t *table = pte_alloc_one_kernel(&init_mm);
-	unsigned int i;
-
-	if (!table)
-		return;
-	for (i = 0; i < PTRS_PER_PTE; i++)
-		table[i] = pfn_pte(pmd_pfn(*old) + i, PAGE_KERNEL);
-	/* The table's entries before the table. */
-	smp_wmb();
-	pmd_populate_kernel(&init_mm, pmdp, table);
-	*old = READ_ONCE(*pmdp);
-}
-
-/**
- * lull_lab_dawdle() - let time pass between two looks at a page
- * @page: nothing happens unless it is the tail page of a HugeTLB page that stands
- *	where an alias of the head page will be
+ * lull_lab_differ() - make a page of struct pages differ by one byte from others
+ * @frame: the page. It is written by its address in the linear map
  *
- * Long enough for the HugeTLB page to be optimized, and given to somebody.
+ * The byte belongs to memcg_data of the last struct page, which nobody reads in a tail
+ * page.
  */
-void lull_lab_dawdle(struct page *page)
+void lull_lab_differ(struct page *frame)
 {
-	unsigned long head = READ_ONCE(page->compound_head);
-	int i;
+	u8 *byte = (u8 *)page_to_virt(frame) + PAGE_SIZE - 1;
 
-	if (!IS_ALIGNED((unsigned long)page, PAGE_SIZE) || !(head & 1) ||
-	    !PageHuge(page))
-		return;
-	for (i = 0; i < 30000 && !page_ref_count(page); i++)
-		ndelay(10 * NSEC_PER_USEC);
-}
-
-/**
- * lull_lab_reset_tails() - make the first struct pages tail pages
- * @pages: a page of struct pages, copied from the first of a HugeTLB page
- *
- * For Linux's own HVO, to compare with. Since it copies the page that has the
- * folio in it (6.12.117 does), each page that is restored begins with a copy of
- * the folio. docs/findings.md of Lull has what comes of that.
- */
-void lull_lab_reset_tails(struct page *pages)
-{
-	unsigned int nr = sizeof(struct folio) / sizeof(struct page);
-
-	memcpy(pages, pages + nr, sizeof(struct folio));
+	*byte ^= 1;
 }
 
 /**
