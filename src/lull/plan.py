@@ -22,6 +22,8 @@ CONTROL = "stock.control"
 BASELINE = "stock"
 LAB = "lab"
 """The kernel with markers, mutants, and policies that Lull does not have."""
+UNSAFE = "unsafe"
+"""Stock with Linux's own HVO forced on, which is wrong on arm64: the baseline for the cost of HVO."""
 ONLY = "+only"
 """In a kernel's name: one feature alone."""
 

@@ -242,12 +242,13 @@ def test_unknown_suite() -> None:
 
 
 def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
-    """Markers and mutants are applied to the lab kernel, last, and never exported."""
+    """Markers and mutants are applied to the lab kernel, last, and never exported. So is Linux's own HVO to unsafe."""
     names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
     assert names["stock"] == []
     assert names["lull"] == names["kunit"] == list(BASE.exported())
     assert names["lab"] == [*names["lull"], "lab"]
-    assert "lab" not in BASE.exported()
+    assert names["unsafe"] == ["unsafe"] and not BASE.kernels["unsafe"].features
+    assert not {"lab", "unsafe"} & set(BASE.exported())
 
 
 def test_unknown_base() -> None:
