@@ -24,7 +24,6 @@ from lull.progress import progress, say
 from lull.timing import CostModel
 
 SPIN = (
-    "lull_pause_spin",
     "queued_spin_lock_slowpath",
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Lull's KUnit suites in guests: on the default machine, with other page sizes, without PAN, and with pseudo-NMIs."""
+"""Lull's KUnit suites in guests: on the default machine, with other page sizes, and without PAN."""
 
 from __future__ import annotations
 
@@ -46,13 +46,3 @@ def test_residency_with_software_pan(lab: Lab, tmp_path: Path) -> None:
     )
     assert [c for c in cases if c.verdict != "ok"] == []
     assert "switched_out_is_left" in {c.name for c in cases}
-
-
-def test_pauses_by_nmi(lab: Lab, tmp_path: Path) -> None:
-    """With pseudo-NMIs a pause reaches CPUs that have interrupts disabled: the suite expects that they come."""
-    if "pause" not in lab.base.features:
-        pytest.skip("this base has no pauses")
-    cases = suites(lab, tmp_path, "kunit.filter_glob=lull_[pv]* irqchip.gicv3_pseudo_nmi=1")
-    assert "Pseudo-NMIs enabled" in (tmp_path / "boot/console.log").read_text(errors="replace")
-    assert {c.suite for c in cases} == {"lull_pause", "lull_vmemmap", "lull_vmemmap_demote"}
-    assert [c for c in cases if c.verdict != "ok"] == []

@@ -37,10 +37,10 @@ def test_run_by_function(fake: Fake, tmp_path: Path) -> None:
     for one in json.loads((out / "results.json").read_text())["functions"]:
         assert (one["workload"], one["metric"]) == ("count", "insns_own")
         assert sum(one["counts"].values()) == found[one["kernel"], "insns_own"][0]
-        spinning = {name: n for name, n in one["counts"].items() if name.startswith("lull_pause_spin")}
+        spinning = {name: n for name, n in one["counts"].items() if name.startswith("queued_spin_lock")}
         assert list(spinning.values()) == found[one["kernel"], "insns_spin_own"] == [2002]
     assert "instructions of count by function (insns_own)" in done.stdout and "difference" in done.stdout
-    assert "lull_pause_spin" in (out / "functions.md").read_text()
+    assert "queued_spin_lock_slowpath" in (out / "functions.md").read_text()
     options = (out / "boots/r01-stock/command.txt").read_text()
     assert ",functions=" in options
 
