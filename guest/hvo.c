@@ -5,14 +5,17 @@
  * GiB pages are allocated again, free 1 GiB pages.
  *
  * After each step the program verifies that the pools have the right sizes, and that the vmemmap has exactly as many
- * pages less as it must have. It maps, writes and reads back memory of the pools. A kernel without HVO runs it, too,
- * and must give nothing back.
+ * pages less as the kernel said in its log at boot. It maps, writes and reads back memory of the pools. A kernel without
+ * HVO runs it, too, and must give nothing back.
  *
  * One 2 MiB page is kept allocated all the time. The first optimised page turns a static key on, and the last one
  * turns it off. Each patches about 380 jumps in the kernel, with a TLBI and a barrier for each jump, and that is not
  * part of the four operations.
  */
-#include "lull.h"
+#include "hvo.h"
+
+#include <ctype.h>
+#include <sys/klog.h>
 
 #ifndef MAP_HUGE_2MB
 #define MAP_HUGE_2MB	(21 << 26)
@@ -23,18 +26,10 @@
 
 #define GIGA		"/sys/kernel/mm/hugepages/hugepages-1048576kB/"
 #define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
-#define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
-#define LONGEST		"/sys/module/lull/parameters/vmemmap_pause_max_ns"
 
 #define GIB	(1UL << 30)
 #define TWO_MIB	(2UL << 20)
 #define PIECES	((long)(GIB / TWO_MIB))
-#define STRUCT_PAGE	64
-/*
- * HVO gives back all pages of a HugeTLB page's vmemmap but the first: 7 of 8 for a 2 MiB page, 4095 of 4096 for a 1
- * GiB page.
- */
-#define GIVEN(size)	((long)((size) / PAGE * STRUCT_PAGE / PAGE - 1))
 #define KEPT	1L		/* 2 MiB pages that stay allocated all the time */
 
 static long pages = 2, touch = 16;
@@ -45,13 +40,8 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static const char *const rows[] = {
-	"vmemmap_pause", "vmemmap_pause_ns", "vmemmap_pause_retry", "vmemmap_pause_fail", "vmemmap_optimized",
-	"vmemmap_restored", "vmemmap_demoted", "vmemmap_freed", "vmemmap_allocated", NULL
-};
-
 static long memmap_before;	/* pages of vmemmap when the pools were empty */
-static bool gives;		/* does this kernel give them back? */
+static long gives_mega, gives_giga;	/* pages of vmemmap that a 2 MiB page and a 1 GiB page give back */
 
 /* ---- the kernel's files ---- */
 
@@ -94,24 +84,44 @@ static void put_back(void)
 			put_file(s->path, s->before);
 }
 
-/* Turn HVO on. Returns false if this kernel has none, or its switch is off. */
-static bool turn_on(void)
+/*
+ * Return the number of pages of vmemmap that a HugeTLB page gives back. The kernel says it in its log at boot, for each
+ * size of HugeTLB pages, and says 0 if it has no HVO. Linux keeps one page of vmemmap for each HugeTLB page, and Lull
+ * keeps two.
+ */
+static long said_to_give(const char *log, const char *size)
 {
-	char policy[32];
+	const char *found;
+	char text[64];
 
-	if (!put_file(OPTIMIZE, "1"))
-		return false;
-	return !chosen_word("/sys/kernel/mm/lull/vmemmap", policy) || strcmp(policy, "off");
+	snprintf(text, sizeof(text), " KiB vmemmap can be freed for a %s page\n", size);
+	found = strstr(log, text);
+	if (!found)
+		skip("the kernel's log does not say how much vmemmap a page of %s gives back", size);
+	while (found > log && isdigit(found[-1]))
+		found--;
+	return atol(found) * 1024 / (long)PAGE;
 }
 
-/* Pages of vmemmap in use. */
-static long memmap(void)
+/* Find out what is to be given back, and turn HVO on. */
+static void turn_on(void)
 {
-	long now = vmstat("nr_memmap_pages"), boot = vmstat("nr_memmap_boot_pages");
+	enum { READ_ALL = 3, SIZE_BUFFER = 10 };
+	int size = must(klogctl(SIZE_BUFFER, NULL, 0));
+	char *log = calloc(size + 1, 1);
 
-	if (now < 0 || boot < 0)
-		skip("/proc/vmstat does not say how many pages the vmemmap has");
-	return now + boot;
+	verify(log, "no memory for the kernel's log");
+	must(klogctl(READ_ALL, log, size));
+	gives_mega = said_to_give(log, "2.00 MiB");
+	gives_giga = said_to_give(log, "1.00 GiB");
+	free(log);
+	if (!gives_mega && !gives_giga) {
+		printf("hvo: this kernel has no HVO: nothing is to be given back\n");
+		return;
+	}
+	if (!booted_with_hvo())
+		skip("this kernel has HVO, and was not booted with hugetlb_free_vmemmap=on");
+	verify(put_file(OPTIMIZE, "1"), "%s: cannot be set", OPTIMIZE);
 }
 
 /* ---- verification ---- */
@@ -131,13 +141,13 @@ static void verify_pool(const char *name, long wanted)
 /* Return the number of pages of vmemmap that are given back, without those of the kept page. */
 static long given_back(void)
 {
-	return memmap_before - memmap() - (gives ? KEPT * GIVEN(TWO_MIB) : 0);
+	return memmap_before - memmap() - KEPT * gives_mega;
 }
 
 /* Verify the sizes of the pools, and that their pages have given back all the vmemmap that they can. */
 static void verify_pools(long giga, long mega)
 {
-	long given = given_back(), due = gives ? giga * GIVEN(GIB) + mega * GIVEN(TWO_MIB) : 0;
+	long given = given_back(), due = giga * gives_giga + mega * gives_mega;
 
 	verify_pool(GIGA, giga);
 	verify_pool(MEGA, mega + KEPT);
@@ -185,29 +195,22 @@ static void order(const char *path, long number, const char *name)
 		return;
 	}
 	fresh_window();
-	begin_vmstat(rows);
-	put_file(LONGEST, "0");
 	open_window();
 	written = write(fd, text, length);
 	close_window();
 	if (written != length)
 		die("%s: cannot write %ld", path, number);
-	end_vmstat(rows);
 	close(fd);
 }
 
 /* Report the operation that was just done and verified. */
 static void tell_of(const char *name, long operations, const char *unit)
 {
-	long longest = number_in(LONGEST), given = given_back();
+	long given = given_back();
 	char scale[48];
 
-	if (longest >= 0)
-		add_metric("vmemmap_pause_max_ns", longest);
 	add_metric("memmap_given_back", given);
-	printf("hvo: %-11s %4ld x %s: %ld pauses of %ld ns, the longest %ld; %ld pages of vmemmap are given back\n",
-	       name, operations, unit, metric("vmemmap_pause"), metric("vmemmap_pause_ns"), longest < 0 ? 0 : longest,
-	       given);
+	printf("hvo: %-11s %4ld x %s: %ld pages of vmemmap are given back\n", name, operations, unit, given);
 	snprintf(scale, sizeof(scale), "%ld of 600 pages of 1 GiB", pages);
 	report(name, operations, unit, scale);
 }
@@ -238,9 +241,7 @@ int main(int argc, char **argv)
 			*s->before = 0;
 	must(atexit(put_back));
 	memmap_before = memmap();
-	gives = turn_on();
-	if (!gives)
-		printf("hvo: this kernel does not optimise the vmemmap: nothing is to be given back\n");
+	turn_on();
 	if (!put_file(GIGA "demote_size", "2M"))
 		die("1 GiB pages cannot be demoted to 2 MiB");
 	pin(0);

@@ -11,7 +11,7 @@
  *	churn		uses small and huge pages of the page allocator, which become HugeTLB pages and back
  *	blocks		takes memory blocks offline and online
  *	hotplug		takes CPUs offline and online; only with hotplug=1
- *	sweep		changes switches and tunables; only with sweep=1
+ *	sweep		switches vm.hugetlb_optimize_vmemmap on and off; only with sweep=1
  *	take, peek	allocate and free one HugeTLB page; read its page frames; only if actors= names them
  *
  * The program checks this:
@@ -20,6 +20,7 @@
  *	- When a pool gives a page back, the page's struct pages must be as they were before.
  *	- When the storm ends and the pools are emptied, the kernel must use as much memory for struct pages as before.
  */
+#include "hvo.h"
 #include "storm_actors.h"
 
 #include <dirent.h>
@@ -27,9 +28,6 @@
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
 
-#define LULL		"/sys/kernel/mm/lull/"
-#define TUNABLES	"/sys/module/lull/parameters/vmemmap_pause_"
-#define OPTIMIZE	"/proc/sys/vm/hugetlb_optimize_vmemmap"
 #define BLOCKS		"/sys/devices/system/memory/"
 #define IDLE		"/sys/kernel/mm/page_idle/bitmap"
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
@@ -53,27 +51,25 @@ static long sweep, optimize = 1, poison = 4;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
-	{ "sweep", &sweep, NULL, "1: the switches and tunables of vmemmap change meanwhile" },
+	{ "sweep", &sweep, NULL, "1: vm.hugetlb_optimize_vmemmap changes meanwhile" },
 	{ "optimize", &optimize, NULL, "vm.hugetlb_optimize_vmemmap, where the kernel has it" },
 	{ "poison", &poison, NULL, "pages that may be lost for good; what debugfs can heal does not count" },
 	{ }
 };
 
-static const char *const rows[] = {
-	"vmemmap_pause", "vmemmap_pause_retry", "vmemmap_pause_fail", "vmemmap_optimized", "vmemmap_restored",
-	"vmemmap_demoted", "vmemmap_freed", "vmemmap_allocated", NULL
-};
+static const char *const rows[] = { NULL };
 
 enum {
 	WALKED = OFFLINED + 1, HUGE_SEEN, COMPACTED, GROWN, SHRUNK, DEMOTED, HELD, REFUSED, UNBACKED, LOOKED_AT, PINNED,
-	FORKED, DISCARDED, MOVED, MIGRATED, POISONED, LOST, CHURNED, BLOCKS_OFF, BLOCKS_KEPT, SWITCHED, TALLIES
+	FORKED, DISCARDED, MOVED, MIGRATED, POISONED, LOST, CHURNED, BLOCKS_OFF, BLOCKS_KEPT, SWITCHED,
+	GAVE_BACK, TALLIES
 };
 
 static const char *const tallies[] = {
 	"offlined",
 	"walked", "huge_seen", "compacted", "grown", "shrunk", "demoted", "held", "refused", "unbacked", "looked_at", "pinned",
 	"forked", "discarded", "moved", "migrated", "poisoned", "lost", "churned", "blocks_off", "blocks_kept",
-	"switched"
+	"switched", "gave_back"
 };
 
 static void count_many(int what, long n)
@@ -134,6 +130,8 @@ static long room(const struct size *size)
 	return pages < 32 * size->few ? pages : 32 * size->few;
 }
 
+static long memmap_before;	/* pages of vmemmap when the pools were empty */
+
 static void resize(const struct size *size, long pages)
 {
 	long before = pool_get(size, "nr_hugepages"), after;
@@ -142,6 +140,8 @@ static void resize(const struct size *size, long pages)
 	pool_put(size, "nr_hugepages", pages);
 	after = pool_get(size, "nr_hugepages");
 	count_many(after > before ? GROWN : SHRUNK, labs(after - before));
+	if (memmap() < memmap_before)
+		count(GAVE_BACK);
 }
 
 /* Demote the largest free pages to any smaller size. 2 MiB pages are not demoted. */
@@ -774,11 +774,6 @@ static void put_number(const char *path, long value)
 		die("%s refuses %ld", path, value);
 }
 
-static void put_any(const char *path, uint64_t *random, int most_log)
-{
-	put_number(path, 1 + any(random, 1L << any(random, most_log + 1)));
-}
-
 static long get_number(const char *path)
 {
 	FILE *in = fopen(path, "r");
@@ -789,30 +784,14 @@ static long get_number(const char *path)
 	return value;
 }
 
-static void sweep_switches(uint64_t random)
+static void sweep_optimize(uint64_t random)
 {
-	static const char *const files[] = { TUNABLES "entries", TUNABLES "us" };
-	char before[32];
-	long values[2];
-	int i;
-
-	verify(chosen_word(LULL "vmemmap", before), LULL "vmemmap: no policy");
-	for (i = 0; i < 2; i++)
-		values[i] = get_number(files[i]);
 	while (!stopped()) {
 		step("another switch");
-		if (!put_file(LULL "vmemmap", one_in(&random, 3) ? "off" : before))
-			die("a policy is refused");
 		put_number(OPTIMIZE, !one_in(&random, 3));
-		for (i = 0; i < 2; i++)
-			put_any(files[i], &random, 11);
 		count(SWITCHED);
 		nap(&random, 200000);
 	}
-	if (!put_file(LULL "vmemmap", before))
-		die("the policy of before is refused");
-	for (i = 0; i < 2; i++)
-		put_number(files[i], values[i]);
 }
 
 /* ---- who is who ---- */
@@ -824,7 +803,7 @@ static const struct actor actors[] = {
 	{ "churn", churn, 1, NULL },
 	{ "blocks", blocks, 1, NULL },
 	{ "hotplug", plug, 1, &hotplug },
-	{ "sweep", sweep_switches, 1, &sweep },
+	{ "sweep", sweep_optimize, 1, &sweep },
 	{ "take", take_one, 1, NULL },
 	{ "peek", peek_at_it, 1, NULL },
 };
@@ -879,15 +858,9 @@ static void empty_pools(void)
 	verify(!pfn, "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn, flags);
 }
 
-/* Return the number of pages that hold struct pages, those from before boot included. */
-static long memmap(void)
-{
-	return vmstat("nr_memmap_pages") + vmstat("nr_memmap_boot_pages");
-}
-
 int main(int argc, char **argv)
 {
-	long before, old_optimize = 0;
+	long old_optimize = 0;
 	bool can_optimize;
 
 	actors_wanted = "walk,pools,hold,churn,blocks";
@@ -896,8 +869,8 @@ int main(int argc, char **argv)
 	check_wishes(&hammer);
 	if (access(pool_file(&sizes[1], "nr_hugepages"), W_OK))
 		skip("this kernel has no HugeTLB pages of 2 MiB");
-	if (sweep && access(LULL "vmemmap", W_OK))
-		skip("sweep=1: this kernel has no " LULL "vmemmap");
+	if (sweep && access(OPTIMIZE, W_OK))
+		skip("sweep=1: this kernel has no " OPTIMIZE);
 	find_memory();
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
 	can_optimize = !access(OPTIMIZE, W_OK);
@@ -907,10 +880,11 @@ int main(int argc, char **argv)
 		put_number(OPTIMIZE, optimize);
 	}
 	empty_pools();
-	before = memmap();
+	memmap_before = memmap();
 	run_storm(&hammer);
 	empty_pools();
-	verify(memmap() == before, "struct pages take %ld pages of memory, before it were %ld", memmap(), before);
+	verify(memmap() == memmap_before, "struct pages take %ld pages of memory, and took %ld before the storm", memmap(),
+	       memmap_before);
 	if (can_optimize)
 		put_number(OPTIMIZE, old_optimize);
 	return 0;

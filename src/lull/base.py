@@ -78,8 +78,8 @@ class Feature:
         lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
             purpose, and the checker must report them.
         kunit: its KUnit suites.
-        only: the kernels that the feature is applied to; empty: all kernels with features. A feature with ``only`` is
-            not part of Lull, and is never exported.
+        only: the kernels that the feature is applied to, also if they have no other features; empty: all kernels with
+            features. A feature with ``only`` is not part of Lull, and is never exported.
     """
 
     name: str
@@ -121,7 +121,7 @@ def patches_of(features: Iterable[Feature]) -> list[Patch]:
 
 @dataclass(frozen=True)
 class KernelKind:
-    """One kernel of a base: its configuration fragments, and whether the features are applied."""
+    """One kernel of a base: its configuration fragments, and whether the features of Lull are applied."""
 
     name: str
     fragments: tuple[Path, ...]
@@ -186,9 +186,8 @@ class Base:
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
-        if not self.kernels[kernel].features:
-            return []
-        return [f for f in self.features.values() if not f.only or kernel in f.only]
+        every = self.kernels[kernel].features
+        return [f for f in self.features.values() if (kernel in f.only if f.only else every)]
 
     def suite_named(self, name: str) -> Suite:
         """The suite ``name``, or the base's own workloads when ``name`` is empty. Raises UsageError for no suite."""

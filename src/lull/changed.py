@@ -29,7 +29,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"kernel/(bases|config|core)/.*", (GUESTS, *KERNEL, "test_plan.py", "test_deb.py")),
     (r"kernel/lab/.*", (*KERNEL, "test_lab_kernel.py", "test_mutants.py", "test_check.py", "host/check/*")),
     (r"kernel/vmemmap/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
-    (r"kernel/pause/.*", (*KERNEL, "test_pause*.py", "test_hvo*.py", "test_models.py")),
+    (r"kernel/unsafe/.*", (*KERNEL, "test_plan.py", "test_vmemmap.py")),
     (r"kernel/(?P<name>[a-z]+)/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
     (r"plugin/.*", ("plugin/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py")),
     (r"src/lull/(?P<module>\w+)\.py", ("@imports", "test_{stem}.py", *WHOLE_LAB)),

@@ -24,7 +24,6 @@ from lull.progress import progress, say
 from lull.timing import CostModel
 
 SPIN = (
-    "lull_pause_spin",
     "queued_spin_lock_slowpath",
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",
@@ -251,10 +250,11 @@ class Lab:
         return plan.job_script(boot, self.base.default_policies() if kind and kind.features else {})
 
     def launch(self, guest_: Guest, boot: plan.Boot, folder: Path, tell: Callable[[str], None]) -> BootOutcome:
-        """Run the jobs of ``boot`` in ``guest_``, which gets the memory that they need; see ``launch_retrying``."""
+        """Run the jobs of ``boot`` in ``guest_``, with the memory and parameters they need; see ``launch_retrying``."""
         limits = plan.time_limits(boot, guest_.machine.vcpus)
         memory_mib = max(guest_.machine.memory_mib, boot.memory)
-        guest_ = replace(guest_, machine=replace(guest_.machine, memory_mib=memory_mib))
+        machine = replace(guest_.machine, memory_mib=memory_mib)
+        guest_ = replace(guest_, machine=machine, append=f"{guest_.append} {boot.append}".strip())
         return launch_retrying(guest_, self.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
 
     def describe(self) -> dict[str, object]:

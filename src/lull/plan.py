@@ -22,6 +22,8 @@ CONTROL = "stock.control"
 BASELINE = "stock"
 LAB = "lab"
 """The kernel with markers, mutants, and policies that Lull does not have."""
+UNSAFE = "unsafe"
+"""Stock with Linux's own HVO forced on, which is wrong on arm64: the baseline for the cost of HVO."""
 ONLY = "+only"
 """In a kernel's name: one feature alone."""
 
@@ -52,6 +54,8 @@ class Workload:
             with its settings (``lab+residency=sticky``).
         kernels: what it is run under then, when that is not stock and lull.
         memory: MiB that its guest needs, when that is more than others have.
+        append: kernel parameters that its guest needs. In a run, it shares boots only with workloads of the same
+            parameters.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
         soak: more arguments that it has in a soak; {seed} in them is a number.
         crowd: it verifies itself also while others run beside it.
@@ -69,6 +73,7 @@ class Workload:
     policies: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     memory: int = 0
+    append: str = ""
     timeout: float = 120.0
     soak: tuple[str, ...] = ()
     crowd: bool = False
@@ -105,6 +110,11 @@ class Boot:
     def memory(self) -> int:
         """MiB that the guest needs at least: the most that any of its workloads does."""
         return max((job.workload.memory for job in self.jobs), default=0)
+
+    @property
+    def append(self) -> str:
+        """The kernel parameters that its workloads need."""
+        return " ".join(dict.fromkeys(job.workload.append for job in self.jobs if job.workload.append))
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -248,6 +258,8 @@ def make_plan(
 ) -> list[Boot]:
     """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
 
+    Workloads that need further kernel parameters have boots of their own.
+
     Args:
         possible: whether there can be a kernel here; left out otherwise.
     """
@@ -260,7 +272,10 @@ def make_plan(
 
 
 def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[str, str]], repeat: int) -> list[Boot]:
-    """Boots of each series (image, label) with the pairs of its image, in each repeat; all orders rotate."""
+    """Boots of each series (image, label) with the pairs of its image, in each repeat; all orders rotate.
+
+    A series has a boot for each choice of kernel parameters that its workloads need.
+    """
     if repeat < 1:
         raise UsageError(f"--repeat {repeat}: at least one is needed")
     boots: list[Boot] = []
@@ -269,8 +284,11 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
             mine = rotate([(w, s) for w, s in pairs if s.image == image], number - 1)
             if label == CONTROL:
                 mine = [(w, s) for w, s in mine if not s.settings]
-            jobs = tuple(Job(n, w, s) for n, (w, s) in enumerate(mine, 1))
-            boots.append(Boot(f"r{number:02d}-{label}", number, image, label, jobs))
+            for append in dict.fromkeys(w.append for w, _ in mine):
+                alike = [(w, s) for w, s in mine if w.append == append]
+                jobs = tuple(Job(n, w, s) for n, (w, s) in enumerate(alike, 1))
+                name = f"r{number:02d}-{label}" + (f"-{re.sub(r'[^a-z0-9]+', '_', append)}" if append else "")
+                boots.append(Boot(name, number, image, label, jobs))
     return boots
 
 

@@ -37,10 +37,10 @@ def test_run_by_function(fake: Fake, tmp_path: Path) -> None:
     for one in json.loads((out / "results.json").read_text())["functions"]:
         assert (one["workload"], one["metric"]) == ("count", "insns_own")
         assert sum(one["counts"].values()) == found[one["kernel"], "insns_own"][0]
-        spinning = {name: n for name, n in one["counts"].items() if name.startswith("lull_pause_spin")}
+        spinning = {name: n for name, n in one["counts"].items() if name.startswith("queued_spin_lock")}
         assert list(spinning.values()) == found[one["kernel"], "insns_spin_own"] == [2002]
     assert "instructions of count by function (insns_own)" in done.stdout and "difference" in done.stdout
-    assert "lull_pause_spin" in (out / "functions.md").read_text()
+    assert "queued_spin_lock_slowpath" in (out / "functions.md").read_text()
     options = (out / "boots/r01-stock/command.txt").read_text()
     assert ",functions=" in options
 
@@ -75,15 +75,16 @@ def test_run_counts_and_compares(fake: Fake, tmp_path: Path) -> None:
         assert (out / name).exists()
 
 
-def test_a_workload_with_a_kernel_and_memory_of_its_own(fake: Fake, tmp_path: Path) -> None:
-    """It runs there, and what the base does not have is left out; other boots have the usual memory."""
+def test_a_workload_with_a_kernel_memory_and_parameters_of_its_own(fake: Fake, tmp_path: Path) -> None:
+    """It runs there, and kernels that the base does not have are left out; other boots have the usual memory."""
     out = tmp_path / "out"
     done = fake("run", "--repeat", "1", "--workload", "large", "--workload", "count", "--out", str(out))
     assert done.returncode == 0, done.stderr
     sizes = {boot.name: (boot / "command.txt").read_text() for boot in (out / "boots").iterdir()}
-    assert set(sizes) == {"r01-stock", "r01-lull", "r01-lab", "r01-stock.control"}
-    assert [name for name, command in sizes.items() if "3072M" in command] == ["r01-lab"]
-    assert all("2048M" in command for name, command in sizes.items() if name != "r01-lab")
+    own = "r01-lab-fake_size_large"
+    assert set(sizes) == {"r01-stock", "r01-lull", own, "r01-stock.control"}
+    assert [name for name, command in sizes.items() if "3072M" in command and "fake_size=large" in command] == [own]
+    assert all("2048M" in command and "fake_size" not in command for name, command in sizes.items() if name != own)
     raw = json.loads((out / "results.json").read_text())
     assert {r["workload"] for r in raw["records"] if r["kernel"] == "lab"} == {"large"}
 

@@ -125,6 +125,7 @@ def side_by_side(workloads: Sequence[plan.Workload]) -> plan.Workload:
         DEBIAN if debian else WINDOW,
         (*([WINDOW] if debian else []), *words),
         memory=max(w.memory for w in workloads),
+        append=" ".join(dict.fromkeys(w.append for w in workloads if w.append)),
         timeout=sum(w.timeout for w in workloads),
     )
 

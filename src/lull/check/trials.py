@@ -80,10 +80,7 @@ def on(boots: Iterable[plan.Boot], hardware: Hardware, mutant: Mutant | None = N
     """A trial of each boot on ``hardware``; the boots' names get the names of the machine and the mutant."""
     middle = f"{mutant.name}-" if mutant else ""
     return [
-        Trial(
-            replace(boot, name=plan.slug(f"r{boot.repeat:02d}-{boot.label}-{middle}{hardware.name}")), hardware, mutant
-        )
-        for boot in boots
+        Trial(replace(boot, name=plan.slug(f"{boot.name}-{middle}{hardware.name}")), hardware, mutant) for boot in boots
     ]
 
 

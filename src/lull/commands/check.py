@@ -124,8 +124,11 @@ def kernels(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
 
 
 def sound(lab: Lab, spec: plan.Spec) -> bool:
-    """Whether a kernel has no policy that only the lab kernel has: those are checked when they are named."""
-    return not any(value in lab.base.features[name].lab for name, value in spec.settings)
+    """Whether a kernel is not wrong on purpose.
+
+    The kernel ``unsafe``, and policies that only the lab kernel has, are checked when they are named.
+    """
+    return spec.image != plan.UNSAFE and not any(value in lab.base.features[name].lab for name, value in spec.settings)
 
 
 def walk_of(name: str) -> float:

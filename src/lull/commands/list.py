@@ -22,10 +22,9 @@ def kernels(lab: Lab) -> Names:
     """The base's kernels, what is in them, and how they are configured."""
     found = {}
     for name in lab.base.kernels:
-        features = lab.base.features_of(name)
-        own = "".join(f" and {f.name}" for f in features if f.only)
+        own = "".join(f" and kernel/{f.name}" for f in lab.base.features_of(name) if f.only)
         configuration = " ".join(fragment.name for fragment in lab.fragments(name))
-        found[name] = f"{f'with Lull{own}' if features else 'as Linux is'}; {configuration}"
+        found[name] = f"{'with Lull' if lab.base.kernels[name].features else 'as Linux is'}{own}; {configuration}"
     return found
 
 

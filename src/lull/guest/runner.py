@@ -22,9 +22,8 @@ from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
 from lull.guest import clock, console
 from lull.guest.qemu import STDIO, Machine, Qemu, command, escape
 
-APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4 lull.vmemmap_wait_us=1000000"
-"""Kernel parameters of every guest. vmemmap_wait_us lets HVO wait longer for the other CPUs than it usually does,
-because under emulation the host decides when a vCPU answers an interrupt."""
+APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4"
+"""Kernel parameters of every guest."""
 BOOT_SECONDS = 60.0
 """Time limit until the guest's init writes its first line, with up to 4 vCPUs. A boot takes a few seconds."""
 BOOT_SECONDS_PER_VCPU = 4.0

@@ -191,7 +191,8 @@ def _lacking(series: Series, kernel: str) -> list[str]:
     """A sentence for each of the two kernels that lacks workloads which the other was measured with.
 
     Not a problem are: workloads that a kernel under a run-time setting lacks, because such a kernel is measured only
-    with the workloads that show the setting; and kernels that share no workload with the baseline, if all their
+    with the workloads that show the setting; workloads that the baseline lacks, if another kernel without settings was
+    measured with them, which is their baseline; and kernels that share no workload with the baseline, if all their
     workloads were also measured on some other kernel, because they are compared with that one.
     """
     workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in series.items()}
@@ -199,10 +200,16 @@ def _lacking(series: Series, kernel: str) -> list[str]:
     others = set().union(*(found for name, found in workloads.items() if name not in (BASELINE, kernel)))
     if not measured[0] & measured[1] and measured[1] <= others:
         return []
-    missing = [(BASELINE, measured[1] - measured[0])]
-    if "+" not in kernel and "-" not in kernel:
+    plain = [found for name, found in workloads.items() if name != kernel and not has_settings(name)]
+    missing = [(BASELINE, measured[1] - set().union(*plain))]
+    if not has_settings(kernel):
         missing.append((kernel, measured[0] - measured[1]))
     return [f"{kernel}: not measured on {name}: {', '.join(sorted(lacks))}" for name, lacks in missing if lacks]
+
+
+def has_settings(kernel: str) -> bool:
+    """Return true for the name of a kernel under run-time settings (``lull+young=sync``, ``lull-young``)."""
+    return "+" in kernel or "-" in kernel
 
 
 def _geomeans(rows: Sequence[Row]) -> list[GeoMean]:

@@ -110,33 +110,39 @@ def check(feature: str, results: Results, judge: Callable[[RunSlice], Sequence[C
     return found
 
 
-def not_more(run: RunSlice, name: str, kernels: Sequence[str], metrics: Sequence[str]) -> Check:
+def not_more(
+    run: RunSlice,
+    name: str,
+    kernels: Sequence[str],
+    metrics: Sequence[str],
+    baseline: Sequence[str] = (STOCK, CONTROL),
+) -> Check:
     """The check that no workload has a higher value than on stock, for example of seconds or of instructions.
 
-    Both series of stock, the control included, are the baseline. The confidence of each comparison is raised with the
+    All series of ``baseline`` are used: of stock, the control too. The confidence of each comparison is raised with the
     number of workloads (Bonferroni), so that the probability of any false finding is at most ERROR.
     """
     pairs: list[tuple[str, list[float], Record]] = []
     for workload in run.workloads():
         ours = run.find(kernels, workload, metrics)
-        stock = [run.find([kernel], workload, metrics) for kernel in (STOCK, CONTROL)]
+        stock = [run.find([kernel], workload, metrics) for kernel in baseline]
         values = [value for record in stock if record for value in record.values]
         if ours and values:
             pairs.append((workload, values, ours))
     if not pairs:
-        return Check(name, "skipped", f"no workload was measured on {STOCK} and {kernels[-1]}")
+        return Check(name, "skipped", f"no workload was measured on {baseline[0]} and {kernels[-1]}")
     more, open_ = [], []
     for workload, values, ours in pairs:
         effect = stats.effect(values, ours.values, confidence=1 - ERROR / len(pairs), test=False)
         if effect.verdict is stats.Verdict.HIGHER:
-            more.append(f"{workload} ({effect.estimate:.3g} times stock's, {effect.interval.low:.3g} at least)")
+            more.append(f"{workload} ({effect.estimate:.3g} times {baseline[0]}'s, {effect.interval.low:.3g} at least)")
         elif not effect.interval.reached:
             open_.append(workload)
     if more:
         return Check(name, "failed", f"more: {', '.join(more)}")
     if open_:
         return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
-    return Check(name, "held", f"{len(pairs)} workloads, none above the noise of stock's own series")
+    return Check(name, "held", f"{len(pairs)} workloads, none above the noise of {baseline[0]}'s own series")
 
 
 def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
-from lull.judge import gather, tables, vmemmap
+from lull.judge import gather, tables
 from lull.judge.goals import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
@@ -62,7 +62,7 @@ def of_run(results: Results) -> Iterator[Plot]:
     """What is drawn of one run."""
     for number in sorted({record.vcpus for record in results.records}):
         run = RunSlice(number, [record for record in results.records if record.vcpus == number])
-        for plot in (broadcasts(run, kernels_of(results)), kinds(run, kernels_of(results)), pauses(run), frontier(run)):
+        for plot in (broadcasts(run, kernels_of(results)), kinds(run, kernels_of(results)), frontier(run)):
             if plot:
                 yield plot
 
@@ -293,42 +293,6 @@ def _panel(axes: Axes, workload: str, lines: Lines) -> None:
     axes.set_xlabel("vCPUs")
     axes.set_ylabel("an operation")
     axes.grid(color=picture.GREY, alpha=0.2, lw=0.5)
-
-
-def pauses(run: RunSlice) -> Plot | None:
-    """How long the other CPUs waited at most, a mark for each repeat."""
-    rows = [
-        (operation, kernel, record.values)
-        for operation in vmemmap.OPERATIONS
-        for kernel in ("lab", "lab+only=vmemmap", "lull")
-        if (record := run.find([kernel], operation.workload, [vmemmap.LONGEST])) and any(record.values)
-    ]
-    if not rows:
-        return None
-    looks = picture.looks(list(dict.fromkeys(kernel for _, kernel, _ in rows)))
-    names = list(dict.fromkeys(operation.name for operation, _, _ in rows))
-    with picture.drawing(6.6, 0.9 + 0.42 * len(names), clear=True) as (figure, text):
-        axes = figure.subplots()
-        for number, (kernel, (colour, marker)) in enumerate(looks.items()):
-            marks = [
-                (nanoseconds / 1e9, names[::-1].index(operation.name) + 0.15 - 0.3 * number / max(1, len(looks) - 1))
-                for operation, of, values in rows
-                if of == kernel
-                for nanoseconds in values
-            ]
-            axes.plot(*zip(*marks, strict=True), marker, ms=5.5, mew=0, alpha=0.8, color=colour, label=kernel)
-        _name_rows(axes, names[::-1], pad=4)
-        axes.set_xlim(left=0)
-        axes.grid(axis="x", color=picture.GREY, alpha=0.2, lw=0.5)
-        axes.xaxis.set_major_formatter(lambda seconds, _: tables.number(seconds, "s"))
-        axes.set_xlabel("longest pause of the other CPUs, emulated")
-        figure.legend(frameon=False, loc="outside upper left", ncols=3, fontsize=8)
-        svg = text()
-    how = (
-        "One mark is one repeat, at the longest time that the other CPUs had to wait while vmemmap entries were "
-        "changed. Emulated: a vCPU that the host does not run makes it longer, so the least is nearest to a machine's."
-    )
-    return Plot("How long the others wait", svg, how)
 
 
 def frontier(run: RunSlice) -> Plot | None:

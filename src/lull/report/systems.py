@@ -70,7 +70,8 @@ SYSTEMS = (
         "D",
         "HugeTLB pages that give back their struct pages",
         "Published in 2024: the other CPUs pause while entries that all use are changed, by break-before-make. Linux "
-        "has the optimisation disabled on arm64. Lull pauses them once for a whole batch.",
+        "has the optimisation disabled on arm64. Lull has it without a pause, and keeps two pages of struct pages for "
+        "each HugeTLB page, where Linux keeps one.",
         (vmemmap.FEATURE,),
         vmemmap.published,
     ),

@@ -57,6 +57,8 @@ LIMIT_FACTOR = 4.0
 """Factor on the time limits of a guest, because KUnit runs while it boots."""
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 """A line of the job script: switch HVO on. If that fails, the guest ends."""
+HVO_APPEND = "hugetlb_free_vmemmap=on"
+"""The kernel parameter without which HVO has no effect."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,13 @@ class Setting:
         name: its name in tables.
         kernel: the kernel of the base.
         lines: shell lines at the beginning of the job, which set the policies.
+        append: further kernel parameters.
     """
 
     name: str
     kernel: str
     lines: tuple[str, ...] = ()
+    append: str = ""
 
 
 def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
@@ -236,7 +240,8 @@ def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path
     level = "loglevel=1" if suite.options else "loglevel=7"
     arguments = guest_.arguments.replace("quiet loglevel=4", level)
     limit_factor = LIMIT_FACTOR * guest_.limit_factor
-    guest_ = replace(guest_, arguments=arguments, append=suite.append, limit_factor=limit_factor)
+    append = f"{suite.append} {setting.append}".strip()
+    guest_ = replace(guest_, arguments=arguments, append=append, limit_factor=limit_factor)
     limit = suite.timeout / LIMIT_FACTOR
     try:
         launch_retrying(guest_, job(setting, suite), folder, job_seconds=lambda number: limit, tell=tell, say=say)
@@ -252,7 +257,7 @@ def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> 
         lines = tuple(f"setting {feature} {value}" for feature, value in spec.settings)
         found.append(Setting(spec.name, spec.image, lines))
         if suite.hvo and "vmemmap" in {f.name for f in lab.base.features_of(spec.image)}:
-            found.append(Setting(f"{spec.name}, HVO", spec.image, (*lines, HVO)))
+            found.append(Setting(f"{spec.name}, HVO", spec.image, (*lines, HVO), HVO_APPEND))
     return found
 
 
@@ -281,7 +286,7 @@ def conduct(
     guests = {i: replace(lab.guest(i, MACHINE, count=False), initramfs=userland) for i in images}
     boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in settings_for(s, specs, lab)]
     made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
-    jobs_ = (f"{job(setting, suite)} {suite.append}" for suite, setting, _ in boots)
+    jobs_ = (f"{job(setting, suite)} {suite.append} {setting.append}" for suite, setting, _ in boots)
     found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
     with holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
 

@@ -80,7 +80,8 @@ def test_seeds_of_programs_are_of_the_round() -> None:
 
 def test_a_crowd_with_debians_root() -> None:
     """Its programs are found there, ours too."""
-    two = [plan.Workload("a", "debian", ("one", "x")), plan.Workload("b", "two", ("y=1",), memory=9, timeout=7)]
+    more = plan.Workload("b", "two", ("y=1",), memory=9, append="z=on", timeout=7)
+    two = [plan.Workload("a", "debian", ("one", "x")), more]
     found = soak.side_by_side(two)
     assert (found.program, found.args) == ("debian", ("window", "--", "one", "x", "--and", "two", "y=1"))
-    assert (found.name, found.memory, found.timeout) == ("a&b", 9, 127)
+    assert (found.name, found.memory, found.append, found.timeout) == ("a&b", 9, "z=on", 127)

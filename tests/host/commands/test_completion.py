@@ -125,7 +125,7 @@ def test_every_word_is_one_the_tool_takes() -> None:
     assert len(set(names)) == len(names)
     for name in names:
         plan.parse_spec(name, base)
-    assert "lull+vmemmap=unsafe" not in names
+    assert "lull+residency=sticky" not in names
 
 
 def test_a_command_that_is_not_loaded_has_no_options_of_its_own() -> None:

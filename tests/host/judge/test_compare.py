@@ -146,6 +146,15 @@ def test_kernels_with_workloads_of_their_own_are_no_problem() -> None:
     )  # fmt: skip
 
 
+def test_a_workload_with_a_baseline_of_its_own_is_no_problem() -> None:
+    """Stock lacks it, and another kernel without settings does not; a kernel under settings is no baseline."""
+    both = [record("stock", [1, 1]), record("lull", [1, 1]), record("lull", [1, 1], workload="hvo")]
+    assert run(*both, record("unsafe", [1, 1], workload="hvo")).problems == ()
+    assert run(*both, record("lull+only=vmemmap", [1, 1], workload="hvo")).problems == (
+        "lull: not measured on stock: hvo",
+    )
+
+
 def test_nothing_to_compare_with() -> None:
     assert run(record("lull", [1])).problems == ("stock was not measured: there is nothing to compare with",)
     assert run().rows == ()

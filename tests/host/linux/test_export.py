@@ -358,7 +358,7 @@ def test_counters_are_what_the_hooks_add() -> None:
         assert switches.counters(feature) == switches.counters(features[name])
 
 
-LONG = ("gather/flush", "young/policy", "pause/wait", "vmemmap/optimize")
+LONG = ("gather/flush", "young/policy", "vmemmap/optimize")
 """Patches whose code is one piece: no part of it does anything without the rest."""
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up_results import aged, checked, evaluation, given_back, paused, put, run, swapped
+from made_up_results import aged, checked, evaluation, given_back, hvo, put, run, swapped
 from support import REPOSITORY, Tool
 
 from lull.check import plugin_output
@@ -25,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(
-            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *paused(), *given_back())).to_json()
+            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *hvo(), *given_back())).to_json()
         ),
         "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
@@ -93,7 +93,7 @@ def test_every_main_metric_is_on_a_page() -> None:
 
 
 def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
-    """Several runs side by side, aging, pauses, a timing's and a check's."""
+    """Several runs side by side, aging, HVO, a timing's and a check's."""
     found = made(*folders.values())
     assert "## Runs side by side" in found["tlbi.md"] and f"## {folders['more']}" in found["tlbi.md"]
     assert "seconds_emulated" not in found["tlbi.md"] and "tlbi_" not in found["seconds.md"]

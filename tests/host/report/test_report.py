@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_up_results import STICKY, aged, checked, evaluation, given_back, paused, put, run, swapped
+from made_up_results import STICKY, aged, checked, evaluation, given_back, hvo, put, run, swapped
 from support import Tool
 
 from lull import picture, report, timing
@@ -38,7 +38,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "run": put(top / "run", "results.json", run().to_json()),
         "more": put(
-            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *paused(), *given_back())).to_json()
+            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *hvo(), *given_back())).to_json()
         ),
         "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
         "check": put(top / "check", "check.json", json.dumps(checked())),
@@ -128,7 +128,6 @@ PARTS = {
     "System D:": {"more"},
     "System E:": {"more"},
     "Time of each repeat, by policy": {"more"},
-    "How long the others wait": {"more"},
     "Broadcasts of an operation": {"run", "more"},
     "What TLBIs are of": {"run", "more"},
     "A/A control: stock beside itself": {"run", "more"},
@@ -161,7 +160,7 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(whole: str) -> Non
     assert len(set(found.ids)) == len(found.ids)
     assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
     pictures = re.findall(r"<svg.*?</svg>", whole, re.DOTALL)
-    assert len(pictures) == 8  # timing; aging; time against vCPUs; two of each run; pauses
+    assert len(pictures) == 7  # timing; aging; time against vCPUs; two of each run
     for svg in pictures:
         words = {"".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag == "text"}
         assert not any("$" in word for word in words)

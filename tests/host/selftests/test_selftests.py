@@ -171,12 +171,13 @@ def test_struct_pages_are_given_back_too() -> None:
     """On kernels that can, under their policies."""
     lab = lab_under_test()
     specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=off")]
-    found = [(s.name, s.lines) for s in selftests.settings_for(SelftestSuite("x", ("-a",), hvo=True), specs, lab)]
+    settings = selftests.settings_for(SelftestSuite("x", ("-a",), hvo=True), specs, lab)
+    found = [(s.name, s.lines, s.append) for s in settings]
     policy = "setting residency off"
     assert found == [
-        ("stock", ()),
-        ("lull+residency=off", (policy,)),
-        ("lull+residency=off, HVO", (policy, selftests.HVO)),
+        ("stock", (), ""),
+        ("lull+residency=off", (policy,), ""),
+        ("lull+residency=off, HVO", (policy, selftests.HVO), "hugetlb_free_vmemmap=on"),
     ]
     assert len(selftests.settings_for(SelftestSuite("x", ("-a",)), specs, lab)) == 2
 

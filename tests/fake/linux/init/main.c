@@ -57,7 +57,7 @@ static int starts(const char *text, const char *word)
 #define SPINS	1000
 
 /* The lab knows by its name that CPUs wait here: 2 * SPINS + 2 instructions. */
-static void __attribute__((noinline)) lull_pause_spin(void)
+static void __attribute__((noinline)) queued_spin_lock_slowpath(void)
 {
 	asm volatile("mov x9, %0\n1: sub x9, x9, #1\ncbnz x9, 1b" : : "i" (SPINS) : "x9");
 }
@@ -74,7 +74,7 @@ static void count(u64 job)
 		asm volatile("tlbi vale1is, %0" : : "r" (user));
 	asm volatile("tlbi vaale1is, %0" : : "r" (kernel));
 	asm volatile("dsb ish; dsb ish; dsb ish; dsb ishst; dsb ishst");
-	lull_pause_spin();
+	queued_spin_lock_slowpath();
 	asm volatile("hint #113" : : "r" (id));
 
 	result("{\"job\":", job, ",");
