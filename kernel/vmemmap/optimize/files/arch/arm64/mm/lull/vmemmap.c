@@ -55,6 +55,7 @@
 #include <linux/init.h>
 #include <linux/kstrtox.h>
 #include <linux/list.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
@@ -163,13 +164,23 @@ static void hvo_flush(const struct hvo_hull *hull)
 	flush_tlb_kernel_range(hull->start, hull->end);
 }
 
-/* Fill a frame with copies of @tail. */
-static void hvo_fill(struct page *to, const struct page *tail)
+/*
+ * Fill a frame with copies of @tail, which stay in registers. HVO never runs if the
+ * size of struct page is not a power of 2.
+ */
+static void hvo_fill(struct page *frame, const struct page *tail)
 {
-	unsigned int i;
+	u128 *to = page_to_virt(frame), *end = (void *)to + PAGE_SIZE;
+	const u128 *from = (const u128 *)tail;
+	u128 a = from[0], b = from[1], c = from[2], d = from[3];
 
-	for (i = 0; i < PAGE_SIZE / sizeof(*tail); i++)
-		to[i] = *tail;
+	BUILD_BUG_ON(is_power_of_2(sizeof(*tail)) && sizeof(*tail) != 4 * sizeof(*to));
+	for (; to < end; to += 4) {
+		to[0] = a;
+		to[1] = b;
+		to[2] = c;
+		to[3] = d;
+	}
 }
 
 /**
@@ -196,7 +207,7 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 
 	for (addr = start; addr < end; addr += PAGE_SIZE) {
 		ptep = hvo_entry(ptep, addr);
-		hvo_fill(page_to_virt(pte_page(__ptep_get(ptep))), &tail);
+		hvo_fill(pte_page(__ptep_get(ptep)), &tail);
 	}
 	/* A CPU that sees a new entry sees the contents of both frames. */
 	smp_wmb();
