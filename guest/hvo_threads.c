@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HVO of many HugeTLB pages at once: 1, 4 and 16 threads each map, use and unmap a 2 MiB page again and again, pages that
+ * the kernel allocates for the mapping (surplus pages). So each round optimizes one page and restores one.
+ *
+ * Each number of threads has a window. It ends when all pages are restored, which Linux leaves to a kernel thread. The
+ * metric function_calls is the number of interrupts by which CPUs asked each other to call a function: with them a
+ * CPU that runs a real-time task is disturbed.
+ */
+#include "hvo.h"
+
+#include <pthread.h>
+
+#define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
+#define TWO_MIB		(2UL << 20)
+#define MAX_THREADS	16
+#ifndef MAP_HUGE_2MB
+#define MAP_HUGE_2MB	(21 << 26)
+#endif
+
+static long rounds = 8;
+
+static const struct option_spec options[] = {
+	{ "rounds", &rounds, NULL, "pages that each thread maps, one after the other" },
+	{ }
+};
+
+static pthread_barrier_t start;
+
+/* Restore the pools, however the program ends. */
+static void put_back(void)
+{
+	put_file(MEGA "nr_overcommit_hugepages", "0");
+	put_file(MEGA "nr_hugepages", "0");
+	put_file(OPTIMIZE, "0");
+}
+
+/* Return how many function call interrupts all CPUs have received. */
+static long function_calls(void)
+{
+	FILE *in = fopen("/proc/interrupts", "r");
+	char line[4096], *at, *end;
+	long sum = 0;
+
+	verify(in, "/proc/interrupts: cannot be read");
+	while (fgets(line, sizeof(line), in)) {
+		if (!strstr(line, "Function call interrupts"))
+			continue;
+		for (at = strchr(line, ':') + 1; ; at = end) {
+			long one = strtol(at, &end, 10);
+
+			if (end == at)
+				break;
+			sum += one;
+		}
+	}
+	fclose(in);
+	return sum;
+}
+
+static void *work(void *argument)
+{
+	long number = (long)argument, i;
+
+	pin(number % sysconf(_SC_NPROCESSORS_ONLN));
+	pthread_barrier_wait(&start);
+	for (i = 0; i < rounds; i++) {
+		volatile long *memory = (long *)map_memory(TWO_MIB, MAP_PRIVATE | MAP_HUGETLB | MAP_HUGE_2MB);
+
+		verify(!*memory, "a new HugeTLB page is not empty");
+		*memory = number + 1;
+		verify(*memory == number + 1, "a HugeTLB page lost its contents");
+		must(munmap((void *)memory, TWO_MIB));
+	}
+	return NULL;
+}
+
+/* Wait until the vmemmap has as many pages as before. */
+static void wait_restored(long before)
+{
+	struct timespec moment = { .tv_nsec = 1000 * 1000 };
+	int i;
+
+	for (i = 0; i < 30000 && memmap() != before; i++)
+		nanosleep(&moment, NULL);
+	verify(memmap() == before, "%ld pages of vmemmap, and not %ld as before", memmap(), before);
+}
+
+static void measure(long threads)
+{
+	pthread_t all[MAX_THREADS];
+	long i, before = memmap(), calls;
+	char name[32];
+
+	verify(!pthread_barrier_init(&start, NULL, threads + 1), "pthread_barrier_init");
+	for (i = 0; i < threads; i++)
+		verify(!pthread_create(&all[i], NULL, work, (void *)i), "pthread_create");
+	fresh_window();
+	calls = function_calls();
+	open_window();
+	pthread_barrier_wait(&start);
+	for (i = 0; i < threads; i++)
+		verify(!pthread_join(all[i], NULL), "pthread_join");
+	wait_restored(before);
+	close_window();
+	add_metric("function_calls", function_calls() - calls);
+	pthread_barrier_destroy(&start);
+	snprintf(name, sizeof(name), "threads-%ld", threads);
+	report(name, threads * rounds, "page optimized and restored", "");
+}
+
+int main(int argc, char **argv)
+{
+	long threads;
+
+	parse_options(argc, argv, "threads that map HugeTLB pages, which are optimized and restored", options);
+	if (rounds < 1)
+		finish(USAGE, "rounds is at least 1");
+	if (access(OPTIMIZE, W_OK) || !booted_with_hvo())
+		skip("this kernel has no HVO, or was not booted with hugetlb_free_vmemmap=on");
+	must(atexit(put_back));
+	verify(put_file(OPTIMIZE, "1"), "%s: cannot be set", OPTIMIZE);
+	/*
+	 * One page stays optimized, because Linux's own HVO patches the kernel's code at the first page and after the last.
+	 * It is mapped, so that the threads get others.
+	 */
+	verify(put_file(MEGA "nr_hugepages", "1"), "a HugeTLB page cannot be allocated");
+	verify(put_file(MEGA "nr_overcommit_hugepages", "64"), "nr_overcommit_hugepages cannot be set");
+	*map_memory(TWO_MIB, MAP_PRIVATE | MAP_HUGETLB | MAP_HUGE_2MB) = 1;
+	for (threads = 1; threads <= MAX_THREADS; threads *= 4)
+		measure(threads);
+	return 0;
+}
