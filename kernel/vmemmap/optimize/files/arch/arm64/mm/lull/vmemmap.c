@@ -121,25 +121,18 @@ static unsigned long hvo_end(const struct hstate *h, const struct folio *folio)
 	return (unsigned long)folio + hugetlb_vmemmap_size(h);
 }
 
-static void hvo_set(pte_t *ptep, struct page *frame, pgprot_t prot)
-{
-	__set_pte_nosync(ptep, mk_pte(frame, prot));
-}
-
-/**
- * hvo_protect() - change the permissions of entries that keep their frames
- * @start: the first address that they map
- * @end: the one after the last
- * @prot: PAGE_KERNEL or PAGE_KERNEL_RO
- */
-static void hvo_protect(unsigned long start, unsigned long end, pgprot_t prot)
+/* Change the permissions of the entries of [@start, @end), which keep their frames. */
+static void hvo_protect(unsigned long start, unsigned long end, bool writable)
 {
 	pte_t *ptep = NULL;
 	unsigned long addr;
 
 	for (addr = start; addr < end; addr += PAGE_SIZE) {
+		pteval_t val;
+
 		ptep = hvo_entry(ptep, addr);
-		hvo_set(ptep, pte_page(__ptep_get(ptep)), prot);
+		val = pte_val(__ptep_get(ptep)) & ~(PTE_WRITE | PTE_RDONLY);
+		__set_pte_nosync(ptep, __pte(val | (writable ? PTE_WRITE : PTE_RDONLY)));
 	}
 }
 
@@ -168,18 +161,21 @@ static void hvo_flush(const struct hvo_hull *hull)
  * Fill a frame with copies of @tail, which stay in registers. HVO never runs if the
  * size of struct page is not a power of 2.
  */
-static void hvo_fill(struct page *frame, const struct page *tail)
+static void hvo_fill(u128 *frame, const struct page *tail)
 {
-	u128 *to = page_to_virt(frame), *end = (void *)to + PAGE_SIZE;
-	const u128 *from = (const u128 *)tail;
+	const u128 *from = (const u128 *)tail, *end = (void *)frame + PAGE_SIZE;
 	u128 a = from[0], b = from[1], c = from[2], d = from[3];
 
-	BUILD_BUG_ON(is_power_of_2(sizeof(*tail)) && sizeof(*tail) != 4 * sizeof(*to));
-	for (; to < end; to += 4) {
-		to[0] = a;
-		to[1] = b;
-		to[2] = c;
-		to[3] = d;
+	BUILD_BUG_ON(is_power_of_2(sizeof(*tail)) && sizeof(*tail) != 4 * sizeof(a));
+	for (; frame < end; frame += 8) {
+		frame[0] = a;
+		frame[1] = b;
+		frame[2] = c;
+		frame[3] = d;
+		frame[4] = a;
+		frame[5] = b;
+		frame[6] = c;
+		frame[7] = d;
 	}
 }
 
@@ -193,9 +189,8 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 		      struct list_head *freed)
 {
 	unsigned long addr, start = hvo_tails(folio), end = hvo_end(h, folio);
-	struct page *frame, *shared = pte_page(__ptep_get(hvo_entry(NULL, start)));
+	pte_t *ptep = hvo_entry(NULL, start), shared = __ptep_get(ptep);
 	struct page tail = *(struct page *)start;
-	pte_t *ptep = NULL;
 
 	/*
 	 * No flag of a tail page means anything. PG_hwpoison may be set: memory
@@ -205,17 +200,16 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 	tail.flags &= ~PAGEFLAGS_MASK;
 	page_kasan_tag_reset(&tail);
 
-	for (addr = start; addr < end; addr += PAGE_SIZE) {
+	for (addr = start, ptep = NULL; addr < end; addr += PAGE_SIZE) {
 		ptep = hvo_entry(ptep, addr);
-		hvo_fill(pte_page(__ptep_get(ptep)), &tail);
+		hvo_fill(__va(__pte_to_phys(__ptep_get(ptep))), &tail);
 	}
 	/* A CPU that sees a new entry sees the contents of both frames. */
 	smp_wmb();
 	for (addr = start + PAGE_SIZE, ptep = NULL; addr < end; addr += PAGE_SIZE) {
 		ptep = hvo_entry(ptep, addr);
-		frame = pte_page(__ptep_get(ptep));
-		hvo_set(ptep, shared, PAGE_KERNEL_RO);
-		list_add(&frame->lru, freed);
+		list_add(&pte_page(__ptep_get(ptep))->lru, freed);
+		__set_pte_nosync(ptep, shared);
 	}
 }
 
@@ -298,7 +292,7 @@ static int hvo_unshare(const struct hstate *h, const struct folio *folio)
 		ptep = hvo_entry(ptep, addr);
 		frame = list_first_entry(&frames, struct page, lru);
 		list_del(&frame->lru);
-		hvo_set(ptep, frame, PAGE_KERNEL_RO);
+		__set_pte_nosync(ptep, mk_pte(frame, PAGE_KERNEL_RO));
 	}
 	return 0;
 }
@@ -352,7 +346,7 @@ void hugetlb_vmemmap_optimize_folio(const struct hstate *h, struct folio *folio)
 		return;
 	hvo_widen(&hull, h, folio);
 	hvo_wait_for_references();
-	hvo_protect(hull.start, hull.end, PAGE_KERNEL_RO);
+	hvo_protect(hull.start, hull.end, false);
 	hvo_flush(&hull);
 	hvo_share(h, folio, &freed);
 	hvo_flush(&hull);
@@ -386,7 +380,7 @@ void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
 
 	hvo_wait_for_references();
 	list_for_each_entry(folio, &todo, lru)
-		hvo_protect(hvo_tails(folio), hvo_end(h, folio), PAGE_KERNEL_RO);
+		hvo_protect(hvo_tails(folio), hvo_end(h, folio), false);
 	hvo_flush(&hull);
 	list_for_each_entry(folio, &todo, lru) {
 		hvo_share(h, folio, &freed);
@@ -417,7 +411,7 @@ int hugetlb_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
 		return -ENOMEM;
 	hvo_widen(&hull, h, folio);
 	hvo_flush(&hull);
-	hvo_protect(hull.start, hull.end, PAGE_KERNEL);
+	hvo_protect(hull.start, hull.end, true);
 	hvo_flush(&hull);
 	folio_clear_hugetlb_vmemmap_optimized(folio);
 	return 0;
@@ -458,7 +452,7 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 	if (nr) {
 		hvo_flush(&hull);
 		list_for_each_entry(folio, &todo, lru)
-			hvo_protect(hvo_tails(folio), hvo_end(h, folio), PAGE_KERNEL);
+			hvo_protect(hvo_tails(folio), hvo_end(h, folio), true);
 		hvo_flush(&hull);
 		list_for_each_entry(folio, &todo, lru)
 			folio_clear_hugetlb_vmemmap_optimized(folio);
