@@ -222,7 +222,6 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "misses", seen->misses, false },
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },
-		{ "pauses", seen->pauses, false },
 		{ "published", seen->published, false },
 		{ "tlb_lost", seen->tlb_lost, false },
 		{ "tlb_refills", seen->tlb_refills, false },

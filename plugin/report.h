@@ -59,7 +59,7 @@ struct reports {
 /* Counts of events, for the verdict: a run in which nothing was seen must not look like a good one. */
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
-	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, published, memory;
+	uint64_t accesses, misses, walks, loads, user_returns, races, published, memory;
 	uint64_t tlb_lost, tlb_refills, tlb_refills_unchanged;	/* lost.h */
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */

@@ -252,8 +252,6 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->upper_ok = regime_of(value, true, &c->upper);
 		break;
 	case REG_SCTLR:
-		if (s->broken && value & SCTLR_M && !c->mmu)
-			report_pause(s, cpu, "running", CPU(cpu), pc);
 		c->mmu = value & SCTLR_M;
 		break;
 	case REG_MAIR: case SYSREGS:

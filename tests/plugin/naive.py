@@ -246,7 +246,6 @@ class Pending:
 class Cpu:
     task: int = 0
     user: bool = False
-    waits: bool = False
     # What it has left, the latest at the end: with a "written" register, an "isb" since, or "over", after a DSB as well
     away: dict[Context, str] = field(default_factory=dict)
     range: tuple[int, int, int] | None = None  # that its task is at work on: root, start, end
@@ -305,7 +304,6 @@ class Naive:
         self.time = 0
         self.fresh = False  # a table is armed and was not looked at
         self.links: dict[int, int] = {}  # the tables that descriptors point to
-        self.pauser: int | None = None  # who has broken entries that all use
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         # Of each CPU: leaves that TLBIs took and that it has not used since; and as what all have used each leaf since
@@ -757,22 +755,6 @@ class Naive:
             running = {n for n in w.held & self.current(w.context) if self.cpu[n].user}
             if running and w.task == self.cpu[cpu].task and not (w.due or w.table or w.change == LESS):
                 self.find_owed("owed", "rmap", w)
-
-    def do_waits(self, cpu: int) -> None:
-        self.cpu[cpu].waits = True
-
-    def do_goes_on(self, cpu: int) -> None:
-        self.cpu[cpu].waits = False
-        if self.pauser not in (None, cpu):
-            self.find("pause", "left")
-
-    def do_broken(self, cpu: int) -> None:
-        self.pauser = cpu
-        if not all(c.waits for n, c in enumerate(self.cpu) if n != cpu):
-            self.find("pause", "running")
-
-    def do_whole(self, cpu: int) -> None:
-        self.pauser = None
 
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""

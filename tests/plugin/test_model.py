@@ -327,14 +327,6 @@ class Teller:
             events += self.flush(cpu)
         return [*events, self.pick([("sleep", cpu), ("user", cpu), ("task", cpu, self.task()), ("sleep", 1 - cpu)])]
 
-    def pause(self) -> list[Event]:
-        """Of both CPUs, in order mostly."""
-        cpu = self.cpu()
-        events: list[Event] = [("waits", 1 - cpu), ("broken", cpu), *self.swap(), ("whole", cpu), ("goes-on", 1 - cpu)]
-        if self.sometimes(2):
-            events.insert(self.draw(st.integers(0, 4)), events.pop(self.draw(st.integers(0, len(events) - 1))))
-        return events
-
     def dsb(self) -> list[Event]:
         return [("dsb", self.cpu(), self.pick(DSBS))]
 
@@ -374,7 +366,7 @@ class Teller:
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
             *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill] * 2,
-            *[self.table, self.dsb, self.access, self.pause, self.block],
+            *[self.table, self.dsb, self.access, self.block],
         ]
 
 

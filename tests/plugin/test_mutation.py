@@ -172,18 +172,6 @@ MUTATIONS = [
     Mutation("no-lock-in-mm", "linux.c", "if (by && lock >= by->mm && ", "if (false && "),
     Mutation("range-moved-short", "linux.c", "x[1] + x[4], true, pc);", "x[1], true, pc);"),
     Mutation("pgd-by-the-first-pointer", "linux.c", "shadow_is_root(l->shadow, *root);", "*root;"),
-    # Pauses
-    Mutation("pause-unchecked", "shadow.c", "if (others)\n", "if (false)\n"),
-    Mutation("pause-of-one", "shadow.c", "if (others)\n", "if (others & 1)\n"),
-    Mutation("pause-left-unseen", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (false)"),
-    Mutation("pause-left-of-pauser", "shadow.c", "if (s->broken && cpu != s->pauser)", "if (s->broken)"),
-    Mutation("pause-never-whole", "shadow.c", "s->broken = false;", ";"),
-    Mutation("pause-still-waits", "shadow.c", "s->cpus[cpu].waits = false;", ";"),
-    Mutation("pause-of-those-off", "shadow.c", "if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)",
-             "if (!s->cpus[cpu].waits)"),
-    Mutation("pause-came-unseen", "shadow_context.c", "if (s->broken && value & SCTLR_M && !c->mmu)", "if (false)"),
-    Mutation("pause-came-again", "shadow_context.c", "if (s->broken && value & SCTLR_M && !c->mmu)",
-             "if (s->broken && value & SCTLR_M)"),
     # Frees
     Mutation("freed-unchecked", "shadow_free.c", "if (!c->n_freed)", "if (true)"),
     Mutation("freed-on-load-unchecked", "shadow_context.c", "if (c->user)\n\t\tcheck_freed(s, cpu, next, pc);", ""),

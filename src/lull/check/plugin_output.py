@@ -168,8 +168,6 @@ def render(report: Mapping[str, Any]) -> list[str]:
         f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",
         f"  rule     {MANUAL} {section}" if section.startswith(("C", "D")) else f"  rule     {section}",
     ]
-    if report["rule"] == "pause":  # About the CPUs that run, not about one entry.
-        return [*lines, f"  running  {cpus(report['holders'])}", *stack("noticed", report.get("noticed"))]
     space = "every ASID" if report.get("asid") in (None, -1) else f"ASID {report['asid']}"
     level = report.get("level", 3)
     kind = "table" if report.get("table") else "page" if level == 3 else "block"

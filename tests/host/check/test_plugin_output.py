@@ -101,7 +101,7 @@ def test_blind(end: dict[str, object], missing: list[str]) -> None:
 def test_every_rule_says_what_and_where() -> None:
     """A statement without a full stop, and a section of the manual."""
     kinds = {name.partition("/")[0] for name in plugin_output.KINDS}
-    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload", "walk"}
+    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "written", "unload", "walk"}
     for says, section in plugin_output.KINDS.values():
         assert not says.endswith(".") and section[0] in "CD"
 
