@@ -93,6 +93,8 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 	f.old_page = obl->page;
 	if (desc_kind(r, obl->what.level, obl->new) != DESC_INVALID)
 		f.new_page = desc_output(r, obl->what.level, obl->new);
+	if (obl->twin)
+		f.differs = ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size);
 	f.task = obl->task;
 	f.holders = obl->held;
 	finding_changed(&f, obl);

@@ -44,6 +44,7 @@ struct pending {
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
+	uint64_t pc;
 	struct reach reach;	/* when @obligation is NULL */
 };
 

@@ -174,6 +174,8 @@ def render(report: Mapping[str, Any]) -> list[str]:
     lines.append(f"  entry    {report['va']}, {space}, a {kind} at level {level}, seen on CPU {report['cpu']}")
     lines.append(f"  old      {target(report, 'old')}")
     lines.append(f"  new      {target(report, 'new')}")
+    if "differs" in report:
+        lines.append(f"  differs  the contents of the two pages, from byte {report['differs']} on")
     if report.get("holders"):
         lines.append(f"  held by  {cpus(report['holders'])}")
     for place in ("changed", "noticed"):
