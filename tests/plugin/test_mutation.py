@@ -277,6 +277,7 @@ MUTATIONS = [
     Mutation("copies-of-the-same-differ", "walks.c", "if (!who || !differs(t, obl))", "if (!who)"),
     Mutation("copies-of-loaded-only", "shadow_context.c", "\twalks_check(s, cpu, pc);\n}\n\nvoid shadow_msr",
              "}\n\nvoid shadow_msr"),
+    Mutation("copies-linked-again-unseen", "walks.c", "s->walks.fresh = true;\n\t\treturn;\n\t}", "return;\n\t}"),
     Mutation("renamed-unseen", "shadow_context.c", "walks_loaded(s, cpu, next, pc);", ""),
     Mutation("renamed-due-unseen", "shadow_context.c", "walks_due(s, cpu, obl, pc);", ""),
     Mutation("withdrawn-everywhere", "walks.c", "if (!obl->walkers || obl->slot == slot) {", "if (true) {"),
