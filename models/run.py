@@ -40,12 +40,10 @@ CONFIGURATIONS: dict[str, str] = {
     "freed": "NOBJ=1 ROLL",
     "freed-two": "ROLL",
     "freed3": "NCPU=3 NOBJ=1 ROLL",
-    "pause": "",
-    "pause3": "NCPU=3",
 }
 """Name: what is defined (README.md)."""
 
-QUICK = ("base", "asid", "freed", "pause")
+QUICK = ("base", "asid", "freed")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -68,7 +66,7 @@ class Case:
     def model(self) -> Path:
         """The model that it is a configuration of."""
         family = self.configuration.partition("-")[0].rstrip("3")
-        return FOLDER / (f"{family}.pml" if family in ("freed", "pause") else "residency.pml")
+        return FOLDER / ("freed.pml" if family == "freed" else "residency.pml")
 
     def words(self) -> list[str]:
         """The -D words for spin."""
@@ -142,13 +140,6 @@ def cases() -> list[Case]:
         variant("LOOK_ENDS", "freed-two"),
         variant("RANGE", "freed"),
         variant("NEW_KEEPS", "freed"),
-        variant("PAUSE_NO_LEAVE", "pause"),
-        variant("PAUSE_LEAVE_BLIND", "pause"),
-        variant("PAUSE_STAY", "pause"),
-        variant("PAUSE_BEGIN_LOOKS", "pause"),
-        variant("PAUSE_WAIT_EQUAL", "pause"),
-        variant("PAUSE_GO_EARLY", "pause"),
-        variant("PAUSE_GO_FIRST", "pause", HOLDS),
     ]
 
 

@@ -252,7 +252,6 @@ static const struct {
 	{ 0xffffffff, 0xd5032e5f, decode_mark },
 	{ 0xffffffff, 0xd5032e7f, decode_mark },
 	{ 0xffffffff, 0xd5032e9f, decode_mark },
-	{ 0xffffffff, 0xd5032edf, decode_mark },
 	{ 0xffffffff, 0xd5032eff, decode_mark },
 	{ 0xffffffff, 0xd5032f1f, decode_mark },
 	{ 0xfffff3ff, 0xd503323f, decode_dsb_nxs },

@@ -39,7 +39,6 @@ enum mark {
 	MARK_FREE = 114,/* x0 = PFN, x1 = order: these pages are free from now on */
 	MARK_DEAD,	/* x0 = physical address of a PGD that is freed */
 	MARK_KERNEL_PTE,/* x0 = virtual address of a kernel PTE just written */
-	MARK_PAUSE = 118,/* x0 = enum pause (shadow.h): a CPU waits, or makes kernel entries invalid */
 	/* x0 = physical address of a PGD; x1: this CPU announces it as not loaded (0) or loaded (1) */
 	MARK_LOADED = 119,
 	/* x0 = physical address of a PGD, x1 = address: the flush of that entry is deferred */

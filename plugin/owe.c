@@ -66,6 +66,11 @@ static void owe_open(struct obligations *o, struct obligation *obl)
 	o->open_kernel += obl->context->kernel;
 }
 
+bool owe_lazy(const struct obligation *obl)
+{
+	return obl->context->kernel && obl->change != CHANGE_LESS && !obl->twin;
+}
+
 struct obligation *owe_make(struct obligations *o, const struct obligation *model)
 {
 	struct obligation *obl;
@@ -95,8 +100,7 @@ struct obligation *owe_make(struct obligations *o, const struct obligation *mode
 	o->made++;
 	if (++o->n > o->most)
 		o->most = o->n;
-	/* Nobody waits for the flush of a cleared leaf of the kernel: vfree() may flush at any later time. */
-	if (obl->context->kernel && obl->change != CHANGE_LESS)
+	if (owe_lazy(obl))
 		owe_due(o, obl);
 	return obl;
 }
@@ -112,11 +116,6 @@ void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint
 	owe_open(o, obl);
 }
 
-static bool counts_less(const struct obligation *obl)
-{
-	return obl->context->kernel && obl->change == CHANGE_LESS;
-}
-
 void owe_due(struct obligations *o, struct obligation *obl)
 {
 	struct list *rest = obl->in_task.next;
@@ -125,7 +124,7 @@ void owe_due(struct obligations *o, struct obligation *obl)
 		return;
 	obl->due = true;
 	obl->context->n_due++;
-	obl->context->n_less += counts_less(obl);
+	obl->context->n_urgent += obl->context->kernel && !owe_lazy(obl);
 	o->open--;
 	o->open_kernel -= obl->context->kernel;
 	list_del(&obl->in_task);
@@ -167,7 +166,7 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 		obl->met = true;
 		obl->held = obl->walkers = 0;
 		c->n_due--;
-		c->n_less -= counts_less(obl);
+		c->n_urgent -= c->kernel && !owe_lazy(obl);
 		c->n_freed -= obl->freed;
 		c->n_relied -= obl->relied.is;
 		c->n_obligations--;

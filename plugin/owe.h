@@ -16,7 +16,8 @@
  * may have stale entries, if each CPU removes them before it loads it again.
  *
  * Cleared leaves of the kernel's half are never reported as due, because vfree() may
- * flush at any later time. Permissions taken away there are.
+ * flush at any later time. Permissions taken away there are, and leaves that were
+ * pointed to another page without break-before-make.
  *
  * An obligation can also be found by the page that the old entry leads to, for
  * when that page is freed. The caller serialises all calls.
@@ -70,6 +71,11 @@ struct obligation {
 	enum desc_change change;
 	uint64_t old, new;		/* descriptors */
 	uint64_t page;			/* what the old one leads to */
+	/*
+	 * The page that the new one leads to, if the entry was replaced without break-before-make
+	 * because both are read-only and the pages have the same contents; otherwise 0.
+	 */
+	uint64_t twin;
 	uint64_t slot;			/* where the descriptor is */
 	uint64_t since;			/* old was valid since */
 	uint64_t when;			/* the store */
@@ -112,6 +118,12 @@ void owes_free(struct obligations *o, struct spaces *s);
 
 /* Make an obligation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
 struct obligation *owe_make(struct obligations *o, const struct obligation *model);
+
+/*
+ * Return true if nobody waits for the flush: an entry of the kernel's half was cleared (vfree()),
+ * or was replaced in a way that the rule `bbm` has reported.
+ */
+bool owe_lazy(const struct obligation *obl);
 
 /* End an obligation: it is met, withdrawn, or reported. */
 void owe_drop(struct obligations *o, struct obligation *obl);

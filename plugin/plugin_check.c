@@ -311,9 +311,6 @@ static void on_mark(unsigned int cpu, void *userdata)
 		if (linux_translate(&guest, cpu, x0, &pa))
 			shadow_store(&shadow, cpu, pa, 8, site->pc);
 		break;
-	case MARK_PAUSE:
-		shadow_pause(&shadow, cpu, x0, site->pc);
-		break;
 	case MARK_COLLECTED:
 		shadow_collected(&shadow, cpu, x0, read_x(cpu, 1));
 		break;

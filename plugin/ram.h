@@ -31,4 +31,18 @@ static inline bool ram_read(void *memory, uint64_t pa, uint64_t *value)
 	return true;
 }
 
+/*
+ * Compare two pages or blocks. Returns 0 if they have the same contents; otherwise 1 + the
+ * offset of the first byte that differs. Memory that is not in @r counts as different.
+ */
+static inline uint64_t ram_differs(const struct ram *r, uint64_t a, uint64_t b, uint64_t size)
+{
+	if (!ram_has(r, a, size) || !ram_has(r, b, size))
+		return 1;
+	for (uint64_t at = 0; at < size; at++)
+		if (r->host[a - r->base + at] != r->host[b - r->base + at])
+			return 1 + at;
+	return 0;
+}
+
 #endif

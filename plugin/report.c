@@ -175,6 +175,8 @@ void report(struct reports *r, const struct finding *f)
 	hex(&j, "new", f->new);
 	hex(&j, "old_page", f->old_page);
 	hex(&j, "new_page", f->new_page);
+	if (f->differs)
+		hex(&j, "differs", f->differs - 1);
 	hex(&j, "task", f->task);
 	cpus(&j, "holders", f->holders);
 	if (f->changed)
@@ -222,7 +224,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "misses", seen->misses, false },
 		{ "walks", seen->walks, false },
 		{ "races", seen->races, false },
-		{ "pauses", seen->pauses, false },
+		{ "repointed", seen->repointed, false },
 		{ "published", seen->published, false },
 		{ "tlb_lost", seen->tlb_lost, false },
 		{ "tlb_refills", seen->tlb_refills, false },

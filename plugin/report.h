@@ -36,6 +36,7 @@ struct finding {
 	bool table;
 	uint64_t old, new;		/* descriptors */
 	uint64_t old_page, new_page;
+	uint64_t differs;		/* 1 + offset of the first byte in which the pages differ; 0: unknown */
 	uint64_t task;
 	cpumask holders;
 	bool changed;			/* the following three are known */
@@ -59,7 +60,7 @@ struct reports {
 /* Counts of events, for the verdict: a run in which nothing was seen must not look like a good one. */
 struct seen {
 	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
-	uint64_t accesses, misses, walks, loads, user_returns, races, pauses, published, memory;
+	uint64_t accesses, misses, walks, loads, user_returns, races, repointed, published, memory;
 	uint64_t tlb_lost, tlb_refills, tlb_refills_unchanged;	/* lost.h */
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */

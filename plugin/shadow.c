@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * shadow - the checker's state and reports, the rule `pause`, and windows. See shadow.h.
+ * shadow - the checker's state and reports, and windows. See shadow.h.
  *
  * The other events are in shadow_context.c, shadow_store.c, shadow_tlbi.c,
  * shadow_access.c and shadow_free.c.
@@ -93,6 +93,8 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 	f.old_page = obl->page;
 	if (desc_kind(r, obl->what.level, obl->new) != DESC_INVALID)
 		f.new_page = desc_output(r, obl->what.level, obl->new);
+	if (obl->twin)
+		f.differs = ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size);
 	f.task = obl->task;
 	f.holders = obl->held;
 	finding_changed(&f, obl);
@@ -103,16 +105,6 @@ void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 		       const char *rule, const char *kind, const struct obligation *obl)
 {
 	shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, obl);
-}
-
-void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
-		  uint64_t pc)
-{
-	struct finding f = finding_here(s, cpu, pc, "pause", kind);
-
-	f.kernel = true;
-	f.holders = who;
-	report(&s->reports, &f);
 }
 
 const char *owed_kind(const struct obligation *obl)
@@ -143,45 +135,6 @@ const char *owed_kind(const struct obligation *obl)
 	if (obl->what.table)
 		return "table";
 	return obl->change == CHANGE_LESS ? "permission" : "no-tlbi";
-}
-
-/* --- Pauses: kernel entries are invalid that all CPUs use --- */
-
-/* Returns the CPUs that run and do not wait. A CPU that is off has its translation off. */
-static cpumask running(const struct shadow *s)
-{
-	cpumask found = 0;
-
-	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
-		if (s->cpus[cpu].mmu && !s->cpus[cpu].waits)
-			found |= CPU(cpu);
-	return found;
-}
-
-void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc)
-{
-	cpumask others = running(s) & ~CPU(cpu);
-
-	switch (what) {
-	case PAUSE_WHOLE:
-		s->broken = false;
-		break;
-	case PAUSE_BROKEN:
-		s->seen.pauses++;
-		s->broken = true;
-		s->pauser = cpu;
-		if (others)
-			report_pause(s, cpu, "running", others, pc);
-		break;
-	case PAUSE_WAITS:
-		s->cpus[cpu].waits = true;
-		break;
-	case PAUSE_GOES_ON:
-		s->cpus[cpu].waits = false;
-		if (s->broken && cpu != s->pauser)
-			report_pause(s, cpu, "left", CPU(cpu), pc);
-		break;
-	}
 }
 
 /* --- Windows --- */

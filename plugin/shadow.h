@@ -44,6 +44,7 @@ struct pending {
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
+	uint64_t pc;
 	struct reach reach;	/* when @obligation is NULL */
 };
 
@@ -58,7 +59,6 @@ struct cpu {
 	struct context *kernel;		/* in TTBR1 */
 	uint64_t task;			/* sp_el0 while in the kernel */
 	bool user;			/* at, or on its way to, EL0 */
-	bool waits;			/* paused, while another CPU changes kernel entries */
 	struct {
 		uint64_t root, start, end;
 	} range;			/* the range that its task unmaps, protects or moves; root 0: none */
@@ -86,8 +86,6 @@ struct shadow {
 	unsigned int ncpus;
 	bool speculation;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
-	bool broken;			/* @pauser has made kernel entries invalid that all CPUs use */
-	unsigned int pauser;
 	uint64_t now;			/* events so far: the clock of the model */
 	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
@@ -138,20 +136,6 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 
 /* A PGD, the root table of an address space, is freed. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
-
-/*
- * The rule `pause`. One CPU makes entries of the vmemmap, which every CPU may use at
- * any time, invalid and then valid again; all other CPUs must wait meanwhile. The
- * lab kernel's marker has one of these in x0:
- */
-enum pause {
-	PAUSE_WHOLE,		/* this CPU has made all of those entries valid again */
-	PAUSE_BROKEN,		/* this CPU is about to make entries invalid */
-	PAUSE_WAITS,		/* this CPU waits; executed before it tells the others so */
-	PAUSE_GOES_ON,		/* this CPU does not wait any more */
-};
-
-void shadow_pause(struct shadow *s, unsigned int cpu, uint64_t what, uint64_t pc);
 
 /* A CPU has executed a marker that opens, or closes, a window (lost.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);

@@ -5,8 +5,8 @@
  * A write of TTBR0, TTBR1, TCR or SCTLR may give a CPU another context (space.h): the
  * due obligations of that context are checked then, and whether the CPU can hold
  * entries made under the same ASID with another root. The obligations of a task
- * become due when the task returns to user space; for permissions in the kernel's
- * half that it has taken away, also when it sleeps.
+ * become due when the task returns to user space; those in the kernel's half also when
+ * it sleeps.
  */
 #include "rely.h"
 #include "shadow_internal.h"
@@ -31,8 +31,8 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 
 		if (!obl->due || !(obl->held & CPU(cpu)))
 			continue;
-		if (obl->context->kernel && obl->change != CHANGE_LESS)
-			continue;	/* vfree() may flush whenever it likes */
+		if (owe_lazy(obl))
+			continue;
 		if (obl->freed && !obl->what.table)
 			continue;	/* check_freed() */
 		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
@@ -69,8 +69,7 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 }
 
 /*
- * A task sleeps. Obligations for permissions in the kernel's half that it has taken
- * away become due: a kernel thread never returns to user space, and nothing limits
+ * A task sleeps. Its obligations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
  * how long a task sleeps.
  */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
@@ -213,7 +212,7 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 		if (kernel)
 			context_load(kernel, cpu);
 		c->kernel = kernel;
-		if (kernel && kernel->n_less)
+		if (kernel && kernel->n_urgent)
 			check_due(s, cpu, kernel, pc);
 	}
 	walks_check(s, cpu, pc);
@@ -252,8 +251,6 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->upper_ok = regime_of(value, true, &c->upper);
 		break;
 	case REG_SCTLR:
-		if (s->broken && value & SCTLR_M && !c->mmu)
-			report_pause(s, cpu, "running", CPU(cpu), pc);
 		c->mmu = value & SCTLR_M;
 		break;
 	case REG_MAIR: case SYSREGS:

@@ -3,7 +3,7 @@
  * shadow_free - pages and page tables are freed: the rule `free`. See shadow.h.
  *
  * When a page is freed, no CPU that runs user code may hold an old entry that leads to
- * the page. When a table is freed, no CPU that can use the context may hold an old
+ * the page, and no CPU an old entry of the kernel's half that was not just cleared. When a table is freed, no CPU that can use the context may hold an old
  * descriptor that leads to the table, and no CPU may have a context loaded that still
  * reaches the table. If no CPU can use an old entry at that time, it is checked again
  * when a CPU gets the context (shadow_context.c) or runs user code with it.
@@ -24,17 +24,12 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *ob
 	unsigned int who;
 
 	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
-	if (!obl->held || (obl->context->kernel && !obl->what.table))
+	if (!obl->held || (owe_lazy(obl) && !obl->what.table))
 		return;
-	if (obl->what.table) {
-		/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
-		if (obl->context->kernel || obl->held & obl->context->current) {
-			report_obligation(s, cpu, pc, "free", "table", obl);
-			owe_drop(&s->obligations, obl);
-			return;
-		}
-	} else if (somebody_runs(s, obl, &who)) {
-		report_obligation(s, cpu, pc, "free", "page", obl);
+	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
+	if (obl->context->kernel || (obl->what.table ? obl->held & obl->context->current :
+						       somebody_runs(s, obl, &who))) {
+		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
 		owe_drop(&s->obligations, obl);
 		return;
 	}

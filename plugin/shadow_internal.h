@@ -26,10 +26,6 @@ static inline void finding_changed(struct finding *f, const struct obligation *o
 void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 		       const char *rule, const char *kind, const struct obligation *obl);
 
-/* Report the CPUs @who, which run while kernel entries are invalid that they may use. */
-void report_pause(struct shadow *s, unsigned int cpu, const char *kind, cpumask who,
-		  uint64_t pc);
-
 /* shadow_free.c: user code runs with the context: report old entries that lead to freed pages. */
 void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 

@@ -7,6 +7,11 @@
  * If the store unlinks a table, it also makes obligations for the valid entries below
  * that table. A store that writes a valid descriptor withdraws the obligations for old
  * entries that the new descriptor allows. The rule `bbm` is checked at both.
+ *
+ * No break-before-make is needed for another output address if neither entry can be
+ * written through and both pages have the same contents (Arm ARM D8.17.1 in issues K and
+ * L, "Using break-before-make when updating translation table entries"). This must hold
+ * for the new entry and each older one that a CPU can still hold.
  */
 #include "rely.h"
 #include "shadow_internal.h"
@@ -22,6 +27,9 @@ struct change {
 	uint64_t slot, since;
 	enum desc_change kind;
 	bool was_valid;
+	const char *bbm;		/* how the store itself breaks the rule; NULL: it does not */
+	bool judge_older;		/* the new entry may contradict older ones than @old */
+	uint64_t differs;		/* see struct finding; of the entries compared last */
 	/* The descriptor at hand, below a table that was unlinked or linked: */
 	struct table *low;
 	unsigned int low_index;
@@ -59,6 +67,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		.old = old,
 		.new = new,
 		.page = desc_output(r, level, old),
+		.twin = ch->kind == CHANGE_BBM && !ch->bbm ? desc_output(r, level, new) : 0,
 		.slot = slot,
 		.since = since,
 		.when = ch->when,
@@ -86,14 +95,27 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		s->cpus[ch->cpu].section = ch->when;
 }
 
-static const char *bbm_kind(const struct regime *r, int level, uint64_t old, uint64_t new)
+/* Returns why CPUs may not hold both entries of one address; NULL: they may. The change is CHANGE_BBM. */
+static const char *bbm_kind(struct change *ch, const struct regime *r, int level, uint64_t old,
+			    uint64_t new)
 {
 	enum desc_kind a = desc_kind(r, level, old), b = desc_kind(r, level, new);
+	uint64_t from = desc_output(r, level, old), to = desc_output(r, level, new);
 
+	ch->differs = 0;
 	if (a != b)
 		return "size";
-	if (desc_output(r, level, old) != desc_output(r, level, new))
-		return a == DESC_TABLE ? "table" : "output";
+	if (from != to) {
+		if (a == DESC_TABLE)
+			return "table";
+		if (desc_writable(old) || desc_writable(new))
+			return "output";
+		ch->differs = ram_differs(&ch->s->spaces.ram, from, to, 1ull << level_shift(r, level));
+		if (ch->differs)
+			return "contents";
+		if (!desc_clash(r, old, new))
+			return NULL;
+	}
 	if (desc_contiguous(old) != desc_contiguous(new))
 		return "contiguous";
 	if (desc_global(old) != desc_global(new))
@@ -118,6 +140,7 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	f.new = new;
 	f.old_page = desc_output(r, t->level, old);
 	f.new_page = desc_output(r, t->level, new);
+	f.differs = ch->differs;
 	f.holders = held;
 	if (obl) {
 		f.va = obl->what.va;
@@ -135,14 +158,13 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 	struct change *ch = arg;
 	const struct table *t = ch->t;
 
-	if (ch->kind == CHANGE_BBM) {
+	if (ch->bbm) {
 		cpumask held = holders_of(ch->s, c, va, t->level,
 					  desc_kind(&t->r, t->level, ch->old) == DESC_TABLE,
 					  ch->since) & c->loaded;
 
 		if (held)
-			report_bbm(ch, c, va, bbm_kind(&t->r, t->level, ch->old, ch->new),
-				   t, ch->old, ch->new, held, NULL);
+			report_bbm(ch, c, va, ch->bbm, t, ch->old, ch->new, held, NULL);
 	}
 	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
 }
@@ -158,8 +180,8 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 }
 
 /*
- * bbm/anew: the new descriptor contradicts the old entry of an obligation, and a CPU
- * that has the context loaded can hold the old entry. In the kernel's half that is
+ * bbm/anew, bbm/older: the new descriptor contradicts the old entry of an obligation, and
+ * a CPU that has the context loaded can hold the old entry. In the kernel's half that is
  * always wrong. In a process two threads may do it legitimately: one has cleared the
  * entry and is about to flush, the other faults the page in. There it is wrong only
  * when one task does both.
@@ -167,10 +189,16 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
 			unsigned int index, const struct obligation *obl)
 {
-	if (!ch->was_valid && obl->held & c->loaded &&
-	    (c->kernel || (obl->task == ch->s->cpus[ch->cpu].task && !obl->due)))
-		report_bbm(ch, c, obl->what.va, "anew", t, obl->old, t->desc[index],
-			   obl->held & c->loaded, obl);
+	if (!ch->judge_older || !(obl->held & c->loaded) ||
+	    (!c->kernel && (obl->task != ch->s->cpus[ch->cpu].task || obl->due)))
+		return;
+	ch->differs = 0;
+	/* An entry that is smaller than a new block always contradicts the block. */
+	if (obl->what.level == t->level &&
+	    !bbm_kind(ch, &t->r, t->level, obl->old, t->desc[index]))
+		return;
+	report_bbm(ch, c, obl->what.va, ch->was_valid ? "older" : "anew", t, obl->old,
+		   t->desc[index], obl->held & c->loaded, obl);
 }
 
 /* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
@@ -182,6 +210,7 @@ static void collected_anew(struct change *ch, struct context *c, const struct ta
 	if (ch->was_valid || !left)
 		return;
 	obl->collected = false;
+	ch->differs = 0;
 	report_bbm(ch, c, obl->what.va, "collected", t, obl->old, t->desc[index], left, obl);
 }
 
@@ -214,7 +243,7 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 		}
 		if (kind == CHANGE_BBM)
 			contradicts(ch, c, t, index, obl);
-		else if (c->kernel && obl->change != CHANGE_LESS)
+		else if (owe_lazy(obl))
 			/* The same page again, and less is allowed: no vfree(). */
 			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
 		collected_anew(ch, c, t, index, obl);
@@ -292,6 +321,11 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 	was = desc_kind(&t->r, t->level, ch.old);
 	is = desc_kind(&t->r, t->level, ch.new);
 	ch.was_valid = was != DESC_INVALID;
+	if (ch.kind == CHANGE_BBM) {
+		ch.bbm = bbm_kind(&ch, &t->r, t->level, ch.old, ch.new);
+		s->seen.repointed += !ch.bbm;
+	}
+	ch.judge_older = !ch.was_valid || ch.kind == CHANGE_MORE || (ch.kind == CHANGE_BBM && !ch.bbm);
 	if (ch.kind >= CHANGE_LESS) {
 		ch.stack = stack_of(s, cpu, pc);
 		table_places(&s->spaces, t, index, old_place, &ch);

@@ -6,7 +6,9 @@
  * old entry it covers, and once for the contexts that it flushes. When it is complete,
  * the CPUs that it reaches do not hold the old entry any more. A TLBI that comes near an
  * obligation and does not meet it is noted in the obligation, for the report. The rule
- * `order` is checked here: the store must be visible to walks before the TLBI.
+ * `order` is checked here: the store must be visible to walks before the TLBI. For an
+ * entry that was replaced without break-before-make, bbm/contents is checked again when
+ * the TLBI is complete.
  */
 #include <stdlib.h>
 
@@ -88,7 +90,7 @@ static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
 	cpumask bits = (obl->held | obl->walkers) & i->cpus;
 	struct pending p = {
 		.obligation = obl, .cpus = bits, .when = i->when,
-		.scope = i->t->scope, .nxs = i->t->nxs,
+		.scope = i->t->scope, .nxs = i->t->nxs, .pc = i->seen.pc,
 	};
 
 	if (i->walkers) {
@@ -306,13 +308,20 @@ void shadow_sync(struct shadow *s, unsigned int cpu)
 	s->cpus[cpu].synced = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
 }
 
-static void complete(struct shadow *s, const struct pending *p)
+static void complete(struct shadow *s, unsigned int by, const struct pending *p)
 {
 	struct obligation *obl = p->obligation;
 	unsigned int cpu;
 
 	if (obl) {
 		obl->refs--;
+		/* Until now a CPU could read either page. */
+		if (obl->twin && obl->held & p->cpus &&
+		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size)) {
+			shadow_report_obligation(s, by, p->pc, 0, "bbm", "contents", obl);
+			owe_drop(&s->obligations, obl);
+			return;
+		}
 		if (!p->walkers)
 			obl->held &= ~p->cpus;
 		obl->walkers &= ~p->cpus;
@@ -351,7 +360,7 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
 		if (what >= needs && (p.nxs || !dsb_is_nxs(form)))
-			complete(s, &p);
+			complete(s, cpu, &p);
 		else
 			c->pending[kept++] = p;
 	}

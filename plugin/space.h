@@ -63,7 +63,7 @@ struct context {
 	/* For owe.c and used.c */
 	struct list obligations;
 	unsigned int n_obligations, n_due, n_freed, n_relied;
-	unsigned int n_less;		/* in a kernel context: obligations for permissions that are due */
+	unsigned int n_urgent;		/* in a kernel context: due obligations that are not owe_lazy() */
 	struct list used;
 	unsigned int n_used;
 	struct list absent;

@@ -277,6 +277,16 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
 	return before == DESC_TABLE ? table_change(old, new) : leaf_change(r, old, new);
 }
 
+bool desc_writable(uint64_t desc)
+{
+	return writable(desc);
+}
+
+bool desc_clash(const struct regime *r, uint64_t old, uint64_t new)
+{
+	return leaf_change(r, old, new) == CHANGE_BBM;
+}
+
 bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new)
 {
 	if (old & new & LEAF_DBM && !(new & LEAF_AP2))

@@ -111,6 +111,15 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
 enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);
 
 /*
+ * Return true if a CPU can write through the leaf, or hardware can make it so (DBM).
+ * The tables above may forbid it (APTable); that is not known here.
+ */
+bool desc_writable(uint64_t desc);
+
+/* Return true if two leaves need break-before-make whatever their output addresses are. */
+bool desc_clash(const struct regime *r, uint64_t old, uint64_t new);
+
+/*
  * Return true if two values of a leaf differ at most in what hardware changes: the dirty
  * state, which is AP[2] cleared while DBM is set. AF cleared is a difference.
  */

@@ -108,8 +108,10 @@ static void linked(void *arg, struct table *t)
 {
 	struct shadow *s = arg;
 
-	if (!list_empty(&t->armed))
+	if (!list_empty(&t->armed)) {
+		s->walks.fresh = true;
 		return;
+	}
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
 		const struct obligation *obl = owe_of_slot(&s->obligations, page);
 

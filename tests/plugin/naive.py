@@ -58,6 +58,11 @@ def writable(desc: int) -> int:
     return 2 if not desc & AP2 else 1 if desc & DBM else 0
 
 
+def clash(old: int, new: int) -> bool:
+    """Need two leaves break-before-make, whatever pages they lead to?"""
+    return bool((old ^ new) & (ATTR | NS | SH | CONT) or old & ~new & NG)
+
+
 def change_of(level: int, old: int, new: int) -> int:
     before, after = kind_of(level, old), kind_of(level, new)
     if before == "invalid":
@@ -70,7 +75,7 @@ def change_of(level: int, old: int, new: int) -> int:
         more, less = old & ~new, new & ~old
         return LESS if less >> 59 else MORE if more >> 59 else NOTHING
     put, taken = new & ~old, old & ~new
-    if (put | taken) & (ATTR | NS | SH | CONT) or taken & NG:
+    if clash(old, new):
         return BBM
     if put & (PXN | UXN | GP | NG) or taken & AP1 or writable(new) < writable(old):
         return LESS
@@ -184,6 +189,7 @@ class Owed:
     due: bool
     slot: int = 0
     when: int = 0
+    twin: int = 0  # what the new entry leads to, if it was allowed to replace the old one
     walkers: set[int] = field(default_factory=set)  # hold copies by the descriptor's physical address
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
@@ -205,6 +211,11 @@ class Owed:
     @property
     def size(self) -> int:
         return 1 << SHIFT[self.level]
+
+    @property
+    def lazy(self) -> bool:
+        """vfree() flushes whenever it likes."""
+        return self.context.kernel and self.change != LESS and not self.twin
 
     def kind(self) -> str:
         nearest = max(self.misses, default=MISS_VA)
@@ -240,13 +251,13 @@ class Pending:
     when: int = 0
     walkers: bool = False  # of the owed, these only
     removes: set[tuple[int, Entry]] = field(default_factory=set)
+    line: int = 0
 
 
 @dataclass(eq=False)
 class Cpu:
     task: int = 0
     user: bool = False
-    waits: bool = False
     # What it has left, the latest at the end: with a "written" register, an "isb" since, or "over", after a DSB as well
     away: dict[Context, str] = field(default_factory=dict)
     range: tuple[int, int, int] | None = None  # that its task is at work on: root, start, end
@@ -305,7 +316,6 @@ class Naive:
         self.time = 0
         self.fresh = False  # a table is armed and was not looked at
         self.links: dict[int, int] = {}  # the tables that descriptors point to
-        self.pauser: int | None = None  # who has broken entries that all use
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
         self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
         # Of each CPU: leaves that TLBIs took and that it has not used since; and as what all have used each leaf since
@@ -758,27 +768,12 @@ class Naive:
             if running and w.task == self.cpu[cpu].task and not (w.due or w.table or w.change == LESS):
                 self.find_owed("owed", "rmap", w)
 
-    def do_waits(self, cpu: int) -> None:
-        self.cpu[cpu].waits = True
-
-    def do_goes_on(self, cpu: int) -> None:
-        self.cpu[cpu].waits = False
-        if self.pauser not in (None, cpu):
-            self.find("pause", "left")
-
-    def do_broken(self, cpu: int) -> None:
-        self.pauser = cpu
-        if not all(c.waits for n, c in enumerate(self.cpu) if n != cpu):
-            self.find("pause", "running")
-
-    def do_whole(self, cpu: int) -> None:
-        self.pauser = None
-
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""
         me, c = self.cpu[cpu], self.context(asid, root)
         old = me.context
         if c is old:
+            self.check_walks()
             return
         self.follow()
         assert c.root
@@ -825,10 +820,11 @@ class Naive:
             self.words[page][index] = new
             return
         level, change = table.level, change_of(table.level, old, new)
+        wrong = self.bbm(level, old, new) if change == BBM else ""
         places = self.places(pa)
         if change >= LESS:
             for c, va in places:
-                self.replaced(cpu, c, va, level, old, new, pa, change)
+                self.replaced(cpu, c, va, level, old, new, pa, change, wrong)
             if kind_of(level, old) == "table" and change > LESS and pa not in self.dead:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
@@ -854,13 +850,14 @@ class Naive:
             self.lives += 1
             self.life[pa] = self.lives
         anew = kind_of(level, old) == "invalid"
+        judge = anew or change == MORE or (change == BBM and not wrong)
         for c, va in places:
-            self.made(cpu, c, va, level, pa, new, anew)
+            self.made(cpu, c, va, level, pa, new, anew, judge)
         if kind_of(level, new) == "table":
             self.follow()
             for slot, offset, at, desc in list(self.valid(output_of(level, new), 0, level + 1)):
                 for c, va in places:
-                    self.made(cpu, c, va + offset, at, slot, desc, anew)
+                    self.made(cpu, c, va + offset, at, slot, desc, anew, judge)
         if self.fresh:
             self.check_walks()
 
@@ -888,24 +885,54 @@ class Naive:
                     if self.loaded(c):
                         self.find("bbm", "set", pc=line, noticed=line, va=va, asid=c.asid, level=table.level)
 
-    def replaced(self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int) -> None:
-        """A valid descriptor is not any more what it was."""
+    def differ(self, a: int, b: int, size: int) -> bool:
+        """Has one page, or block, other contents than another?"""
+
+        def contents(page: int) -> list[dict[int, int]]:
+            return [{n: word for n, word in self.words[at].items() if word} for at in range(page, page + size, 4096)]
+
+        return contents(a) != contents(b)
+
+    def bbm(self, level: int, old: int, new: int) -> str:
+        """Why no CPU may have both; empty: it may."""
         a, b = kind_of(level, old), kind_of(level, new)
-        held = self.holders(c, va, level, a == "table", self.life[slot])
-        if change == BBM and held & self.loaded(c):
-            if a != b:
-                kind = "size"
-            elif output_of(level, old) != output_of(level, new):
-                kind = "table" if a == "table" else "output"
-            elif (old ^ new) & CONT:
-                kind = "contiguous"
-            else:
-                kind = "global" if (old ^ new) & NG else "attributes"
-            self.find("bbm", kind, va=va, asid=c.asid, level=level, table=a == "table")
-        self.owe(cpu, c, va, level, old, new, self.life[slot], change, slot)
+        if a != b:
+            return "size"
+        if output_of(level, old) != output_of(level, new):
+            if a == "table":
+                return "table"
+            if writable(old) or writable(new):
+                return "output"
+            if self.differ(output_of(level, old), output_of(level, new), 1 << SHIFT[level]):
+                return "contents"
+            if not clash(old, new):
+                return ""
+        if (old ^ new) & CONT:
+            return "contiguous"
+        return "global" if (old ^ new) & NG else "attributes"
+
+    def replaced(
+        self, cpu: int, c: Context, va: int, level: int, old: int, new: int, slot: int, change: int, wrong: str
+    ) -> None:
+        """A valid descriptor is not any more what it was."""
+        table = kind_of(level, old) == "table"
+        if wrong and self.holders(c, va, level, table, self.life[slot]) & self.loaded(c):
+            self.find("bbm", wrong, va=va, asid=c.asid, level=level, table=table)
+        twin = output_of(level, new) if change == BBM and not wrong else 0
+        self.owe(cpu, c, va, level, old, new, self.life[slot], change, slot, twin)
 
     def owe(
-        self, cpu: int, c: Context, va: int, level: int, old: int, new: int, life: int, change: int, slot: int
+        self,
+        cpu: int,
+        c: Context,
+        va: int,
+        level: int,
+        old: int,
+        new: int,
+        life: int,
+        change: int,
+        slot: int,
+        twin: int = 0,
     ) -> None:
         table = kind_of(level, old) == "table"
         held = self.holders(c, va, level, table, life)
@@ -917,12 +944,12 @@ class Naive:
             if same and (not walkers or (w.slot == slot and walkers <= w.walkers)):
                 return
         me = self.cpu[cpu]
-        due = c.kernel and change != LESS  # vfree() flushes whenever it likes
-        w = Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, due)
-        w.slot, w.when, w.walkers = slot, self.time, walkers
+        w = Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, False)
+        w.slot, w.when, w.walkers, w.twin = slot, self.time, walkers, twin
+        w.due = w.lazy
         self.owed.append(w)
 
-    def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool) -> None:
+    def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool, judge: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
         for w in list(self.owed):
             inside = va <= w.va < va + (1 << SHIFT[level])
@@ -939,11 +966,12 @@ class Naive:
                 else:
                     self.owed.remove(w)
                 continue
-            if anew and change == BBM and w.held & self.loaded(c):
-                mine = w.task == self.cpu[cpu].task and not w.due
-                if c.kernel or mine:
-                    self.find("bbm", "anew", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
-            elif change == LESS and c.kernel and w.change != LESS:
+            mine = w.task == self.cpu[cpu].task and not w.due
+            if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine):
+                if w.level != level or self.bbm(level, w.old, new):
+                    kind = "anew" if anew else "older"
+                    self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
+            elif change == LESS and w.lazy:
                 w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
                 w.collected = False
@@ -1032,7 +1060,7 @@ class Naive:
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
-            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached))
+            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line))
 
     def do_dsb(self, cpu: int, form: str) -> None:
         """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
@@ -1051,6 +1079,8 @@ class Naive:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
+            elif p.owed and p.owed in self.owed and p.owed.twin and self.parted(p.owed, p.cpus):
+                self.find_owed("bbm", "contents", p.owed, noticed=p.line)
             elif p.owed:
                 if not p.walkers:
                     p.owed.held -= p.cpus
@@ -1064,6 +1094,13 @@ class Naive:
                 for me in self.cpu:
                     me.copies = {e: when for e, when in me.copies.items() if e in me.cache}
         self.cpu[cpu].pending = kept
+
+    def parted(self, w: Owed, cpus: set[int]) -> bool:
+        """Could one of these CPUs read two pages that differ by now?"""
+        return bool(w.held & cpus) and self.differ(w.page, w.twin, w.size)
+
+    def do_poke(self, pa: int, value: int) -> None:
+        self.words[pa & ~0xFFF][pa % 4096 // 8] = value
 
     def do_access(self, cpu: int, va: int, pa: int | None, fetch: bool) -> None:
         c = self.cpu[cpu].context
@@ -1157,11 +1194,9 @@ class Naive:
         if not w.held:
             return
         running = w.held & self.current(w.context)
-        if w.context.kernel and not w.table:
+        if w.lazy and not w.table:
             return
-        if w.table and (w.context.kernel or running):
-            self.find_owed("free", "table", w)
-        elif not w.table and any(self.cpu[n].user for n in running):
-            self.find_owed("free", "page", w)
+        if w.context.kernel or (running if w.table else any(self.cpu[n].user for n in running)):
+            self.find_owed("free", "table" if w.table else "page", w)
         else:
             w.freed = w.due = True

@@ -56,7 +56,8 @@ class Focus:
 
 LEAVES = [PAGE, PAGE, PAGE, READ_ONLY, READ_ONLY, PAGE | 1 << 7, PAGE & ~(1 << 10), PAGE | 8, PAGE | 1 << 52]
 LEAVES += [PAGE & ~(1 << 11)]  # global
-KERNEL_LEAVES = [KERNEL, KERNEL, KERNEL | 1 << 7, KERNEL | 1 << 11]
+KERNEL_READ_ONLY = READ_ONLY & ~(1 << 6 | 1 << 11)
+KERNEL_LEAVES = [KERNEL, KERNEL, KERNEL | 1 << 7, KERNEL | 1 << 11, KERNEL_READ_ONLY]
 LINKS = [(A2, A3), (A2, A3), (A2, A4), (A2 + 8, A4), (B2, B3), (ROOT_A, A2), (ROOT_B, B2), (K2, K3), (K2, K4)]
 BLOCKS = {A2: BIG | PAGE & ~2, A2 + 8: BIG | PAGE & ~2, K2: BIG | KERNEL & ~2}
 DSBS = ["ish", "ishst", "ishld", "nsh", "nshst", "osh", "sy", "synxs", "ld"]
@@ -327,13 +328,37 @@ class Teller:
             events += self.flush(cpu)
         return [*events, self.pick([("sleep", cpu), ("user", cpu), ("task", cpu, self.task()), ("sleep", 1 - cpu)])]
 
-    def pause(self) -> list[Event]:
-        """Of both CPUs, in order mostly."""
-        cpu = self.cpu()
-        events: list[Event] = [("waits", 1 - cpu), ("broken", cpu), *self.swap(), ("whole", cpu), ("goes-on", 1 - cpu)]
-        if self.sometimes(2):
-            events.insert(self.draw(st.integers(0, 4)), events.pop(self.draw(st.integers(0, len(events) - 1))))
-        return events
+    def poke(self) -> list[Event]:
+        """A page gets other contents, or those that it had."""
+        return [("poke", self.pick([X, Y]) + self.pick([0, 0xFF8]), self.pick([0, 0, 1]))]
+
+    def repoint(self) -> list[Event]:
+        """An entry is made read-only, and pointed to another page; that page may be freed, or written; often right."""
+        cpu, va, root, asid = self.cpu(), self.va(), self.root(), self.asid()
+        kernel = va >= UPPER
+        slot, writable, fixed = slot3(root, va), *((KERNEL, KERNEL_READ_ONLY) if kernel else (PAGE, READ_ONLY))
+        right = [
+            ("dsb", cpu, "ishst"),
+            ("tlbi", cpu, Tlbi(None if kernel else asid, va, va + 0x1000)),
+            ("dsb", cpu, "ish"),
+        ]
+        old, new = self.pick([(X, Y), (X, Y), (Y, X)])
+        events: list[Event] = [("task", cpu, self.task()), ("store", cpu, slot, old | writable)]
+        steps = [("store", cpu, slot, old | fixed), ("store", cpu, slot, new | fixed)]
+        steps += self.pick(
+            [
+                [("free", cpu, old)],
+                [("store", cpu, slot, new | writable)],
+                [("store", cpu, slot, old | fixed), ("store", cpu, slot, old | writable)],
+                [("sleep", cpu), ("free", cpu, old)],
+                [("store", cpu, slot, 0), ("store", cpu, slot, new | fixed)],
+            ]
+        )
+        for step in steps:
+            events.append(step)
+            events += self.pick([right] * 5 + [right[:2], [], self.flush(cpu)])
+            events += self.poke() if self.sometimes(8) else []
+        return [*events, *self.pick([list, self.leave, self.poke])()]
 
     def dsb(self) -> list[Event]:
         return [("dsb", self.cpu(), self.pick(DSBS))]
@@ -373,8 +398,8 @@ class Teller:
             *[self.leaf, self.clear, self.flush, self.unmap, self.switch] * 3,
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
-            *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill] * 2,
-            *[self.table, self.dsb, self.access, self.pause, self.block],
+            *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill, self.repoint] * 2,
+            *[self.table, self.dsb, self.access, self.block],
         ]
 
 

@@ -127,6 +127,24 @@ def test_anew_below(build: Callable[[str], Path]) -> None:
     assert (said["level"], said["table"]) == (3, False)
 
 
+@pytest.mark.parametrize(
+    ("name", "differs"),
+    [
+        ("bad_bbm_contents", "0x19"),
+        ("bad_bbm_contents_later", "0xff8"),
+        ("bad_bbm_contents_block", "0x1ffff8"),
+        ("bad_bbm_anew_contents", "0x0"),
+        ("bad_bbm_output_old_writable", None),
+        ("bad_bbm_older_writable", None),
+    ],
+)
+def test_where_contents_differ(build: Callable[[str], Path], name: str, differs: str | None) -> None:
+    """The first byte; nothing where the contents were not the reason."""
+    text = (HERE / "traces" / f"{name}.txt").read_text()
+    (said,) = [r for r in map(json.loads, run(build("trace-cli"), text=text).splitlines()) if "report" in r]
+    assert said.get("differs") == differs
+
+
 @pytest.mark.parametrize(("flushed", "left"), [("dsb 0 nshst; tlbi 0 vale1 17 0x1000; dsb 0 nsh", 0), ("", 1)])
 def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
     """What is still owed at the end, of all that was: no report of it, as its task has not returned."""

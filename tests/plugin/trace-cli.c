@@ -636,19 +636,6 @@ static void do_rmaps(char **w, int n)
 	shadow_rmaps(&m.s, cpu_of(w[1]), line);
 }
 
-static void do_pause(char **w, int n)
-{
-	static const char * const names[] = {
-		[PAUSE_WHOLE] = "whole", [PAUSE_BROKEN] = "broken",
-		[PAUSE_WAITS] = "waits", [PAUSE_GOES_ON] = "goes-on",
-	};
-
-	(void)n;
-	for (unsigned int what = PAUSE_WHOLE; what <= PAUSE_GOES_ON; what++)
-		if (!strcmp(w[0], names[what]))
-			shadow_pause(&m.s, cpu_of(w[1]), what, line);
-}
-
 static void do_window(char **w, int n)
 {
 	(void)n;
@@ -737,10 +724,6 @@ static const struct command {
 	{ "unlock", do_unlock, 1, 1, false },
 	{ "rmaps", do_rmaps, 1, 1, false },
 	{ "enter", do_enter, 2, 7, false },
-	{ "whole", do_pause, 1, 1, false },
-	{ "broken", do_pause, 1, 1, false },
-	{ "waits", do_pause, 1, 1, false },
-	{ "goes-on", do_pause, 1, 1, false },
 	{ "open", do_window, 2, 2, false },
 	{ "close", do_window, 2, 2, false },
 };

@@ -267,7 +267,7 @@ def test_known_findings_do_not_fail() -> None:
 def test_a_mutant_that_the_kernel_dies_of() -> None:
     """Caught by what the console says, if it says that; a panic of another kind is none."""
     read_only = "console/write to read-only memory"
-    mutant = check_data.Mutant("m", "", (read_only, "pause"), "w")
+    mutant = check_data.Mutant("m", "", (read_only, "bbm"), "w")
     trouble = {"kind": "crashed", "code": 4, "text": ""}
     died = "the guest kernel panicked: Unable to handle kernel write to read-only memory at virtual address ff"
     (score,) = check_verdicts.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])

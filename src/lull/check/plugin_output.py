@@ -168,14 +168,14 @@ def render(report: Mapping[str, Any]) -> list[str]:
         f"report {report['report']}{times(report['count'])}: {report['rule']}/{report['kind']}: {says}",
         f"  rule     {MANUAL} {section}" if section.startswith(("C", "D")) else f"  rule     {section}",
     ]
-    if report["rule"] == "pause":  # About the CPUs that run, not about one entry.
-        return [*lines, f"  running  {cpus(report['holders'])}", *stack("noticed", report.get("noticed"))]
     space = "every ASID" if report.get("asid") in (None, -1) else f"ASID {report['asid']}"
     level = report.get("level", 3)
     kind = "table" if report.get("table") else "page" if level == 3 else "block"
     lines.append(f"  entry    {report['va']}, {space}, a {kind} at level {level}, seen on CPU {report['cpu']}")
     lines.append(f"  old      {target(report, 'old')}")
     lines.append(f"  new      {target(report, 'new')}")
+    if "differs" in report:
+        lines.append(f"  differs  the contents of the two pages, from byte {report['differs']} on")
     if report.get("holders"):
         lines.append(f"  held by  {cpus(report['holders'])}")
     for place in ("changed", "noticed"):

@@ -207,7 +207,7 @@ SEEN = {
     "table_frees": "of them, page tables",
     "cleaned": "pages cleaned, written out, copied or unlocked",
     "tlb_lost": "true entries that TLBIs took",
-    "pauses": "pauses",
+    "repointed": "entries repointed while valid",
     "published": "CPUs' notes of what they have loaded",
 }
 """The checker's counters, in the order of the table, and their names there."""

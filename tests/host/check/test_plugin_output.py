@@ -34,6 +34,14 @@ def test_the_text_of_reports() -> None:
     assert text == (CHECK / "reports.log").read_text()
 
 
+def test_where_contents_differ() -> None:
+    """Behind the two pages, in a report that has it."""
+    report = {**sample().reports[0], "rule": "bbm", "kind": "contents", "differs": "0x18"}
+    lines = plugin_output.render(report)
+    assert lines[5] == "  differs  the contents of the two pages, from byte 0x18 on"
+    assert lines[4].startswith("  new ")
+
+
 def test_counts_of_repeated_reports_come_last() -> None:
     """A report is written when it is first seen; how often it was, at the end."""
     output = sample()
@@ -101,7 +109,7 @@ def test_blind(end: dict[str, object], missing: list[str]) -> None:
 def test_every_rule_says_what_and_where() -> None:
     """A statement without a full stop, and a section of the manual."""
     kinds = {name.partition("/")[0] for name in plugin_output.KINDS}
-    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "pause", "written", "unload", "walk"}
+    assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "written", "unload", "walk"}
     for says, section in plugin_output.KINDS.values():
         assert not says.endswith(".") and section[0] in "CD"
 

@@ -116,6 +116,12 @@ static unsigned long hvo_tails(const struct folio *folio)
 	return (unsigned long)folio + PAGE_SIZE;
 }
 
+/* How many vmemmap pages of an optimized page have no frame of their own. */
+static unsigned long hvo_shared(const struct hstate *h)
+{
+	return hugetlb_vmemmap_optimizable_size(h) / PAGE_SIZE;
+}
+
 static unsigned long hvo_end(const struct hstate *h, const struct folio *folio)
 {
 	return (unsigned long)folio + hugetlb_vmemmap_size(h);
@@ -244,57 +250,59 @@ VISIBLE_IF_KUNIT unsigned int hvo_alloc_few(int nid, unsigned int nr,
 }
 
 /**
- * hvo_alloc() - allocate frames full of tail pages
+ * hvo_alloc() - allocate frames full of tail pages, before any entry changes
  * @folio: the optimized HugeTLB page whose tail pages are copied
  * @nr: how many frames
- * @frames: a list that they are added to
+ * @frames: they are added to the end of this list
  *
- * Return: 0, or -ENOMEM; then there are none.
+ * Return: 0; or -ENOMEM, and the list is as it was.
  */
 static int hvo_alloc(const struct folio *folio, unsigned long nr,
 		     struct list_head *frames)
 {
 	struct page *few[16];
-	unsigned int got;
+	unsigned int i, got;
+	LIST_HEAD(copies);
 
 	for (; nr; nr -= got) {
-		unsigned int i;
-
 		got = hvo_alloc_few(folio_nid(folio),
 				    min(nr, ARRAY_SIZE(few)), few);
 		if (!got) {
-			hvo_free(frames);
+			hvo_free(&copies);
 			return -ENOMEM;
 		}
 		memmap_pages_add(got);
 		for (i = 0; i < got; i++) {
 			copy_page(page_to_virt(few[i]), (void *)hvo_tails(folio));
-			list_add(&few[i]->lru, frames);
+			list_add(&few[i]->lru, &copies);
 		}
 	}
+	list_splice_tail(&copies, frames);
 	/* A CPU that sees an entry for one of them sees its contents. */
 	smp_wmb();
 	return 0;
 }
 
-/* Step 1 of restoring: give each vmemmap page a frame of its own, read-only. */
-static int hvo_unshare(const struct hstate *h, const struct folio *folio)
+/* Take the first frame of a list. */
+static struct page *hvo_take(struct list_head *frames)
 {
-	unsigned long addr, start = hvo_tails(folio) + PAGE_SIZE;
-	unsigned long end = hvo_end(h, folio);
-	struct page *frame;
-	pte_t *ptep = NULL;
-	LIST_HEAD(frames);
+	struct page *frame = list_first_entry(frames, struct page, lru);
 
-	if (hvo_alloc(folio, (end - start) / PAGE_SIZE, &frames))
-		return -ENOMEM;
-	for (addr = start; addr < end; addr += PAGE_SIZE) {
+	list_del(&frame->lru);
+	return frame;
+}
+
+/* Step 1 of restoring: give each vmemmap page a frame of its own, read-only. */
+static void hvo_unshare(const struct hstate *h, const struct folio *folio,
+			struct list_head *frames)
+{
+	unsigned long addr, end = hvo_end(h, folio);
+	pte_t *ptep = NULL;
+
+	for (addr = hvo_tails(folio) + PAGE_SIZE; addr < end; addr += PAGE_SIZE) {
 		ptep = hvo_entry(ptep, addr);
-		frame = list_first_entry(&frames, struct page, lru);
-		list_del(&frame->lru);
-		__set_pte_nosync(ptep, mk_pte(frame, PAGE_KERNEL_RO));
+		__set_pte_nosync(ptep, mk_pte(hvo_take(frames), PAGE_KERNEL_RO));
 	}
-	return 0;
 }
 
 static bool hvo_may_optimize(const struct hstate *h, const struct folio *folio)
@@ -404,12 +412,14 @@ void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
 int hugetlb_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
 {
 	struct hvo_hull hull = HVO_HULL_NONE;
+	LIST_HEAD(frames);
 
 	if (!folio_test_hugetlb_vmemmap_optimized(folio))
 		return 0;
-	if (hvo_unshare(h, folio))
+	if (hvo_alloc(folio, hvo_shared(h), &frames))
 		return -ENOMEM;
 	hvo_widen(&hull, h, folio);
+	hvo_unshare(h, folio, &frames);
 	hvo_flush(&hull);
 	hvo_protect(hull.start, hull.end, true);
 	hvo_flush(&hull);
@@ -434,6 +444,7 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 	struct hvo_hull hull = HVO_HULL_NONE;
 	struct folio *folio, *next;
 	long nr = 0, err = 0;
+	LIST_HEAD(frames);
 	LIST_HEAD(todo);
 
 	list_for_each_entry_safe(folio, next, folios, lru) {
@@ -441,15 +452,17 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 			list_move(&folio->lru, restored);
 			continue;
 		}
-		err = hvo_unshare(h, folio);
+		err = hvo_alloc(folio, hvo_shared(h), &frames);
 		if (err)
 			break;
 		hvo_widen(&hull, h, folio);
-		list_move(&folio->lru, &todo);
+		list_move_tail(&folio->lru, &todo);
 		nr++;
 		cond_resched();
 	}
 	if (nr) {
+		list_for_each_entry(folio, &todo, lru)
+			hvo_unshare(h, folio, &frames);
 		hvo_flush(&hull);
 		list_for_each_entry(folio, &todo, lru)
 			hvo_protect(hvo_tails(folio), hvo_end(h, folio), true);
