@@ -3,9 +3,7 @@
  * HVO of many HugeTLB pages at once: 1, 4 and 16 threads each map, use and unmap a 2 MiB page again and again, pages that
  * the kernel allocates for the mapping (surplus pages). So each round optimizes one page and restores one.
  *
- * Each number of threads has a window. It ends when all pages are restored, which Linux leaves to a kernel thread. The
- * metric function_calls is the number of interrupts by which CPUs asked each other to call a function: with them a
- * CPU that runs a real-time task is disturbed.
+ * Each number of threads has a window. It ends when all pages are restored, which Linux leaves to a kernel thread.
  */
 #include "hvo.h"
 
@@ -33,29 +31,6 @@ static void put_back(void)
 	put_file(MEGA "nr_overcommit_hugepages", "0");
 	put_file(MEGA "nr_hugepages", "0");
 	put_file(OPTIMIZE, "0");
-}
-
-/* Return how many function call interrupts all CPUs have received. */
-static long function_calls(void)
-{
-	FILE *in = fopen("/proc/interrupts", "r");
-	char line[4096], *at, *end;
-	long sum = 0;
-
-	verify(in, "/proc/interrupts: cannot be read");
-	while (fgets(line, sizeof(line), in)) {
-		if (!strstr(line, "Function call interrupts"))
-			continue;
-		for (at = strchr(line, ':') + 1; ; at = end) {
-			long one = strtol(at, &end, 10);
-
-			if (end == at)
-				break;
-			sum += one;
-		}
-	}
-	fclose(in);
-	return sum;
 }
 
 static void *work(void *argument)
@@ -89,21 +64,19 @@ static void wait_restored(long before)
 static void measure(long threads)
 {
 	pthread_t all[MAX_THREADS];
-	long i, before = memmap(), calls;
+	long i, before = memmap();
 	char name[32];
 
 	verify(!pthread_barrier_init(&start, NULL, threads + 1), "pthread_barrier_init");
 	for (i = 0; i < threads; i++)
 		verify(!pthread_create(&all[i], NULL, work, (void *)i), "pthread_create");
 	fresh_window();
-	calls = function_calls();
 	open_window();
 	pthread_barrier_wait(&start);
 	for (i = 0; i < threads; i++)
 		verify(!pthread_join(all[i], NULL), "pthread_join");
 	wait_restored(before);
 	close_window();
-	add_metric("function_calls", function_calls() - calls);
 	pthread_barrier_destroy(&start);
 	snprintf(name, sizeof(name), "threads-%ld", threads);
 	report(name, threads * rounds, "page optimized and restored", "");

@@ -58,6 +58,7 @@
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -219,20 +220,28 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 	}
 }
 
+#define HVO_FEW		16	/* frames that are allocated or freed together */
+
 static void hvo_free(struct list_head *frames)
 {
-	struct page *frame, *next;
+	struct page *frame, *next, *few[HVO_FEW];
 	long boot = 0, others = 0;
+	unsigned int nr = 0;
 
 	list_for_each_entry_safe(frame, next, frames, lru) {
 		if (PageReserved(frame)) {
 			boot++;
 			free_bootmem_page(frame);
-		} else {
-			others++;
-			__free_page(frame);
+			continue;
+		}
+		others++;
+		few[nr++] = frame;
+		if (nr == HVO_FEW) {
+			release_pages(few, nr);
+			nr = 0;
 		}
 	}
+	release_pages(few, nr);
 	memmap_boot_pages_add(-boot);
 	memmap_pages_add(-others);
 }
@@ -260,13 +269,13 @@ VISIBLE_IF_KUNIT unsigned int hvo_alloc_few(int nid, unsigned int nr,
 static int hvo_alloc(const struct folio *folio, unsigned long nr,
 		     struct list_head *frames)
 {
-	struct page *few[16];
+	struct page *few[HVO_FEW];
 	unsigned int i, got;
 	LIST_HEAD(copies);
 
 	for (; nr; nr -= got) {
 		got = hvo_alloc_few(folio_nid(folio),
-				    min(nr, ARRAY_SIZE(few)), few);
+				    min(nr, HVO_FEW), few);
 		if (!got) {
 			hvo_free(&copies);
 			return -ENOMEM;
