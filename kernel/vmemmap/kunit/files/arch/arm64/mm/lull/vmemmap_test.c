@@ -21,9 +21,10 @@
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
 
+#include <asm/lull_vmemmap.h>
+
 #include "../../../../mm/hugetlb_vmemmap.h"
 #include "../../../../mm/internal.h"
-#include "vmemmap.h"
 
 #define MANY		20
 #define PER_FRAME	(PAGE_SIZE / sizeof(struct page))
@@ -357,6 +358,9 @@ static void test_grace_period(struct kunit *test)
 		cpu_relax();
 	early = !pte_write(entry(folio_page(folio, PER_FRAME)));
 	rcu_read_unlock();
+	for (end = jiffies + 10 * HZ; time_before(jiffies, end) &&
+	     !folio_test_hugetlb_vmemmap_optimized(folio);)
+		schedule_timeout_uninterruptible(1);
 	kthread_stop(thread);
 
 	KUNIT_EXPECT_FALSE(test, early);

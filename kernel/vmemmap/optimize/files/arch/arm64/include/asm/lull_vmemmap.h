@@ -14,4 +14,11 @@ static inline bool lull_vmemmap_by_pages(void)
 }
 #endif
 
+#if IS_ENABLED(CONFIG_KUNIT)
+struct page;
+
+extern bool hvo_enabled;
+unsigned int hvo_alloc_few(int nid, unsigned int nr, struct page **frames);
+#endif
+
 #endif /* __ASM_LULL_VMEMMAP_H */

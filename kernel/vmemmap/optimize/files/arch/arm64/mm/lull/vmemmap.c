@@ -55,7 +55,6 @@
 #include <linux/init.h>
 #include <linux/kstrtox.h>
 #include <linux/list.h>
-#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -72,18 +71,19 @@
 #include <asm/tlbflush.h>
 
 #include "../../../../mm/hugetlb_vmemmap.h"
-#include "vmemmap.h"
 
 /* vm.hugetlb_optimize_vmemmap: optimize HugeTLB pages from now on. */
-VISIBLE_IF_KUNIT bool hvo_enabled = IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
+VISIBLE_IF_KUNIT bool hvo_enabled =
+	IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
 
 /* The vmemmap is mapped by pages, never by blocks. */
-static bool hvo_by_pages __ro_after_init = IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
+static bool hvo_by_pages __ro_after_init =
+	IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
 
 /* An early parameter, because the vmemmap is mapped long before others are parsed. */
 static int __init hvo_boot(char *arg)
 {
-	int err = kstrtobool(arg, &hvo_enabled);
+	int err = kstrtobool(arg ?: "1", &hvo_enabled);
 
 	hvo_by_pages = hvo_enabled;
 	return err;
@@ -94,7 +94,8 @@ early_param("hugetlb_free_vmemmap", hvo_boot);
  * lull_vmemmap_by_pages() - say how vmemmap_populate() must map the vmemmap
  *
  * To split a block needs break-before-make, except on CPUs with FEAT_BBM level 2. So
- * nothing is split: HugeTLB pages whose struct pages are in a block stay full.
+ * nothing is split: HugeTLB pages whose struct pages are in a block stay full. With
+ * 16 and 64 KiB pages there are no blocks.
  *
  * Return: true if it must map pages, not blocks.
  */
@@ -141,6 +142,7 @@ static void hvo_protect(unsigned long start, unsigned long end, bool writable)
 		val = pte_val(__ptep_get(ptep)) & ~(PTE_WRITE | PTE_RDONLY);
 		__set_pte_nosync(ptep, __pte(val | (writable ? PTE_WRITE : PTE_RDONLY)));
 	}
+	cond_resched();
 }
 
 /* The range from the first to the last address whose entries changed. */
@@ -173,7 +175,8 @@ static void hvo_fill(u128 *frame, const struct page *tail)
 	const u128 *from = (const u128 *)tail, *end = (void *)frame + PAGE_SIZE;
 	u128 a = from[0], b = from[1], c = from[2], d = from[3];
 
-	BUILD_BUG_ON(is_power_of_2(sizeof(*tail)) && sizeof(*tail) != 4 * sizeof(a));
+	BUILD_BUG_ON(!(sizeof(*tail) & (sizeof(*tail) - 1)) &&
+		     sizeof(*tail) != 4 * sizeof(a));
 	for (; frame < end; frame += 8) {
 		frame[0] = a;
 		frame[1] = b;
@@ -218,6 +221,7 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 		list_add(&pte_page(__ptep_get(ptep))->lru, freed);
 		__set_pte_nosync(ptep, shared);
 	}
+	cond_resched();
 }
 
 #define HVO_FEW		16	/* frames that are allocated or freed together */
@@ -239,6 +243,7 @@ static void hvo_free(struct list_head *frames)
 		if (nr == HVO_FEW) {
 			release_pages(few, nr);
 			nr = 0;
+			cond_resched();
 		}
 	}
 	release_pages(few, nr);
@@ -285,6 +290,7 @@ static int hvo_alloc(const struct folio *folio, unsigned long nr,
 			copy_page(page_to_virt(few[i]), (void *)hvo_tails(folio));
 			list_add(&few[i]->lru, &copies);
 		}
+		cond_resched();
 	}
 	list_splice_tail(&copies, frames);
 	/* A CPU that sees an entry for one of them sees its contents. */
@@ -326,60 +332,17 @@ static bool hvo_may_optimize(const struct hstate *h, const struct folio *folio)
 	for (addr = start; addr < end; addr = pmd_addr_end(addr, end)) {
 		if (!pmd_leaf(READ_ONCE(*pmd_off_k(addr))))
 			continue;
-		pr_info_once("not optimized: boot with hugetlb_free_vmemmap=on\n");
+		pr_info_once("HVO needs the boot parameter hugetlb_free_vmemmap=on\n");
 		return false;
 	}
-	/* Memory that holds its own struct pages is removed as a whole. */
+	/*
+	 * Memory that holds its own struct pages (memmap_on_memory): they are not
+	 * the page allocator's. If the first one is there, all are.
+	 */
 	return !PageVmemmapSelfHosted(pte_page(__ptep_get(hvo_entry(NULL, start))));
 }
 
-/*
- * Wait for tasks that may still write to tail pages. page_ref_add_unless() reads the
- * count of a page that was found by its PFN, and if it is not 0, executes a
- * compare-and-swap. On a read-only address that faults, even if the comparison
- * fails. Both are in one RCU read-side section. HugeTLB froze the count of the head to
- * 0 before, and the tails' counts are 0 anyway: sections that begin after that read
- * 0 from this page, and execute no compare-and-swap; the others end before this
- * returns.
- */
-static void hvo_wait_for_references(void)
-{
-	synchronize_rcu();
-}
-
-/**
- * hugetlb_vmemmap_optimize_folio() - free most vmemmap pages of a HugeTLB page
- * @h: its size
- * @folio: the page, with count 0. It stays as it is if it cannot be optimized
- *
- * Context: process context; waits for an RCU grace period.
- */
-void hugetlb_vmemmap_optimize_folio(const struct hstate *h, struct folio *folio)
-{
-	struct hvo_hull hull = HVO_HULL_NONE;
-	LIST_HEAD(freed);
-
-	if (!hvo_may_optimize(h, folio))
-		return;
-	hvo_widen(&hull, h, folio);
-	hvo_wait_for_references();
-	hvo_protect(hull.start, hull.end, false);
-	hvo_flush(&hull);
-	hvo_share(h, folio, &freed);
-	hvo_flush(&hull);
-	folio_set_hugetlb_vmemmap_optimized(folio);
-	hvo_free(&freed);
-}
-
-/**
- * hugetlb_vmemmap_optimize_folios() - free most vmemmap pages of HugeTLB pages
- * @h: their size
- * @folios: the list of them, all with count 0. It keeps all pages, those that
- *	cannot be optimized as they are
- *
- * Context: process context; waits for one RCU grace period.
- */
-void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
+static void hvo_optimize(const struct hstate *h, struct list_head *folios)
 {
 	struct hvo_hull hull = HVO_HULL_NONE;
 	struct folio *folio, *next;
@@ -395,19 +358,53 @@ void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
 	if (list_empty(&todo))
 		return;
 
-	hvo_wait_for_references();
+	/*
+	 * Wait for tasks that may still write to tail pages. page_ref_add_unless()
+	 * reads the count of a page that was found by its PFN, and if it is not 0,
+	 * executes a compare-and-swap. On a read-only address that faults, even if
+	 * the comparison fails. Both are in one RCU read-side section. All counts of
+	 * this page are 0 now: a section that begins after this sees that, and
+	 * executes no compare-and-swap. (Tail pages of gigantic pages that were
+	 * allocated at boot are not initialized yet; nobody looks at them so early.)
+	 */
+	synchronize_rcu();
 	list_for_each_entry(folio, &todo, lru)
 		hvo_protect(hvo_tails(folio), hvo_end(h, folio), false);
 	hvo_flush(&hull);
-	list_for_each_entry(folio, &todo, lru) {
+	list_for_each_entry(folio, &todo, lru)
 		hvo_share(h, folio, &freed);
-		cond_resched();
-	}
 	hvo_flush(&hull);
 	list_for_each_entry(folio, &todo, lru)
 		folio_set_hugetlb_vmemmap_optimized(folio);
 	list_splice(&todo, folios);
 	hvo_free(&freed);
+}
+
+/**
+ * hugetlb_vmemmap_optimize_folios() - free most vmemmap pages of HugeTLB pages
+ * @h: their size
+ * @folios: the list of them, all with count 0. It keeps all pages, those that
+ *	cannot be optimized as they are
+ *
+ * Context: process context; waits for one RCU grace period.
+ */
+void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
+{
+	hvo_optimize(h, folios);
+}
+
+/**
+ * hugetlb_vmemmap_optimize_folio() - free most vmemmap pages of a HugeTLB page
+ * @h: its size
+ * @folio: the page, as for a list; it is on no list
+ */
+void hugetlb_vmemmap_optimize_folio(const struct hstate *h, struct folio *folio)
+{
+	LIST_HEAD(one);
+
+	list_add(&folio->lru, &one);
+	hvo_optimize(h, &one);
+	list_del_init(&folio->lru);
 }
 
 /**
@@ -467,7 +464,6 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 		hvo_widen(&hull, h, folio);
 		list_move_tail(&folio->lru, &todo);
 		nr++;
-		cond_resched();
 	}
 	if (nr) {
 		list_for_each_entry(folio, &todo, lru)
