@@ -8,6 +8,7 @@
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
@@ -383,8 +384,21 @@ static const struct split splits[] = {
 
 KUNIT_ARRAY_PARAM_DESC(split, splits, name);
 
+static unsigned long strangers;
+
+/* As memory failure does, which writes to a tail page if it is not HugeTLB's. */
+static int look_at_tail(void *page)
+{
+	while (!kthread_should_stop()) {
+		strangers += !PageHuge(page);
+		cond_resched();
+	}
+	return 0;
+}
+
 static void test_split(struct kunit *test)
 {
+	struct task_struct *thread;
 	const struct split *split = test->param_value;
 	struct hstate *src = size_to_hstate(split->from);
 	struct hstate *dst = size_to_hstate(split->to);
@@ -409,7 +423,15 @@ static void test_split(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list_empty(&small));
 	expect(test, src, folio, true);
 
+	/* The second vmemmap page of the last small page. */
+	thread = kthread_run(look_at_tail, folio_page(folio, pages_per_huge_page(src) -
+			     pages_per_huge_page(dst) + PER_FRAME), "tail");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
+	strangers = 0;
+	msleep(20);
 	hugetlb_vmemmap_demote_folios(src, dst, &list, &small);
+	kthread_stop(thread);
+	KUNIT_EXPECT_EQ(test, strangers, 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&list));
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&small), split->from / split->to);
 	list_for_each_entry(folio, &small, lru)

@@ -38,8 +38,8 @@
  *	   TLBI. From here on no CPU has a read-only entry, which would fault.
  *
  * Readers. While frames are filled in step 2 of optimizing, a CPU may read a struct
- * page that is being overwritten. What readers without a reference look at in a
- * tail page (compound_head, the count, the flags) does not change its value then.
+ * page that is being overwritten. What readers without a reference rely on
+ * (compound_head and the count of a tail page) does not change its value then.
  *
  * Fake heads do not exist here: page 1 has no head page, so that no alias shows one.
  *
@@ -203,9 +203,9 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 	struct page tail = *(struct page *)start;
 
 	/*
-	 * No flag of a tail page means anything. PG_hwpoison may be set: memory
-	 * failure may have tested the page before HugeTLB got it. KASAN's tag is in
-	 * the flags, and copy_highpage() writes a tag that differs.
+	 * A tail page has no flags, but PG_hwpoison if memory failure set it while
+	 * HugeTLB took the page: it is lost, as in mm/hugetlb_vmemmap.c. KASAN's tag
+	 * is in the same word. copy_highpage() writes to it if it is another tag.
 	 */
 	tail.flags &= ~PAGEFLAGS_MASK;
 	page_kasan_tag_reset(&tail);
@@ -364,8 +364,9 @@ static void hvo_optimize(const struct hstate *h, struct list_head *folios)
 	 * executes a compare-and-swap. On a read-only address that faults, even if
 	 * the comparison fails. Both are in one RCU read-side section. All counts of
 	 * this page are 0 now: a section that begins after this sees that, and
-	 * executes no compare-and-swap. (Tail pages of gigantic pages that were
-	 * allocated at boot are not initialized yet; nobody looks at them so early.)
+	 * executes no compare-and-swap. (Most tail pages of gigantic pages that were
+	 * allocated at boot are not initialized yet, and may have other counts.
+	 * Nobody looks for pages by PFN before the initcalls.)
 	 */
 	synchronize_rcu();
 	list_for_each_entry(folio, &todo, lru)
@@ -440,8 +441,8 @@ int hugetlb_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
  * @restored: pages that have all their vmemmap pages are moved to this list
  *
  * Context: process context.
- * Return: how many pages were restored; or -ENOMEM, and those that were not are
- * left on @folios.
+ * Return: how many pages were restored; or -ENOMEM, and the page for which there
+ * was no memory and all behind it are left on @folios.
  */
 long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 				    struct list_head *folios,
