@@ -172,20 +172,18 @@ static void hvo_flush(const struct hvo_hull *hull)
  */
 static void hvo_fill(u128 *frame, const struct page *tail)
 {
-	const u128 *from = (const u128 *)tail, *end = (void *)frame + PAGE_SIZE;
+	const u128 *from = (const u128 *)tail;
 	u128 a = from[0], b = from[1], c = from[2], d = from[3];
+	unsigned int i;
 
 	BUILD_BUG_ON(!(sizeof(*tail) & (sizeof(*tail) - 1)) &&
 		     sizeof(*tail) != 4 * sizeof(a));
-	for (; frame < end; frame += 8) {
-		frame[0] = a;
-		frame[1] = b;
-		frame[2] = c;
-		frame[3] = d;
-		frame[4] = a;
-		frame[5] = b;
-		frame[6] = c;
-		frame[7] = d;
+#pragma GCC unroll 8
+	for (i = 0; i < PAGE_SIZE / sizeof(a); i += 4) {
+		frame[i] = a;
+		frame[i + 1] = b;
+		frame[i + 2] = c;
+		frame[i + 3] = d;
 	}
 }
 
