@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HVO of many HugeTLB pages at once: 1, 4 and 16 threads each map, use and unmap a 2 MiB page again and again, pages that
- * the kernel allocates for the mapping (surplus pages). So each round optimizes one page and restores one.
+ * HVO of many HugeTLB pages at once: 1, 4 and 16 processes each map, use and unmap a 2 MiB page again and again, pages that
+ * the kernel allocates for the mapping (surplus pages). So each round optimizes one page and restores one. They are
+ * processes, because the kernel allocates the pages with the address space locked.
  *
- * Each number of threads has a window. It ends when all pages are restored, which Linux leaves to a kernel thread.
+ * Each number of processes has a window. It ends when all pages are restored, which Linux leaves to a kernel thread.
  */
 #include "hvo.h"
 
@@ -11,7 +12,7 @@
 
 #define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
 #define TWO_MIB		(2UL << 20)
-#define MAX_THREADS	16
+#define MAX_PROCESSES	16
 #ifndef MAP_HUGE_2MB
 #define MAP_HUGE_2MB	(21 << 26)
 #endif
@@ -19,11 +20,11 @@
 static long rounds = 8;
 
 static const struct option_spec options[] = {
-	{ "rounds", &rounds, NULL, "pages that each thread maps, one after the other" },
+	{ "rounds", &rounds, NULL, "pages that each process maps, one after the other" },
 	{ }
 };
 
-static pthread_barrier_t start;
+static pthread_barrier_t *start;	/* shared by all processes */
 
 /* Restore the pools, however the program ends. */
 static void put_back(void)
@@ -33,12 +34,12 @@ static void put_back(void)
 	put_file(OPTIMIZE, "0");
 }
 
-static void *work(void *argument)
+static void work(long number)
 {
-	long number = (long)argument, i;
+	long i;
 
 	pin(number % sysconf(_SC_NPROCESSORS_ONLN));
-	pthread_barrier_wait(&start);
+	pthread_barrier_wait(start);
 	for (i = 0; i < rounds; i++) {
 		volatile long *memory = (long *)map_memory(TWO_MIB, MAP_PRIVATE | MAP_HUGETLB | MAP_HUGE_2MB);
 
@@ -47,7 +48,6 @@ static void *work(void *argument)
 		verify(*memory == number + 1, "a HugeTLB page lost its contents");
 		must(munmap((void *)memory, TWO_MIB));
 	}
-	return NULL;
 }
 
 /* Wait until the vmemmap has as many pages as before. */
@@ -61,32 +61,40 @@ static void wait_restored(long before)
 	verify(memmap() == before, "%ld pages of vmemmap, and not %ld as before", memmap(), before);
 }
 
-static void measure(long threads)
+static void measure(long processes)
 {
-	pthread_t all[MAX_THREADS];
+	pid_t all[MAX_PROCESSES];
 	long i, before = memmap();
+	pthread_barrierattr_t shared;
 	char name[32];
 
-	verify(!pthread_barrier_init(&start, NULL, threads + 1), "pthread_barrier_init");
-	for (i = 0; i < threads; i++)
-		verify(!pthread_create(&all[i], NULL, work, (void *)i), "pthread_create");
+	verify(!pthread_barrierattr_init(&shared), "pthread_barrierattr_init");
+	verify(!pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED), "pthread_barrierattr_setpshared");
+	verify(!pthread_barrier_init(start, &shared, processes + 1), "pthread_barrier_init");
+	for (i = 0; i < processes; i++) {
+		all[i] = fork_child();
+		if (!all[i]) {
+			work(i);
+			_exit(0);
+		}
+	}
 	fresh_window();
 	open_window();
-	pthread_barrier_wait(&start);
-	for (i = 0; i < threads; i++)
-		verify(!pthread_join(all[i], NULL), "pthread_join");
+	pthread_barrier_wait(start);
+	for (i = 0; i < processes; i++)
+		wait_child(all[i]);
 	wait_restored(before);
 	close_window();
-	pthread_barrier_destroy(&start);
-	snprintf(name, sizeof(name), "threads-%ld", threads);
-	report(name, threads * rounds, "page optimized and restored", "");
+	pthread_barrier_destroy(start);
+	snprintf(name, sizeof(name), "processes-%ld", processes);
+	report(name, processes * rounds, "page optimized and restored", "");
 }
 
 int main(int argc, char **argv)
 {
-	long threads;
+	long processes;
 
-	parse_options(argc, argv, "threads that map HugeTLB pages, which are optimized and restored", options);
+	parse_options(argc, argv, "processes that map HugeTLB pages, which are optimized and restored", options);
 	if (rounds < 1)
 		finish(USAGE, "rounds is at least 1");
 	if (access(OPTIMIZE, W_OK) || !booted_with_hvo())
@@ -95,12 +103,13 @@ int main(int argc, char **argv)
 	verify(put_file(OPTIMIZE, "1"), "%s: cannot be set", OPTIMIZE);
 	/*
 	 * One page stays optimized, because Linux's own HVO patches the kernel's code at the first page and after the last.
-	 * It is mapped, so that the threads get others.
+	 * It is mapped, so that the processes get others.
 	 */
 	verify(put_file(MEGA "nr_hugepages", "1"), "a HugeTLB page cannot be allocated");
 	verify(put_file(MEGA "nr_overcommit_hugepages", "64"), "nr_overcommit_hugepages cannot be set");
 	*map_memory(TWO_MIB, MAP_PRIVATE | MAP_HUGETLB | MAP_HUGE_2MB) = 1;
-	for (threads = 1; threads <= MAX_THREADS; threads *= 4)
-		measure(threads);
+	start = (pthread_barrier_t *)map_memory(PAGE, MAP_SHARED);
+	for (processes = 1; processes <= MAX_PROCESSES; processes *= 4)
+		measure(processes);
 	return 0;
 }
