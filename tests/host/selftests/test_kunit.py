@@ -56,7 +56,7 @@ def test_cases_are_told(
     assert cli.main(["kunit", "lull_x*", "--image", str(tmp_path / "Image"), "--append", "quick"]) == code
     assert said in "".join(capsys.readouterr())
     (guest,) = boots
-    given = APPEND.replace("quiet loglevel=4", "loglevel=7 maxcpus=4")
+    given = APPEND.replace("quiet loglevel=4", "loglevel=7 maxcpus=4 hugetlb_free_vmemmap=on")
     assert guest.parameters() == given + " kunit.filter_glob=lull_x* quick" and guest.machine.vcpus > 4
     assert guest.machine.memory_mib == kunit.MEMORY_MIB and guest.limit_factor == kunit.LIMIT_FACTOR
 

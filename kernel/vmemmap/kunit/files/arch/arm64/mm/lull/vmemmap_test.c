@@ -5,20 +5,14 @@
  * They take real HugeTLB pages that are in no pool, and look at all their struct
  * pages, and at the entries that map them, after each operation.
  */
-#include <kunit/static_stub.h>
 #include <kunit/test.h>
-#include <linux/cpumask.h>
-#include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/hugetlb.h>
-#include <linux/jiffies.h>
-#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/page_ref.h>
 #include <linux/pgtable.h>
-#include <linux/rcupdate.h>
 #include <linux/sizes.h>
 #include <linux/uaccess.h>
 
@@ -235,223 +229,11 @@ static void test_left_alone(struct kunit *test)
 	free_huge(folio);
 }
 
-static int left;	/* so many allocations succeed */
-
-static unsigned int alloc_few(int nid, unsigned int nr, struct page **frames)
-{
-	unsigned int got;
-
-	for (got = 0; got < nr && left > 0; got++, left--) {
-		frames[got] = alloc_pages_node(nid, GFP_KERNEL, 0);
-		if (!frames[got])
-			break;
-	}
-	return got;
-}
-
-/* There is no memory for the first frame, the second, and so on. */
-static void test_no_memory(struct kunit *test)
-{
-	struct hstate *h = test->priv;
-	struct folio *folio = make_mapped_by_pages(test, h), *other;
-	int nr, needed = hugetlb_vmemmap_optimizable_size(h) / PAGE_SIZE;
-	LIST_HEAD(list);
-	LIST_HEAD(restored);
-
-	hugetlb_vmemmap_optimize_folio(h, folio);
-	kunit_activate_static_stub(test, hvo_alloc_few, alloc_few);
-	for (nr = 0; nr < needed; nr++) {
-		left = nr;
-		KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, folio), -ENOMEM);
-		KUNIT_EXPECT_EQ(test, left, 0);
-		expect(test, h, folio, true);
-	}
-
-	/* Enough for one of two. */
-	other = make_huge(test, h);
-	hugetlb_vmemmap_optimize_folio(h, other);
-	list_add(&folio->lru, &list);
-	list_add_tail(&other->lru, &list);
-	left = needed;
-	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folios(h, &list, &restored), -ENOMEM);
-	kunit_deactivate_static_stub(test, hvo_alloc_few);
-	KUNIT_EXPECT_TRUE(test, list_is_singular(&list));
-	KUNIT_EXPECT_TRUE(test, list_is_singular(&restored));
-	expect(test, h, folio, false);
-	expect(test, h, other, true);
-
-	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, other), 0);
-	expect(test, h, other, false);
-	free_huge(folio);
-	free_huge(other);
-}
-
-static unsigned long taken;
-
-/* As compaction does, which finds pages by their PFN. */
-static int take_tails(void *data)
-{
-	struct folio *folio = data;
-	unsigned long i, nr = folio_nr_pages(folio);
-
-	while (!kthread_should_stop()) {
-		for (i = 1; i < nr; i++)
-			if (page_ref_add_unless(folio_page(folio, i), 1, 0))
-				taken++;
-		cond_resched();
-	}
-	return 0;
-}
-
-/* Others try to get references to tail pages while those become read-only. */
-static void test_reference(struct kunit *test)
-{
-	struct hstate *h = test->priv;
-	struct folio *folio = make_mapped_by_pages(test, h);
-	struct task_struct *threads[4];
-	int i, err = 0, nr = 0, cpu;
-
-	taken = 0;
-	folio_ref_unfreeze(folio, 1);
-	for_each_online_cpu(cpu) {
-		if (nr == ARRAY_SIZE(threads))
-			break;
-		threads[nr] = kthread_create_on_cpu(take_tails, folio, cpu, "tail/%u");
-		if (!IS_ERR(threads[nr]))
-			wake_up_process(threads[nr++]);
-	}
-	for (i = 0; i < 60 && !err; i++) {
-		hugetlb_vmemmap_optimize_folio(h, folio);
-		err = hugetlb_vmemmap_restore_folio(h, folio);
-	}
-	while (nr--)
-		kthread_stop(threads[nr]);
-	KUNIT_EXPECT_EQ(test, err, 0);
-	KUNIT_EXPECT_EQ(test, taken, 0);
-	KUNIT_EXPECT_TRUE(test, folio_ref_freeze(folio, 1));
-	expect(test, h, folio, false);
-	free_huge(folio);
-}
-
-static int optimize_one(void *data)
-{
-	struct folio *folio = data;
-
-	hugetlb_vmemmap_optimize_folio(folio_hstate(folio), folio);
-	while (!kthread_should_stop())
-		schedule_timeout_interruptible(HZ / 100);
-	return 0;
-}
-
-/* No entry becomes read-only before all RCU readers are done. */
-static void test_grace_period(struct kunit *test)
-{
-	struct hstate *h = test->priv;
-	struct folio *folio = make_mapped_by_pages(test, h);
-	struct task_struct *thread = kthread_create(optimize_one, folio, "optimize");
-	unsigned long end;
-	bool early;
-
-	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
-	rcu_read_lock();
-	wake_up_process(thread);
-	for (end = jiffies + HZ / 5; time_before(jiffies, end);)
-		cpu_relax();
-	early = !pte_write(entry(folio_page(folio, PER_FRAME)));
-	rcu_read_unlock();
-	for (end = jiffies + 10 * HZ; time_before(jiffies, end) &&
-	     !folio_test_hugetlb_vmemmap_optimized(folio);)
-		schedule_timeout_uninterruptible(1);
-	kthread_stop(thread);
-
-	KUNIT_EXPECT_FALSE(test, early);
-	expect(test, h, folio, true);
-	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, folio), 0);
-	free_huge(folio);
-}
-
-struct split {
-	unsigned long from;
-	unsigned long to;
-	const char *name;
-};
-
-static const struct split splits[] = {
-	{ CONT_PMD_SIZE, PMD_SIZE, "contiguous blocks to blocks" },
-	{ PUD_SIZE, PMD_SIZE, "the largest to blocks" },
-	{ PUD_SIZE, CONT_PMD_SIZE, "the largest to contiguous blocks" },
-};
-
-KUNIT_ARRAY_PARAM_DESC(split, splits, name);
-
-static unsigned long strangers;
-
-/* As memory failure does, which writes to a tail page if it is not HugeTLB's. */
-static int look_at_tail(void *page)
-{
-	while (!kthread_should_stop()) {
-		strangers += !PageHuge(page);
-		cond_resched();
-	}
-	return 0;
-}
-
-static void test_split(struct kunit *test)
-{
-	struct task_struct *thread;
-	const struct split *split = test->param_value;
-	struct hstate *src = size_to_hstate(split->from);
-	struct hstate *dst = size_to_hstate(split->to);
-	struct folio *folio;
-	LIST_HEAD(list);
-	LIST_HEAD(small);
-	LIST_HEAD(restored);
-
-	if (!src || !dst)
-		kunit_skip(test, "no such size here");
-	folio = make_mapped_by_pages(test, src);
-	list_add(&folio->lru, &list);
-	hugetlb_vmemmap_demote_folios(src, dst, &list, &small);	/* it is full */
-	KUNIT_EXPECT_TRUE(test, list_empty(&small));
-	hugetlb_vmemmap_optimize_folios(src, &list);
-	expect(test, src, folio, true);
-
-	kunit_activate_static_stub(test, hvo_alloc_few, alloc_few);
-	left = 2 * (split->from / split->to - 1) - 1;	/* one less than needed */
-	hugetlb_vmemmap_demote_folios(src, dst, &list, &small);
-	kunit_deactivate_static_stub(test, hvo_alloc_few);
-	KUNIT_EXPECT_TRUE(test, list_empty(&small));
-	expect(test, src, folio, true);
-
-	/* The second vmemmap page of the last small page. */
-	thread = kthread_run(look_at_tail, folio_page(folio, pages_per_huge_page(src) -
-			     pages_per_huge_page(dst) + PER_FRAME), "tail");
-	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
-	strangers = 0;
-	msleep(20);
-	hugetlb_vmemmap_demote_folios(src, dst, &list, &small);
-	kthread_stop(thread);
-	KUNIT_EXPECT_EQ(test, strangers, 0);
-	KUNIT_EXPECT_TRUE(test, list_empty(&list));
-	KUNIT_EXPECT_EQ(test, list_count_nodes(&small), split->from / split->to);
-	list_for_each_entry(folio, &small, lru)
-		expect(test, dst, folio, true);
-	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folios(dst, &small, &restored),
-			split->from / split->to);
-	list_for_each_entry(folio, &restored, lru)
-		expect(test, dst, folio, false);
-	free_many(&restored);
-}
-
 static struct kunit_case vmemmap_cases[] = {
 	KUNIT_CASE(test_one),
 	KUNIT_CASE(test_many),
 	KUNIT_CASE(test_differ),
 	KUNIT_CASE(test_left_alone),
-	KUNIT_CASE(test_no_memory),
-	KUNIT_CASE_SLOW(test_reference),
-	KUNIT_CASE(test_grace_period),
-	KUNIT_CASE_PARAM(test_split, split_gen_params),
 	{}
 };
 

@@ -3,8 +3,8 @@
  * The HugeTLB vmemmap optimization (HVO) without break-before-make.
  *
  * All struct pages of a HugeTLB page but the first few are equal tail pages. HVO
- * maps the vmemmap pages that hold only those read-only to one of them, and frees
- * the rest (Documentation/mm/vmemmap_dedup.rst). This file replaces
+ * keeps one of the equal vmemmap pages, maps it read-only in place of the others,
+ * and frees these (Documentation/mm/vmemmap_dedup.rst). This file replaces
  * mm/hugetlb_vmemmap.c on arm64. It keeps two vmemmap pages of a HugeTLB page:
  *
  *	address		full		optimized
@@ -28,7 +28,7 @@
  *	2. Write the same tail page to all of frames 1 to n-1, by the linear map. Then
  *	   point entries 2 to n-1 to frame 1: old and new entry are read-only, and
  *	   the contents are equal.
- *	   TLBI. From here on no CPU can read frames 2 to n-1: free them.
+ *	   TLBI. From here on no CPU has an entry for frames 2 to n-1: free them.
  *
  * Restore
  *	1. Copy frame 1 to n-2 new frames. Point entries 2 to n-1 to them, read-only:
@@ -38,10 +38,10 @@
  *	   TLBI. From here on no CPU has a read-only entry, which would fault.
  *
  * Readers. While frames are filled in step 2 of optimizing, a CPU may read a struct
- * page that is being overwritten. What readers without a reference rely on
- * (compound_head and the count of a tail page) does not change its value then.
+ * page that is being overwritten. Readers without a reference rely on compound_head
+ * and the count of a tail page. Both keep their values.
  *
- * Fake heads do not exist here: page 1 has no head page, so that no alias shows one.
+ * There are no fake heads: frame 1 has no head page, so no address shows a copy of one.
  *
  * Locks. HugeTLB calls this for pages with count 0 that no one else works on. The
  * entries of two HugeTLB pages are distinct, and no table is added or freed here. So
