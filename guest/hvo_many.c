@@ -17,7 +17,7 @@
 #define MAP_HUGE_2MB	(21 << 26)
 #endif
 
-static long rounds = 8;
+static long rounds = 16;
 
 static const struct option_spec options[] = {
 	{ "rounds", &rounds, NULL, "pages that each process maps, one after the other" },
@@ -53,10 +53,10 @@ static void work(long number)
 /* Wait until the vmemmap has as many pages as before. */
 static void wait_restored(long before)
 {
-	struct timespec moment = { .tv_nsec = 1000 * 1000 };
+	struct timespec moment = { .tv_nsec = 50 * 1000 * 1000 };	/* looking costs instructions */
 	int i;
 
-	for (i = 0; i < 30000 && memmap() != before; i++)
+	for (i = 0; i < 600 && memmap() != before; i++)
 		nanosleep(&moment, NULL);
 	verify(memmap() == before, "%ld pages of vmemmap, and not %ld as before", memmap(), before);
 }
