@@ -218,6 +218,7 @@ static struct insn decode_msr(uint32_t word)
 		[REG_TTBR1]  = SYSREG(3, 0, 2, 0, 1),
 		[REG_TCR]    = SYSREG(3, 0, 2, 0, 2),
 		[REG_SCTLR]  = SYSREG(3, 0, 1, 0, 0),
+		[REG_VBAR]   = SYSREG(3, 0, 12, 0, 0),
 		[REG_MAIR]   = SYSREG(3, 0, 10, 2, 0),
 		[REG_SP_EL0] = SYSREG(3, 0, 4, 1, 0),
 	};

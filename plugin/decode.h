@@ -31,7 +31,7 @@ enum insn_kind {
 
 /* The registers that decide how a CPU translates, and SP_EL0, in which Linux keeps the task. */
 enum sysreg {
-	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, SYSREGS
+	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, REG_VBAR, SYSREGS
 };
 
 /* The markers of the lab kernel, by the number of the hint (kernel/lab/NOTE.md). */

@@ -2,60 +2,180 @@
 /*
  * linux - where Linux frees pages and relies on flushes, and its stacks. See linux.h.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "json.h"
 #include "linux.h"
 #include "rely.h"
 
-#define STRUCT_PAGE	64		/* bytes: "struct page" of every arm64 configuration */
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
+#define MOST_ORDER	18		/* 1 GiB in pages of 4 KiB */
 #define BATCH		31		/* PAGEVEC_SIZE; 15 until 6.9 */
+#define LIST		65536		/* pages in a list, far more than Linux has */
+#define LRU		8		/* of lru in struct page */
+#define OLD_ORDER	17		/* of _folio_order behind the first struct page, until 6.5 */
 #define VM_MM		16		/* of vm_mm in struct vm_area_struct, behind vm_start and vm_end */
 #define VM_FLAGS	32		/* behind vm_mm and vm_page_prot */
 #define VM_HUGETLB	0x400000
 #define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
+#define FREES		"free"		/* a rule without which the checker is blind */
 
-static const char * const names[LINUX_HOOKS] = {
-	"free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio",
-	"pgd_free", "unmap_page_range", "change_protection", "move_page_tables",
-	"tlb_flush_rmaps", "_raw_spin_unlock", "schedule", "memstart_addr",
-	"__folio_start_writeback", "swap_writepage", "folio_copy", "folio_mc_copy",
-	"copy_highpage", "tlb_flush_rmap_batch", "folio_unlock",
+/* The functions; several names of one hook are of different versions, or all of them are needed. */
+static const struct {
+	const char *name;
+	enum linux_hook hook;
+} symbols[] = {
+	{ "free_unref_page", HOOK_FREE_PAGES },		/* until 6.13 */
+	{ "free_frozen_pages", HOOK_FREE_PAGES },	/* since 6.14 */
+	{ "__free_frozen_pages", HOOK_FREE_PAGES },
+	{ "__free_pages_ok", HOOK_FREE_PAGES },
+	{ "free_unref_page_list", HOOK_FREE_LIST },	/* until 6.8 */
+	{ "free_unref_folios", HOOK_FREE_FOLIOS },
+	{ "free_huge_folio", HOOK_FREE_HUGE_FOLIO },
+	{ "free_huge_page", HOOK_FREE_HUGE_PAGE },	/* until 6.5 */
+	{ "pgd_free", HOOK_PGD_FREE },
+	{ "memblock_free_pages", HOOK_BOOT_FREE },
+	{ "__free_pages_core", HOOK_BOOT_PAGE },
+	{ "unmap_page_range", HOOK_UNMAP },
+	{ "__zap_vma_range", HOOK_UNMAP },		/* since 7.1 */
+	{ "change_protection", HOOK_PROTECT },
+	{ "move_page_tables", HOOK_MOVE },
+	{ "tlb_flush_rmaps", HOOK_RMAPS },
+	{ "_raw_spin_unlock", HOOK_UNLOCK },
+	{ "rt_spin_unlock", HOOK_UNLOCK },		/* CONFIG_PREEMPT_RT */
+	{ "schedule", HOOK_SCHEDULE },
+	{ "__folio_start_writeback", HOOK_START_WRITEBACK },
+	{ "swap_writepage", HOOK_SWAP_WRITEPAGE },	/* until 6.15 */
+	{ "swap_writeout", HOOK_SWAP_WRITEPAGE },
+	{ "folio_copy", HOOK_FOLIO_COPY },
+	{ "folio_mc_copy", HOOK_FOLIO_COPY },
+	{ "copy_highpage", HOOK_COPY_HIGHPAGE },
+	{ "tlb_flush_rmap_batch", HOOK_FLUSH_RMAP_BATCH },
+	{ "folio_unlock", HOOK_FOLIO_UNLOCK },
 };
 
-bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o,
+#define N_SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
+_Static_assert(N_SYMBOLS <= LINUX_SYMBOLS, "an address for each symbol");
+
+/* What is not judged if a kernel has none of a hook's functions. The others have no rule of their own. */
+static const struct {
+	enum linux_hook hook;
+	const char *rule;
+} unchecked[] = {
+	{ HOOK_FREE_PAGES, FREES },
+	{ HOOK_BOOT_FREE, FREES },
+	{ HOOK_BOOT_PAGE, FREES },
+	{ HOOK_UNMAP, "owed/unsettled" },
+	{ HOOK_PROTECT, "owed/unsettled" },
+	{ HOOK_MOVE, "owed/unsettled" },
+	{ HOOK_RMAPS, "owed/rmap" },
+	{ HOOK_UNLOCK, "owed/unlocked" },
+	{ HOOK_SCHEDULE, "owed of kernel threads" },
+	{ HOOK_START_WRITEBACK, "written" },
+	{ HOOK_SWAP_WRITEPAGE, "written" },
+	{ HOOK_FOLIO_COPY, "written" },
+	{ HOOK_COPY_HIGHPAGE, "written" },
+	{ HOOK_FLUSH_RMAP_BATCH, "written" },
+	{ HOOK_FOLIO_UNLOCK, "written" },
+};
+
+static void take_symbol(struct linux_guest *l, const char *name, uint64_t address)
+{
+	if (!strcmp(name, "vectors"))
+		l->vectors = address;
+	for (size_t i = 0; i < N_SYMBOLS; i++)
+		if (!strcmp(name, symbols[i].name) && !l->address[i])
+			l->address[i] = address;
+}
+
+bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 		char *error, size_t size)
 {
+	unsigned int number = 0;
+	char line[1024];
+	FILE *file;
+
 	memset(l, 0, sizeof(*l));
 	l->shadow = s;
-	for (unsigned int i = 0; i < o->nhooks; i++) {
-		const struct hook *hook = &o->hooks[i];
-		int n;
-
-		for (n = 0; n < LINUX_HOOKS; n++)
-			if (strlen(names[n]) == hook->len &&
-			    !memcmp(names[n], hook->name, hook->len))
-				break;
-		if (n == LINUX_HOOKS) {
-			int at = snprintf(error, size, "hook=%.*s: unknown (known:",
-					  (int)(hook->len < 64 ? hook->len : 64), hook->name);
-
-			for (n = 0; n < LINUX_HOOKS && at < (int)size; n++)
-				at += snprintf(error + at, size - at, " %s%s", names[n],
-					       n == LINUX_HOOKS - 1 ? ")" : "");
-			return false;
-		}
-		l->address[n] = hook->addr;
+	if (!path)
+		return true;
+	file = fopen(path, "re");
+	if (!file) {
+		snprintf(error, size, "cannot read '%s': %s", path, strerror(errno));
+		return false;
 	}
+	*error = 0;
+	while (!*error && fgets(line, sizeof(line), file)) {
+		char name[512];
+		uint64_t address;
+
+		number++;
+		/* Symbols of modules have the module behind them, and run elsewhere. */
+		if (strchr(line, '['))
+			continue;
+		if (sscanf(line, "%16" SCNx64 " %*c %511s", &address, name) == 2)
+			take_symbol(l, name, address);
+		else if (strspn(line, " ") < 16)
+			snprintf(error, size, "'%s' line %u is not of the form ADDRESS LETTER NAME", path, number);
+	}
+	fclose(file);
+	return !*error;
+}
+
+void linux_report(const struct linux_guest *l, FILE *out)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	json_key(&j, "unchecked");
+	json_open(&j, '[');
+	for (size_t n = 0; n < sizeof(unchecked) / sizeof(unchecked[0]); n++) {
+		const char *first = NULL;
+		bool found = false;
+
+		for (size_t i = 0; i < N_SYMBOLS; i++) {
+			if (symbols[i].hook != unchecked[n].hook)
+				continue;
+			found |= l->address[i] != 0;
+			first = first ?: symbols[i].name;
+		}
+		if (found)
+			continue;
+		json_open(&j, '{');
+		json_key(&j, "rule");
+		json_string(&j, unchecked[n].rule);
+		json_key(&j, "symbol");
+		json_string(&j, first);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	json_end_line(&j);
+}
+
+/*
+ * KASLR moves the kernel by a multiple of 64 KiB at least. Until 6.2 the kernel sets
+ * VBAR_EL1 once where it was linked to, and again where it moved itself. Under KPTI, CPUs
+ * in user space have other vectors, so that no value is looked at after the first of them.
+ */
+bool linux_vectors(struct linux_guest *l, uint64_t vbar)
+{
+	uint64_t slide = vbar - l->vectors;
+
+	if (l->fixed || !l->vectors || !(vbar >> 63) || slide & 0xffff || slide == l->slide)
+		return false;
+	l->slide = slide;
 	return true;
 }
 
 int linux_hook_at(const struct linux_guest *l, uint64_t va)
 {
-	for (int n = 0; n < LINUX_HOOKS; n++)
-		if (n != HOOK_MEMSTART && l->address[n] == va && va)
-			return n;
+	for (size_t i = 0; i < N_SYMBOLS; i++)
+		if (l->address[i] && l->address[i] + l->slide == va)
+			return symbols[i].hook;
 	return -1;
 }
 
@@ -81,81 +201,89 @@ bool linux_read(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint
 	       ram_read(&l->shadow->spaces.ram, pa, value);
 }
 
-/*
- * VMEMMAP_START of asm/memory.h, for a kernel with 4 KiB pages and this VA_BITS. It is the
- * same on a machine with fewer address bits: there memstart_addr is biased instead.
- */
-static uint64_t vmemmap_start(unsigned int va_bits)
+unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu)
 {
-	uint64_t page_offset = -(1ull << va_bits);
-	uint64_t page_end = -(1ull << ((va_bits > 48 ? 48 : va_bits) - 1));
-
-	return -(1ull << 30) - (page_end - page_offset) / 4096 * STRUCT_PAGE;
+	return l->shadow->cpus[cpu].upper.granule;
 }
 
-/*
- * Find the VA_BITS with which this struct page belongs to a page of the guest's RAM. The
- * possible vmemmaps are terabytes apart.
- */
-static bool find_vmemmap(struct linux_guest *l, unsigned int cpu, uint64_t page)
+/* A page frame and its struct page, from the kernel's boot. Two of them tell where all the others are. */
+static void learn(struct linux_guest *l, uint64_t pfn, uint64_t page)
 {
-	static const uint8_t bits[] = { 48, 52, 39, 36, 42, 47 };
-	const struct ram *ram = &l->shadow->spaces.ram;
-	uint64_t memstart;
+	int64_t frames = pfn - l->boot_pfn, bytes = page - l->boot_page;
 
-	if (!linux_read(l, cpu, l->address[HOOK_MEMSTART], &memstart))
-		return false;
-	for (size_t i = 0; i < sizeof(bits); i++) {
-		uint64_t base = vmemmap_start(bits[i]) -
-				((int64_t)memstart >> 12) * STRUCT_PAGE;
-
-		if (!ram_has(ram, (page - base) / STRUCT_PAGE << 12, 4096))
-			continue;
-		l->vmemmap = base;
-		l->found = true;
-		return true;
+	if (l->struct_page)
+		return;
+	if (l->boot_page && frames && bytes / frames > 0 && bytes % frames == 0) {
+		l->struct_page = bytes / frames;
+		l->vmemmap = page - pfn * l->struct_page;
 	}
-	return false;
+	l->boot_pfn = pfn;
+	l->boot_page = page;
 }
 
-bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn)
+bool linux_page(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
+		uint64_t *pa)
 {
-	if (!l->found && !find_vmemmap(l, cpu, page))
+	unsigned int shift = linux_page_shift(l, cpu);
+	uint64_t at = page - l->vmemmap;
+
+	if (!l->struct_page || at % l->struct_page)
 		return false;
-	*pfn = (page - l->vmemmap) / STRUCT_PAGE;
-	return true;
+	*pa = at / l->struct_page << shift;
+	return ram_has(&l->shadow->spaces.ram, *pa, pages << shift);
 }
 
+/* @page: the first of 2^@order pages that are freed. Nothing has used the first pages that the kernel frees when it boots. */
 static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 		  unsigned int order, uint64_t pc)
 {
-	uint64_t pfn;
+	uint64_t pa;
 
-	if (!linux_pfn(l, cpu, page, &pfn)) {
-		l->refused++;
+	if (!l->struct_page)
 		return;
-	}
-	if (order > 18 || !ram_has(&l->shadow->spaces.ram, pfn << 12, 4096ull << order)) {
+	if (order > MOST_ORDER || !linux_page(l, cpu, page, 1ull << order, &pa))
 		l->refused++;
-		return;
-	}
-	shadow_free(l->shadow, cpu, pfn, order, pc);
+	else
+		shadow_free(l->shadow, cpu, pa >> 12, order + linux_page_shift(l, cpu) - 12, pc);
 }
 
-/*
- * A folio is freed. Its order is, as in folio_order(), in the flags of the second struct
- * page; the flags of the first say whether there is a second.
- */
+/* As folio_order(): in the second struct page; the flags of the first say whether there is a second. */
+bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
+		 unsigned int *order)
+{
+	bool old = false;
+	uint64_t value;
+
+	for (size_t i = 0; i < N_SYMBOLS; i++)
+		old |= symbols[i].hook == HOOK_FREE_HUGE_PAGE && l->address[i];
+	*order = 0;
+	if (!linux_read(l, cpu, folio, &value))
+		return false;
+	if (!(value & PG_HEAD))
+		return true;
+	if (!linux_read(l, cpu, folio + l->struct_page + (old ? OLD_ORDER / 8 * 8 : 0), &value))
+		return false;
+	*order = value >> (old ? OLD_ORDER % 8 * 8 : 0) & 0xff;
+	return *order <= MOST_ORDER;
+}
+
 static void folio_freed(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
 {
-	uint64_t flags, order = 0;
+	unsigned int order;
 
-	if (!linux_read(l, cpu, folio, &flags) ||
-	    (flags & PG_HEAD && !linux_read(l, cpu, folio + STRUCT_PAGE, &order))) {
+	if (linux_order(l, cpu, folio, &order))
+		freed(l, cpu, folio, order, pc);
+	else
 		l->refused++;
-		return;
-	}
-	freed(l, cpu, folio, order & 0xff, pc);
+}
+
+/* Pages that are linked by their lru. */
+static void list_freed(struct linux_guest *l, unsigned int cpu, uint64_t head, uint64_t pc)
+{
+	uint64_t at = head;
+
+	for (unsigned int n = 0; n < LIST && linux_read(l, cpu, at, &at) && at != head; n++)
+		freed(l, cpu, at - LRU, 0, pc);
 }
 
 /* Find the root table that the kernel pointer at @va points to. False: no followed root. */
@@ -217,10 +345,10 @@ static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct c
 
 	if (by && lock >= by->mm && lock < by->mm + MM_HEAD)
 		return true;
-	if (!l->found && !find_vmemmap(l, cpu, lock & ~(STRUCT_PAGE - 1ull)))
+	if (!l->struct_page || lock < l->vmemmap)
 		return false;
-	pa = (lock - l->vmemmap) / STRUCT_PAGE << 12;
-	return lock >= l->vmemmap && page_is_followed(&l->shadow->spaces, pa);
+	return linux_page(l, cpu, lock - (lock - l->vmemmap) % l->struct_page, 1, &pa) &&
+	       page_is_followed(&l->shadow->spaces, pa);
 }
 
 /*
@@ -242,17 +370,36 @@ static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uin
 	shadow_unlock(l->shadow, cpu, pc);
 }
 
+/*
+ * Page tables are moved: (vma, start, new vma, new start, length, ...) until 6.14. Since
+ * then a struct pagetable_move_control has vma, new vma, start, end. A vma begins with its
+ * start, which is an address of user space.
+ */
+static void moved(struct linux_guest *l, unsigned int cpu, const uint64_t x[5], uint64_t pc)
+{
+	uint64_t vma, start, end;
+
+	if (!linux_read(l, cpu, x[0], &vma))
+		return;
+	if (!(vma >> 63))
+		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
+	else if (linux_read(l, cpu, x[0] + 16, &start) && linux_read(l, cpu, x[0] + 24, &end))
+		relied(l, cpu, vma, start, end, true, pc);
+}
+
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[5], uint64_t pc)
 {
 	uint64_t value;
 
 	switch (hook) {
-	case HOOK_FREE_UNREF_PAGE:
-	case HOOK_FREE_PAGES_OK:
+	case HOOK_FREE_PAGES:
 		freed(l, cpu, x[0], (unsigned int)x[1], pc);
 		break;
-	case HOOK_FREE_UNREF_FOLIOS:
+	case HOOK_FREE_LIST:
+		list_freed(l, cpu, x[0], pc);
+		break;
+	case HOOK_FREE_FOLIOS:
 		/* struct folio_batch: the number in its first byte, pointers from the ninth on */
 		if (!linux_read(l, cpu, x[0], &value))
 			break;
@@ -261,7 +408,20 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 				folio_freed(l, cpu, value, pc);
 		break;
 	case HOOK_FREE_HUGE_FOLIO:
+	case HOOK_FREE_HUGE_PAGE:
 		folio_freed(l, cpu, x[0], pc);
+		break;
+	case HOOK_BOOT_FREE:
+		/* Since 7.2 without the struct page, which HOOK_BOOT_PAGE then gets. */
+		l->pending = !(x[0] >> 63);
+		l->pending_pfn = x[0];
+		if (!l->pending)
+			learn(l, x[1], x[0]);
+		break;
+	case HOOK_BOOT_PAGE:
+		if (l->pending)
+			learn(l, l->pending_pfn, x[0]);
+		l->pending = false;
 		break;
 	case HOOK_PGD_FREE:
 		if (linux_translate(l, cpu, x[1], &value))
@@ -270,7 +430,6 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_START_WRITEBACK:
 	case HOOK_SWAP_WRITEPAGE:
 	case HOOK_FOLIO_COPY:
-	case HOOK_FOLIO_MC_COPY:
 	case HOOK_COPY_HIGHPAGE:
 	case HOOK_FLUSH_RMAP_BATCH:
 	case HOOK_FOLIO_UNLOCK:
@@ -281,7 +440,7 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		relied(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
 	case HOOK_MOVE:
-		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
+		moved(l, cpu, x, pc);
 		break;
 	case HOOK_RMAPS:
 		shadow_rmaps(l->shadow, cpu, pc);
@@ -292,7 +451,6 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_SCHEDULE:
 		shadow_sleeps(l->shadow, cpu, pc);
 		break;
-	case HOOK_MEMSTART:
 	case LINUX_HOOKS:
 		break;
 	}

@@ -1,48 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * linux - what the checker knows about Linux: where a kernel without markers frees
- * pages and relies on flushes, and how to walk its stacks. linux_written.c has the
- * functions at which Linux relies on a page not being written.
+ * linux - what the checker knows about Linux: where a kernel frees pages and relies on
+ * flushes, and how to walk its stacks. linux_written.c has the functions at which Linux
+ * relies on a page not being written.
  *
- * Freed pages are seen at the entries of the few functions that all freed pages pass
- * (mm/page_alloc.c, mm/hugetlb.c, arch/arm64/mm/pgd.c of 6.6 to 6.12), by their
- * arguments. The arguments point to a struct page. Its page frame follows from its
- * place in the vmemmap, which depends on memstart_addr and on the VA_BITS that the
- * kernel was built with (asm/memory.h). Both are found when the first page is freed.
+ * All this is found by the kernel's symbols, a file in the form of System.map. The
+ * functions and arguments are those of Linux 6.1 to 7.3.
+ *
+ * The kernel may run at other addresses than those of its symbols (KASLR; the symbols
+ * that are read from an image may have any first address). By how much is known when it
+ * sets VBAR_EL1 to its symbol "vectors".
+ *
+ * Freed pages are seen at the entries of the few functions that all freed pages pass, by
+ * their arguments (mm/page_alloc.c, mm/hugetlb.c, arch/arm64/mm/pgd.c). The arguments
+ * point to a struct page. Where the struct pages are, and how large, follows from the
+ * first pages that the kernel frees when it boots: memblock_free_pages() gets their
+ * numbers.
  */
 #ifndef LULL_LINUX_H
 #define LULL_LINUX_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-#include "options.h"
 #include "shadow.h"
 
 enum linux_hook {
-	HOOK_FREE_UNREF_PAGE,	/* (struct page *, unsigned int order) */
-	HOOK_FREE_UNREF_FOLIOS,	/* (struct folio_batch *) */
-	HOOK_FREE_PAGES_OK,	/* (struct page *, unsigned int order, ...) */
+	HOOK_FREE_PAGES,	/* (struct page *, unsigned int order, ...) */
+	HOOK_FREE_LIST,		/* (struct list_head *) of single pages */
+	HOOK_FREE_FOLIOS,	/* (struct folio_batch *) */
 	HOOK_FREE_HUGE_FOLIO,	/* (struct folio *) */
+	HOOK_FREE_HUGE_PAGE,	/* (struct page *): the same until Linux 6.5 */
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
+	HOOK_BOOT_FREE,		/* ([struct page *,] unsigned long pfn, unsigned int order) */
+	HOOK_BOOT_PAGE,		/* (struct page *, unsigned int order, ...) of the last HOOK_BOOT_FREE */
 	/* Where the kernel relies on flushes (rely.h) */
 	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
-	HOOK_MOVE,		/* (vma, start, struct vm_area_struct *, new start, length, ...) */
+	HOOK_MOVE,		/* (vma, start, vma, new start, length, ...), or a struct with these */
 	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
-	HOOK_UNLOCK,		/* (raw_spinlock_t *) */
+	HOOK_UNLOCK,		/* (spinlock_t *) */
 	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
-	HOOK_MEMSTART,		/* a variable, not a function */
 	/* Linux relies on it that a page is not written: linux_written.c */
 	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */
-	HOOK_SWAP_WRITEPAGE,	/* (struct page *, or struct folio *, ...) */
+	HOOK_SWAP_WRITEPAGE,	/* (struct page * or struct folio *, ...), or this as the second */
 	HOOK_FOLIO_COPY,	/* (struct folio *to, struct folio *from) */
-	HOOK_FOLIO_MC_COPY,	/* the same */
 	HOOK_COPY_HIGHPAGE,	/* (struct page *to, struct page *from) */
 	HOOK_FLUSH_RMAP_BATCH,	/* tlb_flush_rmap_batch(struct mmu_gather_batch *, ...) */
 	HOOK_FOLIO_UNLOCK,	/* (struct folio *) */
 	LINUX_HOOKS
 };
+
+/* The most symbols of Linux that the checker uses. */
+#define LINUX_SYMBOLS	32
 
 #define LINUX_CHANGERS 64
 
@@ -54,17 +65,32 @@ struct changer {
 
 struct linux_guest {
 	struct shadow *shadow;
-	uint64_t address[LINUX_HOOKS];	/* 0: this kernel has none */
-	bool found;			/* the following two are known */
-	uint64_t vmemmap;		/* address of the struct page of frame 0 */
+	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
+	uint64_t vectors;		/* the same */
+	uint64_t slide;			/* the kernel runs at the addresses of the file plus this */
+	bool fixed;			/* the slide does not change any more */
+	/* The struct page of page frame n is at vmemmap + n * struct_page: */
+	uint64_t vmemmap, struct_page;	/* struct_page 0: not known yet */
+	uint64_t boot_pfn, boot_page;	/* a pair from which to find out; boot_page 0: none */
+	uint64_t pending_pfn;		/* its struct page is not known yet */
+	bool pending;
 	uint64_t refused;		/* struct pages of which no page frame was found */
 	uint64_t pgd;			/* offset of pgd in struct mm_struct; 0: not known yet */
 	struct changer changers[LINUX_CHANGERS];
 };
 
-/* Take the addresses of functions from the options. Returns false with a reason for an unknown name. */
-bool linux_init(struct linux_guest *l, struct shadow *s, const struct options *o,
+/*
+ * Take the addresses of functions from a file in the form of System.map. Returns false,
+ * with a reason, if the file cannot be read or is none.
+ */
+bool linux_init(struct linux_guest *l, struct shadow *s, const char *symbols,
 		char *error, size_t size);
+
+/* Write a line {"unchecked": [...]}: which rules are silent because a symbol is missing. */
+void linux_report(const struct linux_guest *l, FILE *out);
+
+/* A CPU sets VBAR_EL1. Returns true if this tells a new slide. */
+bool linux_vectors(struct linux_guest *l, uint64_t vbar);
 
 /* Returns the enum linux_hook of the function that begins at @va, or -1. */
 int linux_hook_at(const struct linux_guest *l, uint64_t va);
@@ -73,8 +99,19 @@ int linux_hook_at(const struct linux_guest *l, uint64_t va);
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[5], uint64_t pc);
 
-/* Find the page frame number of the struct page at @page. Returns false if that is not possible. */
-bool linux_pfn(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t *pfn);
+/* log2 of the size of the kernel's pages, by TCR_EL1. */
+unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu);
+
+/*
+ * Find the physical address of the page of the struct page at @page, with @pages pages
+ * from there in RAM. Returns false if that is not possible.
+ */
+bool linux_page(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
+		uint64_t *pa);
+
+/* Read the order of the folio at @folio. Returns false for no folio. */
+bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
+		 unsigned int *order);
 
 /* A CPU enters one of the functions from HOOK_START_WRITEBACK on. */
 void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,

@@ -3,12 +3,12 @@
  * linux_written - the functions at which Linux relies on a page not being written any
  * more (for the rule `written`).
  *
- * When Linux 6.12 enters one of these functions, the flush of the page's old entries
+ * When Linux enters one of these functions, the flush of the page's old entries
  * must be complete:
  *
  * __folio_start_writeback()  A device is about to read a page of a file, or of swap
  *	space, which was cleaned before (after folio_clear_dirty_for_io()).
- * swap_writepage()           The same for swap space. It reads the page, to see whether
+ * swap_writepage(), swap_writeout()  The same for swap space. It reads the page, to see whether
  *	it is all zeroes and to compress it, before writeback begins.
  * folio_mc_copy(), folio_copy()  Migration copies the contents.
  * copy_highpage()            Copy-on-write and khugepaged copy the contents. A page of a
@@ -22,19 +22,20 @@
  */
 #include "linux.h"
 
-#define STRUCT_PAGE	64
 #define PG_LOCKED	(1ull << 0)
 #define PG_HEAD		(1ull << 6)
 #define MAPPING_ANON	1ull		/* PAGE_MAPPING_ANON: in the low bits of the pointer */
 #define MAPPING_FLAGS	3ull
-#define MOST_ORDER	18		/* 1 GiB */
 #define MOST_GATHERED	510		/* MAX_GATHER_BATCH, 4 KiB */
 #define DELAY_RMAP	1ull		/* ENCODED_PAGE_BIT_DELAY_RMAP */
 #define NR_PAGES_NEXT	2ull		/* ENCODED_PAGE_BIT_NR_PAGES_NEXT */
 #define ENCODED		3ull
 
 /* Of struct page and struct folio, in bytes. */
-enum { FLAGS = 0, COMPOUND_HEAD = 8, MAPPING = 24, MAPCOUNT = 48, FOLIO_ORDER = STRUCT_PAGE };
+enum { FLAGS = 0, COMPOUND_HEAD = 8, MAPPING = 24, MAPCOUNT = 48 };
+
+/* compound_info of 7.1 and later: of a tail page, which bits of its address are those of its head. */
+#define HEAD_MASKS	(-1ull << 30)
 
 struct folio {
 	uint64_t at, flags, mapping;
@@ -44,21 +45,22 @@ struct folio {
 
 static bool folio_read(struct linux_guest *l, unsigned int cpu, uint64_t page, struct folio *f)
 {
-	uint64_t head, order = 0, count;
+	uint64_t head, count;
+	unsigned int order;
 
 	if (!linux_read(l, cpu, page + COMPOUND_HEAD, &head))
 		return false;
-	f->at = head & 1 ? head - 1 : page;
+	if (!(head & 1))
+		f->at = page;
+	else
+		f->at = head >= HEAD_MASKS ? page & head : head - 1;
 	if (!linux_read(l, cpu, f->at + FLAGS, &f->flags) ||
 	    !linux_read(l, cpu, f->at + MAPPING, &f->mapping) ||
-	    !linux_read(l, cpu, f->at + MAPCOUNT, &count))
-		return false;
-	if (f->flags & PG_HEAD && !linux_read(l, cpu, f->at + FOLIO_ORDER, &order))
+	    !linux_read(l, cpu, f->at + MAPCOUNT, &count) ||
+	    !linux_order(l, cpu, f->at, &order))
 		return false;
 	f->mapcount = (uint32_t)count;
-	if ((order & 0xff) > MOST_ORDER)
-		return false;
-	f->pages = 1ull << (order & 0xff);
+	f->pages = 1ull << order;
 	return true;
 }
 
@@ -72,13 +74,13 @@ static bool folio_unmapped(const struct folio *f)
 static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
 		    enum relies how, uint64_t pc)
 {
-	uint64_t pfn;
+	uint64_t pa;
 
-	if (!linux_pfn(l, cpu, page, &pfn) ||
-	    !ram_has(&l->shadow->spaces.ram, pfn << 12, pages << 12))
+	if (!linux_page(l, cpu, page, pages, &pa))
 		l->refused++;
 	else
-		shadow_written(l->shadow, cpu, pfn, pages, how, pc);
+		shadow_written(l->shadow, cpu, pa >> 12, pages << (linux_page_shift(l, cpu) - 12),
+			       how, pc);
 }
 
 static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
@@ -117,14 +119,17 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 		   const uint64_t x[3], uint64_t pc)
 {
 	struct folio f;
+	uint64_t pa;
 
 	switch (hook) {
 	case HOOK_START_WRITEBACK:
-	case HOOK_SWAP_WRITEPAGE:
 		folio_written(l, cpu, x[0], pc);
 		break;
+	case HOOK_SWAP_WRITEPAGE:
+		/* swap_writeout() of 7.x has the folio behind what it writes to. */
+		folio_written(l, cpu, linux_page(l, cpu, x[0], 1, &pa) ? x[0] : x[1], pc);
+		break;
 	case HOOK_FOLIO_COPY:
-	case HOOK_FOLIO_MC_COPY:
 		folio_written(l, cpu, x[1], pc);
 		break;
 	case HOOK_COPY_HIGHPAGE:

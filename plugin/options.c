@@ -8,7 +8,7 @@
 #include "options.h"
 
 enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_FUNCTIONS, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
-       KEY_HOOK, KEYS };
+       KEY_SYMBOLS, KEYS };
 
 /* struct option.mode: an option of both modes. */
 enum { ANY_MODE = -1 };
@@ -51,8 +51,7 @@ static const struct option {
 		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
 	[KEY_NTLBPA] = { .key = "ntlbpa", .values = "0 1", .mode = MODE_CHECK },
-	[KEY_HOOK] = { .key = "hook", .wanted = "NAME@HEXADDRESS", .mode = MODE_CHECK,
-		       .most = OPTIONS_HOOKS },
+	[KEY_SYMBOLS] = { .key = "symbols", .wanted = "a file name", .mode = MODE_CHECK },
 };
 
 /* Returns the position of value in a list of words, or -1. */
@@ -168,22 +167,6 @@ static bool parse_quantum(struct options *o, const char *value)
 	return nanoseconds(value, &o->quantum) && o->quantum;
 }
 
-/* NAME@ADDRESS. Accepts any name that a symbol can have; linux_init() knows which exist. */
-static bool parse_hook(struct options *o, const char *value)
-{
-	struct hook *h = &o->hooks[o->nhooks];
-	const char *at = strchr(value, '@');
-
-	if (!at || at == value)
-		return false;
-	h->name = value;
-	h->len = at - value;
-	if (!address(at + 1, value + strlen(value), &h->addr))
-		return false;
-	o->nhooks++;
-	return true;
-}
-
 static bool parse_value(struct options *o, int key, const char *value)
 {
 	int choice = known[key].values ? word_index(known[key].values, value) : 0;
@@ -218,21 +201,9 @@ static bool parse_value(struct options *o, int key, const char *value)
 		o->ntlbpa = choice;
 		return true;
 	default:
-		return parse_hook(o, value);
+		o->symbols = value;
+		return *value;
 	}
-}
-
-bool options_hook(const struct options *o, const char *name, uint64_t *addr)
-{
-	for (unsigned int i = 0; i < o->nhooks; i++) {
-		const struct hook *h = &o->hooks[i];
-
-		if (h->len == strlen(name) && !memcmp(h->name, name, h->len)) {
-			*addr = h->addr;
-			return true;
-		}
-	}
-	return false;
 }
 
 bool options_skips(const struct options *o, uint64_t pc)
@@ -281,7 +252,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

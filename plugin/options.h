@@ -30,19 +30,11 @@ enum ntlbpa {
 	NTLBPA_CPU,	/* what ID_AA64MMFR1_EL1 says; no if QEMU does not give that register */
 };
 
-#define OPTIONS_HOOKS 32	/* at most */
-#define OPTIONS_SKIPS 16
+#define OPTIONS_SKIPS 16	/* at most */
 
 /* Addresses from start on and before end. */
 struct range {
 	uint64_t start, end;
-};
-
-/* A symbol of the guest's kernel: a function whose entry is watched, or a variable. */
-struct hook {
-	const char *name;	/* not terminated: points into the argument */
-	size_t len;
-	uint64_t addr;
 };
 
 struct options {
@@ -60,8 +52,7 @@ struct options {
 	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;
 	enum ntlbpa ntlbpa;
-	struct hook hooks[OPTIONS_HOOKS];
-	unsigned int nhooks;
+	const char *symbols;		/* points into the arguments; NULL: not known */
 };
 
 /*
@@ -70,9 +61,6 @@ struct options {
  */
 bool options_parse(struct options *o, int argc, char **argv,
 		   char *error, size_t size);
-
-/* Find the address of a hook by its name. Returns false if it was not given. */
-bool options_hook(const struct options *o, const char *name, uint64_t *addr);
 
 /* Return true if the instruction at @pc is in a range of skip=. */
 bool options_skips(const struct options *o, uint64_t pc);

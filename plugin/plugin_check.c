@@ -249,6 +249,7 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 		return;
 	}
 	c->range.root = 0;
+	guest.fixed = true;
 	filters[cpu].user_returns++;
 	c->user = true;
 	if (!get(&shadow.obligations.open) && !get(&shadow.obligations.n_also) &&
@@ -259,6 +260,17 @@ static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 	pthread_mutex_unlock(&lock);
 }
 
+/* The kernel's addresses differ from those of its symbols by the slide. */
+static void on_vbar(uint64_t value)
+{
+	if (guest.fixed)
+		return;
+	pthread_mutex_lock(&lock);
+	if (linux_vectors(&guest, value))
+		report_slide(out, guest.slide);
+	pthread_mutex_unlock(&lock);
+}
+
 static void on_msr(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
@@ -266,6 +278,10 @@ static void on_msr(unsigned int cpu, void *userdata)
 
 	if (site->insn.reg == REG_SP_EL0) {
 		on_sp_el0(cpu, value, site->pc);
+		return;
+	}
+	if (site->insn.reg == REG_VBAR) {
+		on_vbar(value);
 		return;
 	}
 	pthread_mutex_lock(&lock);
@@ -520,9 +536,10 @@ static bool install(char *error, size_t size)
 		filters[cpu].user_gen = filters[cpu].kernel_gen = 1;
 	shadow.moved = on_moved;
 	shadow.stack = on_stack;
-	if (!linux_init(&guest, &shadow, &options, error, size))
+	if (!linux_init(&guest, &shadow, options.symbols, error, size))
 		return false;
 	report_header(out, api, ncpus, options.speculation);
+	linux_report(&guest, out);
 	return true;
 }
 

@@ -204,6 +204,17 @@ void report_header(FILE *out, int api, unsigned int ncpus, bool speculation)
 	fflush(out);
 }
 
+void report_slide(FILE *out, uint64_t slide)
+{
+	struct json j = { .out = out };
+
+	json_open(&j, '{');
+	hex(&j, "slide", slide);
+	json_close(&j, '}');
+	json_end_line(&j);
+	fflush(out);
+}
+
 void report_verdict(struct reports *r, const struct seen *seen)
 {
 	const struct {

@@ -69,6 +69,9 @@ struct seen {
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);
 void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
+
+/* Write by how much the addresses of the guest differ from those of its symbols. */
+void report_slide(FILE *out, uint64_t slide);
 void report(struct reports *r, const struct finding *f);
 
 /* Write the last line: silent, reports, or blind, with the counts. */

@@ -86,6 +86,7 @@ struct shadow {
 	unsigned int ncpus;
 	bool speculation;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
+	uint64_t mair;			/* MAIR_EL1 as a CPU wrote it last; 0: not known. All have the same */
 	uint64_t now;			/* events so far: the clock of the model */
 	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);

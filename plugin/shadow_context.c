@@ -249,11 +249,15 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->tcr = value;
 		c->lower_ok = regime_of(value, false, &c->lower);
 		c->upper_ok = regime_of(value, true, &c->upper);
+		c->lower.mair = c->upper.mair = &s->mair;
 		break;
 	case REG_SCTLR:
 		c->mmu = value & SCTLR_M;
 		break;
-	case REG_MAIR: case SYSREGS:
+	case REG_MAIR:
+		s->mair = value;
+		return;
+	case REG_VBAR: case SYSREGS:
 		return;
 	}
 	reload(s, cpu, pc);

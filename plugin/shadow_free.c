@@ -111,8 +111,8 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 			page_freed(s, cpu, obl, pc);
 		}
 		/* The page may be part of a block, whose obligation is found by the block's first page. */
-		for (unsigned int shift = 21; shift <= 30; shift += 9) {
-			uint64_t first = page >> shift << shift;
+		for (int b = 0; b < BLOCKS; b++) {
+			uint64_t first = page >> block_shifts[b] << block_shifts[b];
 
 			for (struct obligation *obl = owe_of_page(&s->obligations, first);
 			     obl && first != page; obl = next) {

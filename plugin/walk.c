@@ -220,10 +220,10 @@ static enum desc_change type_change(const struct regime *r, uint64_t old, uint64
 
 	if (LEAF_ATTR(old) == LEAF_ATTR(new))
 		return CHANGE_NOTHING;
-	if (!r->mair)
+	if (!r->mair || !*r->mair)
 		return CHANGE_BBM;
-	a = field(r->mair, 8 * LEAF_ATTR(old), 8);
-	b = field(r->mair, 8 * LEAF_ATTR(new), 8);
+	a = field(*r->mair, 8 * LEAF_ATTR(old), 8);
+	b = field(*r->mair, 8 * LEAF_ATTR(new), 8);
 	if (a == b)
 		return CHANGE_NOTHING;
 	if ((a == MAIR_NORMAL && b == MAIR_TAGGED) || (a == MAIR_TAGGED && b == MAIR_NORMAL))

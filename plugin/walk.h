@@ -25,7 +25,7 @@ struct regime {
 	bool upper;		/* TTBR1 */
 	bool off;		/* TCR_EL1.EPDx: no walks */
 	bool pa52;		/* TCR_EL1.IPS: 52 bits, with LPA (64 KiB) or lpa2 */
-	uint64_t mair;		/* MAIR_EL1, if the caller sets it; 0: not known */
+	const uint64_t *mair;	/* MAIR_EL1, which may change later; NULL, or 0 there: not known */
 };
 
 enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
@@ -70,6 +70,10 @@ bool regime_of(uint64_t tcr, bool upper, struct regime *r);
  * sign. The caller strips top bytes (TBI) before.
  */
 bool regime_has(const struct regime *r, uint64_t va);
+
+/* log2 of the sizes that a block can have, of all page sizes (Arm ARM D8.2: 2, 32, 512 MiB and 1 GiB). */
+static const uint8_t block_shifts[] = { 21, 25, 29, 30 };
+enum { BLOCKS = sizeof(block_shifts) };
 
 /* log2 of the bytes that one descriptor of a level translates: 12, 21, 30, 39, 48 with 4 KiB. */
 unsigned int level_shift(const struct regime *r, int level);

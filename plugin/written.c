@@ -56,10 +56,10 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {
 		/* Old entries of the page itself, or of a block that the page is part of. */
-		for (unsigned int shift = 12; shift <= 30; shift += 9) {
-			uint64_t first = page >> shift << shift;
+		for (int b = -1; b < BLOCKS; b++) {
+			uint64_t first = b < 0 ? page : page >> block_shifts[b] << block_shifts[b];
 
-			if (shift > 12 && first == page)
+			if (b >= 0 && first == page)
 				continue;
 			for (struct obligation *obl = owe_of_page(&s->obligations, first); obl;
 			     obl = owe_of_page_next(obl))

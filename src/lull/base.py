@@ -162,7 +162,6 @@ class Base:
         workloads: the file that lists the workloads.
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
-        checked: the checker knows the functions of this series that it watches (lull.check.kernels).
         subjects: the series of `lull export` by name, each after those that it needs.
         lists: files to which several features add lines: `lull export` places their hunks where earlier features are
             missing (lull.linux.hunks).
@@ -180,7 +179,6 @@ class Base:
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
     suites: Mapping[str, Suite] = field(default_factory=dict)
-    checked: bool = True
     subjects: Mapping[str, Subject] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
 
@@ -284,7 +282,6 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         kernels,
         features,
         suites=suites,
-        checked=bool(raw.get("checker", True)),
         lists=tuple(raw.get("lists", ())),
         **extra,
     )

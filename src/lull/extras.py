@@ -25,29 +25,34 @@ def use(name: str, *, offline: bool) -> None:
         sys.path.append(place)
 
 
+def listed(name: str) -> Path:
+    """The file that lists the packages ``name``, each pinned by its hash."""
+    return paths.REPOSITORY / f"requirements-{name}.txt"
+
+
 def fetched(name: str, *, offline: bool) -> Path:
     """The folder in the cache with the packages of requirements-NAME.txt, which pins each by its hash.
 
     Raises: FetchError.
     """
-    listed = paths.REPOSITORY / f"requirements-{name}.txt"
+    packages = listed(name)
 
     def make(part: Path) -> None:
         if offline:
             raise FetchError(
-                f"the packages of {listed.name} are not in the cache, and --offline forbids the download",
-                remedy=f"run 'lull {name}' once with a network",
+                f"the packages of {packages.name} are not in the cache, and --offline forbids the download",
+                remedy="run the same command once with a network",
             )
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        only = ["--no-compile", "--require-hashes", "--only-binary", ":all:"]
-        with progress.step(f"fetching the packages of {listed.name} (once)"):
+        only = ["--no-compile", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
+        with progress.step(f"fetching the packages of {packages.name} (once)"):
             process.run_logged(
-                [*pip, *only, "--target", part, "-r", listed],
+                [*pip, *only, "--target", part, "-r", packages],
                 part.parent / f"{part.name}.log",
                 error=FetchError,
-                what=f"the packages of {listed.name} could not be fetched (network, disk?)",
+                what=f"the packages of {packages.name} could not be fetched (network, disk?)",
                 remedy="run again to retry",
             )
 
-    key = cache.key_of_files([listed], sys.version, platform.machine())
+    key = cache.key_of_files([packages], sys.version, platform.machine())
     return cache.make_entry("python", f"{name}-{key}", make)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from images import image
 from support import REPOSITORY, Tool
 
 from lull.cli import ADVANCED, ALL, COMMANDS, GROUPS, WITHOUT, build_parser, commands_of, interrupted, main
@@ -123,7 +124,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--tree", ""], "--tree: an empty word names no path"),
         (["check", "--machines", "--cpu", "max"], "--machines is every machine"),
         (["check", "--mutants", "--mutant", "page-none"], "--mutants is every mutant"),
-        (["check", "--image", "/etc/passwd", "--symbols", "/etc/passwd"], "not a symbol file: line 1 is not"),
+        (["check", "/etc/passwd"], "this is no arm64 kernel image"),
         (["run", "--repeat", "0"], "--repeat 0"),
         (["run", "--accel", "kvm"], "arm64 host"),
         (["run", "--accel", "kvm", "--functions"], "--functions needs --accel tcg"),
@@ -136,10 +137,11 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["check", "--cpu", "max+kptj"], "did you mean kpti"),
         (["check", "--repeat", "0"], "--repeat 0"),
         (["check", "--vcpus", "0"], "1 to"),
-        (["check", "--image", "Image"], "belong together"),
-        (["check", "--image", "Image", "--symbols", "map", "--mutants"], "choose one"),
+        (["check", "--symbols", "map"], "--symbols is for an IMAGE"),
+        (["check", "Image", "--mutants"], "choose one"),
+        (["check", "Image", "--debian", "7.3-arm64"], "choose one"),
         (["check", "--mutants", "--machines"], "--machines does not go"),
-        (["check", "--image", "/nonexistent", "--symbols", "map"], "cannot be read"),
+        (["check", "/nonexistent", "--symbols", "map"], "cannot be read"),
         (["run", "--image", "/etc/passwd"], "belong together"),
         (["run", "--image", "/nonexistent", "--symbols", "map"], "the image cannot be read: No such file"),
         (["boot", "--image", "/nonexistent"], "the image cannot be read: No such file"),
@@ -194,8 +196,8 @@ def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
         (["tree", "."], "exists and is not empty"),
         (["deb", "--config", "nowhere"], "cannot be read: No such file"),
         (["deb", "--config", "file"], "the configuration is none of a kernel"),
-        (["check", "--image", "nowhere", "--symbols", "file"], "cannot be read: No such file"),
-        (["check", "--image", "file", "--symbols", "nowhere"], "cannot be read: No such file"),
+        (["check", "nowhere", "--symbols", "file"], "cannot be read: No such file"),
+        (["check", "file"], "this is no arm64 kernel image"),
         (["report", "nowhere"], "holds no results"),
         (["calibrate", "--out", "/proc/x.toml"], "cannot write"),
     ],
@@ -324,8 +326,8 @@ def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
 
 def test_an_image_of_your_own_is_run_beside_stock(within: Within, own_cache: Path) -> None:
     """Under the name of its file, changed where a kernel of the base has that name; with --kernel beside those."""
-    Path("Image").write_bytes(b"compressed")
-    Path("lull").write_bytes(b"compressed")
+    Path("Image").write_bytes(image({}))
+    Path("lull").write_bytes(image({}))
     Path("map").write_text("ffff800080000000 T start\n")
     words = ["run", "--dry-run", "--repeat", "1", "--workload", "young", "--symbols", "map", "--image"]
     done = within(*words, "Image")

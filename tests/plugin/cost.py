@@ -48,7 +48,7 @@ def main() -> None:
     guests = {
         "none": bare,
         "count": replace(bare, plugin=Plugin(lab.plugin)),
-        "check": replace(bare, plugin=Plugin(lab.plugin, "check", (ram, *kernel.hooks()))),
+        "check": replace(bare, plugin=Plugin(lab.plugin, "check", (ram, f"symbols={kernel.place}"))),
     }
     ratios: dict[str, list[float]] = {"count": [], "check": []}
     for number in range(rounds):

@@ -19,7 +19,7 @@ int main(void)
 		[MARK_LOADED] = "loaded", [MARK_COLLECTED] = "collected",
 	};
 	static const char * const registers[] = {
-		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0",
+		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0", "vbar",
 	};
 	char line[128];
 

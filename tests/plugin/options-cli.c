@@ -34,7 +34,6 @@ static void answer(int argc, char **argv)
 {
 	struct options o;
 	char error[256] = "";
-	uint64_t addr = 0;
 
 	if (!options_parse(&o, argc, argv, error, sizeof(error))) {
 		printf("refused ");
@@ -46,11 +45,6 @@ static void answer(int argc, char **argv)
 	       o.insns, o.ram, o.speculation ? "on" : "off", o.ntlbpa);
 	putchar(' ');
 	put_hex(o.out, strlen(o.out));
-	for (unsigned int i = 0; i < o.nhooks; i++) {
-		putchar(' ');
-		put_hex(o.hooks[i].name, o.hooks[i].len);
-		printf("@%" PRIx64, o.hooks[i].addr);
-	}
 	for (unsigned int i = 0; i < o.nskips; i++)
 		printf(" %" PRIx64 "-%" PRIx64, o.skips[i].start, o.skips[i].end);
 	if (o.timed)
@@ -61,8 +55,10 @@ static void answer(int argc, char **argv)
 		printf(" functions=");
 		put_hex(o.functions, strlen(o.functions));
 	}
-	if (options_hook(&o, "pgd_free", &addr))
-		printf(" pgd_free=%" PRIx64, addr);
+	if (o.symbols) {
+		printf(" symbols=");
+		put_hex(o.symbols, strlen(o.symbols));
+	}
 	putchar('\n');
 }
 

@@ -175,6 +175,7 @@ REGISTERS = {
     "tcr_el1": "tcr",
     "sctlr_el1": "sctlr",
     "mair_el1": "mair",
+    "vbar_el1": "vbar",
     "sp_el0": "sp_el0",
 }
 

@@ -88,7 +88,7 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
         ((), "option out=FILE is missing"),
         (
             ("out=counts", "colour=on"),
-            "unknown option 'colour' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
+            "unknown option 'colour' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
         ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
         (("out=counts", "mode=check"), "option ram=BYTES is missing"),
@@ -119,6 +119,39 @@ def test_lists_of_functions_that_are_none(install: Install, tmp_path: Path, text
         file.write_text(text)
     said, errors = install(f"out={tmp_path / 'counts'}", f"functions={file}")
     assert (said, errors) == ("version 4\ninstall 1\n", "lull: " + message.format(file=file) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read '{file}': No such file or directory"),
+        ("ffff800080000000 T _text\nnothing\n", "'{file}' line 2 is not of the form ADDRESS LETTER NAME"),
+        ("\x7fELF\x02\x01", "'{file}' line 1 is not of the form ADDRESS LETTER NAME"),
+    ],
+)
+def test_files_without_symbols(install: Install, tmp_path: Path, text: str | None, message: str) -> None:
+    """The message names the file and the line."""
+    file = tmp_path / "System.map"
+    if text is not None:
+        file.write_text(text)
+    said, errors = install(f"out={tmp_path / 'reports'}", "mode=check", "ram=4096", f"symbols={file}")
+    assert (said, errors) == ("version 4\ninstall 1\n", "lull: " + message.format(file=file) + "\n")
+
+
+def test_what_no_symbol_is_found_for(install: Install, tmp_path: Path) -> None:
+    """The rules that are silent then, and the first name of the function that they need."""
+    file, out = tmp_path / "System.map", tmp_path / "reports"
+    file.write_text(
+        "                 U undefined\n"
+        "ffff800080000000 T vectors\nffff800080001000 t schedule\nffff800080002000 T rt_spin_unlock\n"
+        "ffff800080003000 t tlb_flush_rmaps [module]\n"
+    )
+    said, errors = install(f"out={out}", "mode=check", "ram=4096", f"symbols={file}")
+    assert (said.splitlines()[-1], errors) == ("install 0", "")
+    unchecked = json.loads(out.read_text().splitlines()[1])["unchecked"]
+    rules = {one["symbol"]: one["rule"] for one in unchecked}
+    assert rules["tlb_flush_rmaps"] == "owed/rmap" and rules["free_unref_page"] == "free"
+    assert not {"schedule", "_raw_spin_unlock"} & {*rules}
 
 
 def test_a_list_of_functions(install: Install, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 INSNS = [b"segment", b"each", b"block"]
 COSTS = [b"insn", b"tlbi", b"broadcast", b"latency", b"dsb"]
 COUNTS = (b"insns", b"skip", b"cost", b"quantum", b"functions")
-CHECKS = (b"ram", b"speculation", b"ntlbpa", b"hook")
+CHECKS = (b"ram", b"speculation", b"ntlbpa", b"symbols")
 MODE_OF = {**dict.fromkeys(COUNTS, b"count"), **dict.fromkeys(CHECKS, b"check")}
 
 
@@ -40,18 +40,10 @@ def picoseconds(text: bytes) -> int | None:
 def meaning(arguments: list[bytes]) -> list[str] | None:
     """What options-cli is to say; None: refused."""
     values: dict[bytes, bytes] = {}
-    hooks: list[tuple[bytes, int]] = []
     skips: list[tuple[int, int]] = []
     costs: list[tuple[bytes, int]] = []
     for argument in arguments:
         key, _, value = argument.partition(b"=")
-        if key == b"hook":
-            hook = re.fullmatch(rb"([^@]+)@(?:0[xX])?0*([0-9a-fA-F]{0,16})", value, re.DOTALL)
-            if not hook or re.search(rb"@(0[xX])?$", value):
-                return None
-            hooks.append((hook[1], int(hook[2] or b"0", 16)))
-            values[key] = value
-            continue
         if key == b"skip":
             skip = re.fullmatch(rb"(0[xX])?([0-9a-fA-F]+)-(0[xX])?([0-9a-fA-F]+)", value)
             if not skip:
@@ -77,6 +69,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
             b"mode": value in (b"count", b"check"),
             b"out": value != b"",
             b"functions": value != b"",
+            b"symbols": value != b"",
             b"insns": value in INSNS,
             b"ram": re.fullmatch(rb"[0-9]+", value) is not None and 0 < int(value) < 1 << 64 and int(value) % 4096 == 0,
             b"speculation": value in (b"on", b"off"),
@@ -88,7 +81,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     mode = values.get(b"mode", b"count")
     if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values:
         return None
-    if len(hooks) > 32 or len(skips) > 16 or len(costs) > len(COSTS):
+    if len(skips) > 16 or len(costs) > len(COSTS):
         return None
     if mode == b"check" and b"ram" not in values:
         return None
@@ -97,7 +90,6 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     insns = INSNS.index(values.get(b"insns", b"segment"))
     said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
     said += [values.get(b"speculation", b"on").decode(), values.get(b"ntlbpa", b"2").decode(), values[b"out"].hex()]
-    said += [f"{name.hex()}@{address:x}" for name, address in hooks]
     said += [f"{start:x}-{end:x}" for start, end in skips]
     if costs:
         said.append(":".join(str(dict(costs).get(name, 0)) for name in COSTS))
@@ -105,7 +97,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     quantum = min(max(broadcast // 4, 100_000), 10_000_000) if broadcast else 10_000_000
     said.append(f"quantum={picoseconds(values[b'quantum']) if b'quantum' in values else quantum}")
     said += [f"functions={values[b'functions'].hex()}"] if b"functions" in values else []
-    said += [f"pgd_free={address:x}" for name, address in hooks if name == b"pgd_free"][:1]
+    said += [f"symbols={values[b'symbols'].hex()}"] if b"symbols" in values else []
     return said
 
 
@@ -114,19 +106,17 @@ RIGHT = st.sampled_from(
     + [b"insns=" + i for i in INSNS]
     + [b"functions=f", b"functions="]
     + [b"ntlbpa=0", b"ntlbpa=1", b"ntlbpa=2"]
-    + [b"hook=pgd_free@ffff800080012340", b"hook=x@0x0", b"hook=memstart_addr@0XFf"]
+    + [b"symbols=System.map", b"symbols="]
     + [b"cost=insn:1", b"cost=dsb:0.04", b"cost=broadcast:3390.125", b"cost=tlbi:1.2345", b"cost=tlbi:00000000000001"]
     + [b"quantum=5", b"quantum=0.001", b"quantum=0", b"quantum=10000000"]
     + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = (
-    b"mode out insns skip ram speculation ntlbpa hook cost quantum insn dsb = @ - : . count check each on off 0x ffff"
-)
+WORDS = b"mode out insns skip ram speculation ntlbpa symbols cost quantum insn dsb = @ - : . count check each on off 0x ffff"
 WORDS += b" 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
 ARGUMENT = (RIGHT | PIECES | WILD).map(lambda a: a.replace(b"\0", b"0"))
-HOOK = st.tuples(st.sampled_from([b"a", b"pgd_free", b"b.c"]), st.integers(0, (1 << 65) - 1)).map(b"hook=%s@%x".__mod__)
+SYMBOLS = st.sampled_from([[], [b"symbols=m"], [b"symbols=m", b"symbols=m"]])
 SKIP = st.tuples(st.integers(0, (1 << 64) + 9), st.integers(0, (1 << 64) + 9)).map(b"skip=%x-%x".__mod__)
 COST = st.tuples(st.sampled_from(COSTS), st.integers(0, 10**7 + 9), st.integers(0, 9999)).map(b"cost=%b:%d.%d".__mod__)
 COUNT = st.builds(
@@ -135,8 +125,8 @@ COUNT = st.builds(
 SPECULATION = st.sampled_from([[], [b"speculation=on"], [b"speculation=off"]])
 NTLBPA = st.sampled_from([[], [b"ntlbpa=0"], [b"ntlbpa=1"]])
 CHECK = st.builds(
-    lambda hooks, speculation, ntlbpa: [b"mode=check", b"out=o", b"ram=8192", *hooks, *speculation, *ntlbpa],
-    st.lists(HOOK, max_size=20),
+    lambda symbols, speculation, ntlbpa: [b"mode=check", b"out=o", b"ram=8192", *symbols, *speculation, *ntlbpa],
+    SYMBOLS,
     SPECULATION,
     NTLBPA,
 )
@@ -157,7 +147,7 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
     ("arguments", "message"),
     [
         ("out=x ram=4k mode=check", "option ram='4k' is not a number of bytes, decimal, a multiple of 4096"),
-        ("out=x hook=f@here", "option hook='f@here' is not NAME@HEXADDRESS"),
+        ("out=x symbols=", "option symbols='' is not a file name"),
         (
             "out=x cost=insns:1",
             "option cost='insns:1' is not NAME:NS, below 10 ms, with up to three digits behind the point "
@@ -173,7 +163,7 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         (
             "out=x memory=1",
-            "unknown option 'memory' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)",
+            "unknown option 'memory' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
         ),
     ],
 )

@@ -217,7 +217,7 @@ def test_blind_to_all(build: Callable[[str], Path]) -> None:
         ("tlbi 0 vae1 1", "not what vae1 needs"),
         ("on 0; tlbi 0 rvae1 1 0 3", "no range of 3 pages"),
         ("dsb 0 full", "no such DSB: full"),
-        ("msr 0 mair 1", "no such register: mair"),
+        ("msr 0 vbar 1", "no such register: vbar"),
         ("free 0 0x3ffff000", "no pages: 0x3ffff000"),
         ("ram 0x2000; page x", "no memory left"),
     ],

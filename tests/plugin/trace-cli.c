@@ -404,6 +404,7 @@ static void do_msr(char **w, int n)
 		enum sysreg reg;
 	} regs[] = {
 		{ "ttbr0", REG_TTBR0 }, { "ttbr1", REG_TTBR1 }, { "tcr", REG_TCR }, { "sctlr", REG_SCTLR },
+		{ "mair", REG_MAIR },
 	};
 
 	(void)n;
@@ -642,10 +643,13 @@ static void do_window(char **w, int n)
 	(!strcmp(w[0], "open") ? shadow_open : shadow_close)(&m.s, cpu_of(w[1]), value_of(w[2]));
 }
 
-/* enter CPU FUNCTION [ARGUMENT...]: of Linux; its memstart_addr is at the name memstart_addr */
+/* enter CPU FUNCTION [ARGUMENT...]: of Linux. memblock_free_pages() tells where its struct pages are. */
 static void do_enter(char **w, int n)
 {
 	static const char * const names[] = {
+		[HOOK_FREE_PAGES] = "free_frozen_pages", [HOOK_FREE_LIST] = "free_unref_page_list",
+		[HOOK_FREE_FOLIOS] = "free_unref_folios", [HOOK_BOOT_FREE] = "memblock_free_pages",
+		[HOOK_BOOT_PAGE] = "__free_pages_core",
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
 		[HOOK_UNLOCK] = "_raw_spin_unlock",
@@ -655,11 +659,8 @@ static void do_enter(char **w, int n)
 	char error[128];
 
 	if (!m.is_linux) {
-		const struct options none = { .nhooks = 0 };
-
-		if (!linux_init(&m.linux_guest, &m.s, &none, error, sizeof(error)))
+		if (!linux_init(&m.linux_guest, &m.s, NULL, error, sizeof(error)))
 			bad("%s", error);
-		m.linux_guest.address[HOOK_MEMSTART] = name_value("memstart_addr");
 		m.is_linux = true;
 	}
 	for (int i = 3; i < n; i++)

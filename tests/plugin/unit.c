@@ -100,19 +100,12 @@ static void test_options_good(void)
 static void test_options_check(void)
 {
 	struct options o;
-	uint64_t addr;
 	char e[256];
 
 	CHECK(parse(&o, ARGS("ram=536870912", "out=x", "mode=check"), e));
-	CHECK(o.mode == MODE_CHECK && o.ram == 512 << 20 && o.speculation && !o.nhooks);
-	CHECK(!options_hook(&o, "pgd_free", &addr));
-	CHECK(parse(&o, ARGS("mode=check", "out=x", "ram=4096", "speculation=off",
-			     "hook=pgd_free@ffff800080012340", "hook=__free_pages_ok@0xFFFF800080056789"), e));
-	CHECK(!o.speculation && o.nhooks == 2);
-	CHECK(options_hook(&o, "pgd_free", &addr) && addr == 0xffff800080012340);
-	CHECK(options_hook(&o, "__free_pages_ok", &addr) && addr == 0xffff800080056789);
-	CHECK(!options_hook(&o, "pgd_fre", &addr));
-	CHECK(!options_hook(&o, "pgd_free@", &addr));
+	CHECK(o.mode == MODE_CHECK && o.ram == 512 << 20 && o.speculation && !o.symbols);
+	CHECK(parse(&o, ARGS("mode=check", "out=x", "ram=4096", "speculation=off", "symbols=System.map"), e));
+	CHECK(!o.speculation && !strcmp(o.symbols, "System.map"));
 	CHECK(parse(&o, ARGS("mode=check", "out=x", "ram=4096", "speculation=on"), e));
 	CHECK(o.speculation);
 }
@@ -132,8 +125,8 @@ static void test_options_check_bad(void)
 	CHECK_STR(e, "option ram is for mode=check only");
 	CHECK(!parse(&o, ARGS("out=x", "mode=count", "speculation=on"), e));
 	CHECK_STR(e, "option speculation is for mode=check only");
-	CHECK(!parse(&o, ARGS("out=x", "hook=a@1"), e));
-	CHECK_STR(e, "option hook is for mode=check only");
+	CHECK(!parse(&o, ARGS("out=x", "symbols=a"), e));
+	CHECK_STR(e, "option symbols is for mode=check only");
 	CHECK(!parse(&o, ARGS("speculation=maybe"), e));
 	CHECK_STR(e, "option speculation='maybe' is not one of: on off");
 	for (const char *const *bad = (const char *const[]){
@@ -146,15 +139,8 @@ static void test_options_check_bad(void)
 			 *bad + 4);
 		CHECK_STR(e, want);
 	}
-	for (const char *const *bad = (const char *const[]){
-		     "hook=", "hook=a", "hook=@1", "hook=a@", "hook=a@0x", "hook=a@x", "hook=a@1g", "hook=a@b@1",
-		     "hook=a@10000000000000000", "hook=a@-1", NULL }; *bad; bad++) {
-		char want[256];
-
-		CHECK(!parse(&o, ARGS((char *)*bad), e));
-		snprintf(want, sizeof(want), "option hook='%s' is not NAME@HEXADDRESS", *bad + 5);
-		CHECK_STR(e, want);
-	}
+	CHECK(!parse(&o, ARGS("symbols="), e));
+	CHECK_STR(e, "option symbols='' is not a file name");
 }
 
 static void test_options_skip(void)
@@ -183,18 +169,12 @@ static void test_options_skip(void)
 }
 
 /* As many as there is room for, and one more. */
-static void test_options_hooks(void)
+static void test_options_skips(void)
 {
-	char *argv[OPTIONS_HOOKS + 4] = { "mode=check", "out=x", "ram=4096" };
+	char *argv[OPTIONS_SKIPS + 2];
 	struct options o;
 	char e[256];
 
-	for (int i = 3; i < OPTIONS_HOOKS + 4; i++)
-		argv[i] = "hook=a@1f";
-	CHECK(parse(&o, argv, OPTIONS_HOOKS + 3, e));
-	CHECK(o.nhooks == OPTIONS_HOOKS && o.hooks[OPTIONS_HOOKS - 1].addr == 0x1f);
-	CHECK(!parse(&o, argv, OPTIONS_HOOKS + 4, e));
-	CHECK_STR(e, "option hook='a@1f' is one too many: at most 32 are possible");
 	for (int i = 0; i < OPTIONS_SKIPS + 1; i++)
 		argv[i] = "skip=1-2";
 	argv[OPTIONS_SKIPS + 1] = "out=x";
@@ -212,11 +192,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum functions ram speculation ntlbpa hook)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
@@ -506,7 +486,7 @@ int main(void)
 		TEST(options_check),
 		TEST(options_check_bad),
 		TEST(options_skip),
-		TEST(options_hooks),
+		TEST(options_skips),
 		TEST(options_bad),
 		TEST(options_fuzz),
 		TEST(count_window),

@@ -54,7 +54,7 @@ static void say_change(struct regime *r, const char *rest)
 		   (unsigned int *)&level, &old, &new) != 4)
 		return;
 	level--;
-	r->mair = mair;
+	r->mair = &mair;
 	printf("%s %" PRIx64 " %s %" PRIx64 " %s\n",
 	       kinds[desc_kind(r, level, old)], desc_output(r, level, old),
 	       kinds[desc_kind(r, level, new)], desc_output(r, level, new),

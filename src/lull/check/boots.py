@@ -42,8 +42,10 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
         kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
     output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
-    for report in output.reports:
-        plugin_output.annotate(report, kernel.symbols)
+    if output.reports:
+        names = kernel.symbols.moved(output.slide)
+        for report in output.reports:
+            plugin_output.annotate(report, names)
     trouble = kept["trouble"]
     # The last words of a kernel that panics are already in its trouble: do not report them a second time.
     if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
@@ -55,14 +57,14 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
             kept["measurements"] = measured(boot, outcome, checker)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
-    return kept | {"reports": output.reports, "errors": output.errors, "end": output.end}
+    more = {"reports": output.reports, "errors": output.errors, "end": output.end, "unchecked": output.unchecked}
+    return kept | more
 
 
 def guests_of(
     lab: Lab, trials: Sequence[Trial], kernels: Mapping[str, CheckedKernel], options: CheckOptions
 ) -> list[Guest]:
     """Image, machine, parameters and plugin of each trial; all are built before the first boot. Raises UsageError."""
-    hooks = {name: kernel.hooks() for name, kernel in kernels.items()}
     found = []
     for trial in trials:
         kernel, machine = kernels[trial.boot.image], trial.machine(options)
@@ -71,10 +73,10 @@ def guests_of(
             f"ram={machine.memory_mib << 20}",
             f"speculation={'on' if options.speculation else 'off'}",
             *([] if trial.hardware.ntlbpa is None else [f"ntlbpa={int(trial.hardware.ntlbpa)}"]),
-            *hooks[kernel.name],
+            f"symbols={kernel.place}",
         )
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None
         image = kernel.narrow() if narrow else kernel.image
         guest = lab.guest_of(image, machine, trial.append(options), plugin)
-        found.append(replace(guest, limit_factor=kernel.limit_factor))
+        found.append(replace(guest, initramfs=kernel.initramfs(lab), limit_factor=kernel.limit_factor))
     return found

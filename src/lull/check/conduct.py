@@ -23,7 +23,7 @@ from lull.run.loop import Kept, Turn, holding
 def conduct(
     lab: Lab,
     trials: Sequence[Trial],
-    user: CheckedKernel | None,
+    given: Sequence[CheckedKernel],
     options: CheckOptions,
     findings: Sequence[KnownFinding],
     out: Path | None,
@@ -36,16 +36,17 @@ def conduct(
     it in each of its boots; see ``exit_code``. A missed goal of gather makes it 1.
 
     Args:
-        user: the user's own kernel, when the trials are of it.
+        given: kernels that are not of the base, which the trials name.
         findings: known defects, whose reports do not fail a boot.
         out: the folder of the results; None: a new one in ./results.
         as_json: print check.json instead of the tables.
     """
     names = dict.fromkeys(trial.boot.image for trial in trials)
-    kernels = {name: user if user and name == user.name else of_base(lab, name) for name in names}
+    own = {kernel.name: kernel for kernel in given}
+    kernels = {name: own.get(name) or of_base(lab, name) for name in names}
     guests = guests_of(lab, trials, kernels, options)
     made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
-    contents = [cache.key_of_files([user.image, user.place])] if user else []
+    contents = [cache.key_of_files([kernel.image, kernel.place]) for kernel in given]
     key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
     results: list[BootResult] = []
     with holding(out, key) as folder:

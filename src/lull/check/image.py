@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `lull check` reads from, and patches into, the bytes of an arm64 kernel Image.
 
-It tests whether the symbols belong to the image and whether the kernel has markers, and makes a copy of the kernel that
-uses 8-bit ASIDs. The offset of a symbol in the file is its address minus that of ``_text``
+It refuses files that are no such image, tests whether the symbols belong to the image, and makes a copy of the kernel
+that uses 8-bit ASIDs. The offset of a symbol in the file is its address minus that of ``_text``
 (Documentation/arch/arm64/booting.rst; arch/arm64/kernel/image.h).
 """
 
 from __future__ import annotations
 
 import struct
+from typing import Literal
 
 from lull.errors import UsageError
 from lull.linux.symbols import Symbols
@@ -17,8 +18,24 @@ MAGIC = slice(56, 60), b"ARM\x64"
 """The magic number of an arm64 Image: its place in the header, and its value."""
 SIZE_AT = 16
 """Offset of the header's field image_size, 8 bytes, little-endian."""
-FREE_MARKER = struct.pack("<I", 0xD503201F | 114 << 5)
-"""HINT #114, little-endian: the marker by which a lab kernel says which pages it frees."""
+FLAGS_AT = 24
+"""Offset of the header's field flags, 8 bytes; bit 0: big-endian."""
+PE_AT, SECTIONS = 60, 40
+"""Offset of the offset of the PE header, which kernels with an EFI stub have, and bytes of an entry of its sections."""
+BANNER = b"Linux version "
+"""Every Linux kernel has this text."""
+PACKED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"BZh", b"]\0\0")
+"""How files begin that gzip, xz, zstd, lz4 (two forms), bzip2 and lzma have made."""
+ZBOOT = slice(4, 8), b"zimg"
+"""The mark of an EFI zboot image, which decompresses a kernel (drivers/firmware/efi/libstub/zboot-header.S)."""
+OTHERS = (
+    (slice(0x202, 0x206), b"HdrS", "x86"),
+    (slice(56, 60), b"RSC\x05", "RISC-V"),
+    (slice(36, 40), b"\x18\x28\x6f\x01", "32-bit Arm"),
+)
+"""Marks of the kernel images of other architectures."""
+ELF, AARCH64 = b"\x7fELF", 183
+"""The beginning of an ELF file, and the number of AArch64 there (e_machine)."""
 READERS = ("get_cpu_asid_bits", "asids_init")
 """The functions of arch/arm64/mm/context.c in which ID_AA64MMFR0_EL1 is read for the width of ASIDs. It is
 get_cpu_asid_bits() that reads it; compilers may inline that function into asids_init()."""
@@ -27,7 +44,7 @@ MRS_MMFR0, REGISTER = 0xD5380700, 0x1F
 (ASIDBits) are 0 on a CPU with 8-bit ASIDs."""
 MOV_ZERO = 0xD2800000
 """The instruction MOV Xn, #0 without n."""
-REMEDY = "name an uncompressed Image, and the System.map or vmlinux that was built with it"
+REMEDY = "name the System.map or vmlinux that was built with the image"
 
 
 def is_plain(data: bytes) -> bool:
@@ -35,13 +52,60 @@ def is_plain(data: bytes) -> bool:
     return data[MAGIC[0]] == MAGIC[1]
 
 
+def check_kind(data: bytes, where: str) -> bool:
+    """Return true if ``data`` is an uncompressed arm64 Image, false if it is compressed.
+
+    Raises: UsageError, which says what the file is, for everything else.
+    """
+    if is_plain(data):
+        check_whole(data, where)
+        return True
+    if data.startswith(PACKED) or data[ZBOOT[0]] == ZBOOT[1]:
+        return False
+    what = "this is no arm64 kernel image: it has no 'ARM\\x64' at byte 56, and no compressed file begins so"
+    if data[:4] == ELF:
+        order: Literal["big", "little"] = "big" if data[5:6] == b"\2" else "little"
+        machine = int.from_bytes(data[18:20], order)
+        what = f"this is an ELF file for another architecture (e_machine {machine})"
+        if machine == AARCH64:
+            what = "this is a vmlinux, which QEMU cannot boot"
+    for place, mark, name in OTHERS:
+        if data[place] == mark:
+            what = f"this is a kernel image for another architecture: {name}"
+    raise UsageError(what, where=where, remedy="name the Image of an arm64 kernel (arch/arm64/boot/Image, or vmlinuz)")
+
+
+def check_whole(data: bytes, where: str) -> None:
+    """Raise UsageError for an arm64 Image that is cut off, big-endian, or not Linux."""
+    what = ""
+    if data[FLAGS_AT] & 1:
+        what = "a big-endian kernel: the checker reads page tables of little-endian ones"
+    elif BANNER not in data:
+        what = "no Linux kernel, although it is an arm64 Image: a hypervisor or firmware?"
+    elif len(data) < pe_size(data):
+        what = f"the image is cut off: its header says {pe_size(data):#x} bytes, it has {len(data):#x}"
+    if what:
+        raise UsageError(what, where=where, remedy="name the complete Image of a little-endian arm64 Linux")
+
+
+def pe_size(data: bytes) -> int:
+    """The bytes of an Image by its PE header; 0 when it has none (CONFIG_EFI is off)."""
+    (at,) = struct.unpack_from("<I", data, PE_AT)
+    if data[:2] != b"MZ" or data[at : at + 4] != b"PE\0\0":
+        return 0
+    sections, optional = struct.unpack_from("<H", data, at + 6)[0], struct.unpack_from("<H", data, at + 20)[0]
+    table = at + 24 + optional
+    found = (struct.unpack_from("<II", data, table + SECTIONS * n + 16) for n in range(sections))
+    return max((size + start for size, start in found), default=0)
+
+
 def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
     """Raise UsageError when the symbols are another kernel's: they span another size than the image's header says.
 
-    A compressed image, and symbols without ``_text`` or ``_end``, are not checked.
+    Symbols without ``_text`` or ``_end`` are not checked.
     """
     start, end = symbols.address("_text"), symbols.address("_end")
-    if not is_plain(data) or start is None or end is None:
+    if start is None or end is None:
         return
     (size,) = struct.unpack_from("<Q", data, SIZE_AT)
     if size != end - start:
@@ -52,14 +116,6 @@ def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
         )
 
 
-def has_markers(data: bytes) -> bool:
-    """Return true if the kernel has the marker for freed pages (kernel/lab): an aligned HINT #114."""
-    at = data.find(FREE_MARKER)
-    while at >= 0 and at % 4:
-        at = data.find(FREE_MARKER, at + 1)
-    return at >= 0
-
-
 def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:
     """A copy of the image ``data`` that finds 8-bit ASIDs.
 
@@ -68,12 +124,11 @@ def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:
     Args:
         where: the image's path, for messages.
 
-    Raises: UsageError when the image is compressed, the symbols lack ``_text`` or READERS, or no such read is there.
+    Raises: UsageError when the symbols lack ``_text`` or READERS, or no such read is there.
     """
-    text = symbols.address("_text")
-    if not is_plain(data) or text is None:
-        missing = "not an uncompressed arm64 Image" if text is not None else "its symbols have no _text"
-        raise UsageError(f"no 8-bit ASIDs with this kernel: {missing}", where=where, remedy=REMEDY)
+    text = symbols.text
+    if text is None:
+        raise UsageError("no 8-bit ASIDs with this kernel: its symbols have no _text", where=where, remedy=REMEDY)
     patched = bytearray(data)
     spans = [span for name in READERS if (span := symbols.span(name))]
     found = 0

@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from lull import cache
+from lull import cache, guest
 from lull.check import image as check_image
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.linux import symbols
-from lull.progress import say
+from lull.linux import debian, kallsyms, symbols
 
-FREES = ("free_unref_page", "free_unref_folios", "__free_pages_ok", "free_huge_folio", "pgd_free")
-"""Functions that free pages. The plugin hooks them in a kernel without markers; the lab kernel marks what it frees."""
-RELIES = """
-unmap_page_range change_protection move_page_tables tlb_flush_rmaps _raw_spin_unlock schedule memstart_addr
-__folio_start_writeback swap_writepage folio_copy folio_mc_copy copy_highpage tlb_flush_rmap_batch folio_unlock
-"""
-"""Symbols whose addresses the plugin gets for every kernel: functions in which the kernel relies on a completed flush
-(plugin/rely.h) or on a page not being written (plugin/written.h), the function in which a task sleeps
-(plugin/unload.h), and the variable from which the plugin computes where the struct pages are (memstart_addr)."""
+SLOWER = 2.0
+"""Factor on the time limits of a kernel that is not configured for the lab: it has drivers, and maybe debugging."""
 
 
 @dataclass
@@ -32,8 +24,9 @@ class CheckedKernel:
         name: its name in tables.
         image: the Image file.
         symbols: the symbols of this image.
-        place: the file that the symbols are from.
+        place: the file that the symbols are from, in the form of System.map; the plugin reads it.
         limit_factor: factor on the time limits of its guests.
+        modules: modules that the guest loads, in this order.
     """
 
     name: str
@@ -41,6 +34,7 @@ class CheckedKernel:
     symbols: symbols.Symbols
     place: Path
     limit_factor: float = 1.0
+    modules: list[Path] = field(default_factory=list)
 
     def narrow(self) -> Path:
         """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError when it cannot be made."""
@@ -52,40 +46,58 @@ class CheckedKernel:
 
         return cache.make_entry("build", f"asid8-{key}", make) / "Image"
 
-    def hooks(self) -> tuple[str, ...]:
-        """The plugin's options ``hook=NAME@ADDRESS`` for this kernel; FREES only when the kernel has no markers."""
-        frees = () if check_image.has_markers(self.image.read_bytes()) else FREES
-        found = ((name, self.symbols.address(name)) for name in (*frees, *RELIES.split()))
-        return tuple(f"hook={name}@{address:#x}" for name, address in found if address is not None)
+    def initramfs(self, lab: Lab) -> Path:
+        """The guest's initramfs, with the modules."""
+        return guest.with_modules(lab.initramfs, self.modules, lab.generator) if self.modules else lab.initramfs
 
 
 def of_base(lab: Lab, name: str) -> CheckedKernel:
     """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
-    if not lab.base.checked:
-        say(
-            f"the checker does not know the functions of Linux {lab.base.series} that it watches: "
-            f"in the kernel {name} it can miss faults, and report what is none"
-        )
     built = lab.kernel(name)
     found = symbols.load(built.system_map, lab.toolchain.nm)
     return CheckedKernel(name, built.image, found, built.system_map, built.limit_factor)
 
 
-def of_user(lab: Lab, image: Path, place: Path) -> CheckedKernel:
-    """The user's own kernel. Raises UsageError when a file cannot be read or the symbols are another kernel's.
+def of_user(lab: Lab, image: Path, place: Path | None) -> CheckedKernel:
+    """The user's own kernel.
 
     Args:
-        image: its Image.
-        place: its System.map or vmlinux.
+        image: its image, also a compressed one.
+        place: its System.map or vmlinux; None: the symbols are read from the image.
+
+    Raises: UsageError when a file cannot be read, is no arm64 Linux kernel, or the symbols are another kernel's.
     """
+    plain = plain_image(image, offline=lab.offline)
+    if place is None:
+        place = kallsyms.extract(plain, offline=lab.offline)
+    place = symbols.listing(place, lab.toolchain.nm)
+    found = symbols.load(place, lab.toolchain.nm)
+    check_image.check_fit(plain.read_bytes(), found, str(image))
+    return CheckedKernel(users_name(lab, image), plain, found, place, SLOWER)
+
+
+def plain_image(image: Path, *, offline: bool) -> Path:
+    """The file ``image``, or an uncompressed copy of it. Raises UsageError when it is no arm64 Linux kernel."""
     try:
         data = image.read_bytes()
     except OSError as error:
         what = f"the image cannot be read: {error.strerror}"
-        raise UsageError(what, where=str(image), remedy=check_image.REMEDY) from error
-    found = symbols.load(place, lab.toolchain.nm)
-    check_image.check_fit(data, found, str(image))
-    return CheckedKernel(users_name(lab, image), image, found, place)
+        raise UsageError(what, where=str(image), remedy="name the Image of an arm64 kernel") from error
+    if check_image.check_kind(data, str(image)):
+        return image
+    plain = kallsyms.decompress(image, offline=offline)
+    if not check_image.check_kind(plain.read_bytes(), str(image)):
+        raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
+    return plain
+
+
+def of_debian(lab: Lab, name: str) -> CheckedKernel:
+    """A kernel of Debian's by its name, fetched if need be. Raises FetchError, and UsageError for an unknown name."""
+    kernel = debian.fetch(lab.store, name)
+    place = kallsyms.extract(kernel.image, offline=lab.offline)
+    return CheckedKernel(
+        kernel.release, kernel.image, symbols.load(place, lab.toolchain.nm), place, SLOWER, kernel.modules
+    )
 
 
 def users_name(lab: Lab, image: Path) -> str:

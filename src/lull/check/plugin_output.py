@@ -45,12 +45,16 @@ class PluginOutput:
         reports: in the order in which the plugin wrote them.
         end: the last line, with verdict and counts; None when QEMU was killed.
         errors: the plugin's errors about itself.
+        slide: by how much the addresses of the guest are above those of the symbols, modulo 2^64.
+        unchecked: what is not judged because the kernel lacks a symbol, each ``RULE (no SYMBOL)``.
         windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (plugin/lost.h).
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     errors: list[str] = field(default_factory=list)
+    slide: int = 0
+    unchecked: list[str] = field(default_factory=list)
     windows: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
@@ -86,6 +90,10 @@ def take(message: dict[str, Any], output: PluginOutput, reports: dict[int, dict[
                 reports[int(more["report"])]["count"] = int(more["count"])
     elif "window" in message:
         output.windows[int(message["window"])] = message["total"]
+    elif "slide" in message:
+        output.slide = number(message["slide"])
+    elif "unchecked" in message:
+        output.unchecked = [f"{one['rule']} (no {one['symbol']})" for one in message["unchecked"]]
     elif "error" in message:
         output.errors.append(str(message["error"]))
 

@@ -15,9 +15,9 @@ from lull.check.data import NARROW, Hardware, Mutant
 from lull.guest.qemu import Machine
 from lull.plan import LAB
 
-APPEND = "loglevel=5 printk.time=1 nokaslr"
+APPEND = "loglevel=5 printk.time=1"
 """Kernel parameters of every check. loglevel: warnings reach the console. printk.time: the time stamp tells lines of
-the kernel from those of programs. nokaslr: the kernel runs at the addresses it was linked to, as its symbols say."""
+the kernel from those of programs."""
 
 
 @dataclass(frozen=True)

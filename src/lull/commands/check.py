@@ -11,7 +11,7 @@ from pathlib import Path
 from lull import options, plan, timing
 from lull.check import data
 from lull.check.conduct import conduct
-from lull.check.kernels import of_user, users_name
+from lull.check.kernels import CheckedKernel, of_debian, of_user
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
 from lull.lab import Lab
@@ -40,8 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
     own("--mutant", metavar="M", **options.SEVERAL, help="boot the lab kernel with this bug switched on; repeatable")
     own("--mutants", action="store_true", help="boot the lab kernel with each mutant")
-    add("image", type=Path, help="check your own kernel image; needs --symbols")
-    add("symbols")
+    own("image", nargs="?", type=Path, metavar="IMAGE", help="check your own kernel (also compressed)")
+    own(
+        "--symbols", type=Path, metavar="FILE", help="the System.map or vmlinux of IMAGE (default: read from the image)"
+    )
+    own(
+        "--debian",
+        metavar="NAME",
+        **options.SEVERAL,
+        help="check a kernel of Debian's, for example 7.3-arm64-16k ('lull list --debian' shows which); repeatable",
+    )
     add("repeat", default=1, help="boots of each kernel on each machine")
     add("vcpus")
     add("memory")
@@ -66,7 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
         "'lull list' shows the names of kernels, workloads, machines and mutants.\n"
-        "example: lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"
+        "example: lull check vmlinuz-7.3.4-arm64\n"
+        "         lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"
     )
 
 
@@ -108,12 +117,11 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     )
 
 
-def kernels(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
-    """The trials of the kernels asked for."""
-    if arguments.image:
-        name = users_name(lab, arguments.image)
-        spec = plan.Spec(name, name)
-        pairs = [(w, spec) for w in workloads(lab, arguments)]
+def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[CheckedKernel]) -> list[Trial]:
+    """The trials of the kernels asked for: those that the user has ``given``, or else kernels of the base."""
+    if given:
+        specs = [plan.Spec(kernel.name, kernel.name) for kernel in given]
+        pairs = [(w, spec) for spec in specs for w in workloads(lab, arguments)]
     else:
         named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
         more = [] if named or plan.LAB not in lab.base.kernels else [plan.Spec(plan.LAB, plan.LAB)]
@@ -121,6 +129,13 @@ def kernels(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
         found = [(w, s) for w in chosen for s in [*plan.specs_for(w, named, lab.base), *more]]
         pairs = [pair for pair in dict.fromkeys(found) if pair[1] in named or sound(lab, pair[1])]
     return plan_kernels(pairs, hardware(arguments, [DEFAULT_MACHINE]), arguments.repeat)
+
+
+def users_kernels(lab: Lab, arguments: argparse.Namespace) -> list[CheckedKernel]:
+    """The kernels that are not of the base: IMAGE, and Debian's."""
+    if arguments.image:
+        return [of_user(lab, arguments.image, arguments.symbols)]
+    return [of_debian(lab, name) for name in dict.fromkeys(arguments.debian)]
 
 
 def sound(lab: Lab, spec: plan.Spec) -> bool:
@@ -142,7 +157,6 @@ def walk_of(name: str) -> float:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Plan, boot, judge. Returns 1 when something was reported, missed or not seen."""
     of_mutants = arguments.mutants or bool(arguments.mutant)
-    options.require_both(arguments)
     if of_mutants and arguments.checker == "off":
         raise UsageError("--checker off does not go with mutants, which the checker is to catch", remedy="leave it out")
     if arguments.timing is not None and (of_mutants or arguments.checker == "off"):
@@ -151,8 +165,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError("--machines is every machine, --cpu some", remedy="leave one out")
     if arguments.mutants and arguments.mutant:
         raise UsageError("--mutants is every mutant, --mutant some", remedy="leave one out")
-    if arguments.image and (arguments.kernel or of_mutants):
-        raise UsageError("--image is another kernel than --kernel, --mutant and --mutants ask for", remedy="choose one")
+    if sum(map(bool, (arguments.image, arguments.debian, arguments.kernel, of_mutants))) > 1:
+        raise UsageError("IMAGE, --debian, --kernel and mutants are different kernels", remedy="choose one of them")
+    if arguments.symbols and not arguments.image:
+        raise UsageError("--symbols is for an IMAGE, and none is named", remedy="name the IMAGE that they belong to")
     chosen = CheckOptions(
         arguments.vcpus,
         arguments.memory,
@@ -161,13 +177,13 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         arguments.checker == "on",
         0.0 if arguments.timing is None else walk_of(arguments.timing),
     )
-    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments)
+    given = users_kernels(lab, arguments)
+    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments, given)
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
     findings = data.load_findings()
-    user = of_user(lab, arguments.image, arguments.symbols) if arguments.image else None
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
         return plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
-    return conduct(lab, trials, user, chosen, findings, arguments.out, as_json=arguments.json)
+    return conduct(lab, trials, given, chosen, findings, arguments.out, as_json=arguments.json)

@@ -8,13 +8,15 @@ import argparse
 from lull import plan, selftests, timing
 from lull.check.data import MACHINES, load_mutants, read
 from lull.lab import Lab
+from lull.linux import debian
 
 Names = dict[str, str]
 """Name -> one line about it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """``lull list`` has no options of its own."""
+    """Options of ``lull list``."""
+    parser.add_argument("--debian", action="store_true", help="show Debian's arm64 kernels, which check --debian takes")
     parser.epilog = "'lull list --suite real' shows the workloads of that suite."
 
 
@@ -57,9 +59,22 @@ def everything(lab: Lab) -> dict[str, Names]:
     }
 
 
+def of_debian(lab: Lab) -> dict[str, Names]:
+    """Debian's kernels: the newest of each series and flavour, and how many older ones there are."""
+    known = debian.releases(debian.archive(lab.store))
+    newest = debian.newest(known)
+    series = [debian.order(release)[:2] for release in known]
+    names = {}
+    for release in newest:
+        same = [r for r in known if debian.flavour(r) == debian.flavour(release)]
+        older = sum(debian.order(r)[:2] == debian.order(release)[:2] for r in same) - 1
+        names[release] = f"and {older} older" if older else ""
+    return {f"Debian's kernels: check --debian ({len(series)} in all)": names}
+
+
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print it; as JSON by the title's first words."""
-    found = everything(lab)
+    found = of_debian(lab) if arguments.debian else everything(lab)
     lines: list[str] = []
     for title, names in found.items():
         width = max(map(len, names), default=0)

@@ -21,7 +21,7 @@ CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", 
 APPLETS = """
 sh mount umount mkdir cat echo ls dmesg ps top free vi grep sed awk head tail sleep kill mkswap swapon swapoff stty
 setsid cttyhack poweroff sync uname nproc taskset test find tr cut wc true false seq sysctl hexdump less ln rm cp mv
-env clear chroot date reboot
+env clear chroot date reboot insmod
 """
 """The commands of busybox that the guest has as links in /bin."""
 JOB_LIST = "dir /lull 0755 0 0\nfile /lull/job job.sh 0755 0 0\n"
@@ -149,6 +149,27 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
         write_cpio(generator, listing(names, [p.name for p in scripts()]), part / "initramfs.cpio")
 
     return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
+
+
+def with_modules(initramfs: Path, modules: Sequence[Path], generator: Path) -> Path:
+    """The ``initramfs`` and, after it, an archive with kernel modules, which init loads in their order.
+
+    Args:
+        modules: uncompressed modules (.ko).
+    """
+    key = cache.key_of_files(modules, initramfs.parent.name, generator.parent.name)
+
+    def make(part: Path) -> None:
+        for module in modules:
+            shutil.copy(module, part)
+        (part / "order").write_text("".join(f"{module.name}\n" for module in modules))
+        names = ["order", *(module.name for module in modules)]
+        lines = ["dir /lull 0755 0 0", "dir /lull/modules 0755 0 0"]
+        lines += [f"file /lull/modules/{name} {name} 0644 0 0" for name in names]
+        write_cpio(generator, "\n".join(lines) + "\n", part / "modules.cpio")
+        join_cpio([initramfs, part / "modules.cpio"], part / "initramfs.cpio")
+
+    return cache.make_entry("guest", f"initramfs-modules-{key}", make) / "initramfs.cpio"
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:

@@ -224,6 +224,10 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         text = process.output_of(self.command("apt-cache", "madison", name))
         return [[f.strip() for f in line.split("|")] for line in text.splitlines() if line.count("|") >= 2]
 
+    def names(self, beginning: str) -> list[str]:
+        """The names of all packages that begin so, of any architecture."""
+        return process.output_of(self.command("apt-cache", "pkgnames", beginning)).split()
+
     def versions(self, name: str) -> list[str]:
         """All versions of ``name`` in the archives, newest first."""
         return [fields[1] for fields in self.madison(name)]

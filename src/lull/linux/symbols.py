@@ -7,12 +7,13 @@ The check needs addresses for the plugin's hooks, and names for the code that a 
 from __future__ import annotations
 
 import bisect
+import copy
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lull import process
+from lull import cache, process
 from lull.errors import UsageError
 
 LINE = re.compile(r"([0-9a-fA-F]{1,16}) ([A-Za-z?-]) (\S+)(?:\s+\[(\S+)\])?")
@@ -31,6 +32,9 @@ SIGNATURE = 0xFFFF << 48
 """The bits that are 1 in a kernel address without a signature."""
 LOADED = 0x40200000
 """Physical address at which QEMU's virt machine loads an Image. The kernel's code in the identity map begins there."""
+ALIGNMENT = 2 << 20
+"""Bytes to a multiple of which an arm64 kernel is linked."""
+ALL_BITS = 2**64 - 1
 INSTRUCTION = 4
 """Bytes of an instruction: a return address is that of the call plus 4."""
 REMEDY = "name the System.map or the vmlinux that was built with the image"
@@ -69,8 +73,27 @@ class Symbols:
         self.starts = list(names)
         self.names = list(names.values())
         last = self.starts[-1] + INSTRUCTION if self.starts else 0
-        self.text = self.addresses.get("_text")
+        self.text = self.addresses.get("_text", self.linked(self.addresses.get("_stext")))
         self.end = max(self.addresses.get("_end", last), last)
+
+    @staticmethod
+    def linked(first: int | None) -> int | None:
+        """The address of ``_text``, by that of ``_stext``: 6.1 without CONFIG_KALLSYMS_ALL does not list data.
+
+        A kernel is linked to a multiple of 2 MiB, and its code begins less than that behind ``_text``.
+        """
+        return None if first is None else first & -ALIGNMENT
+
+    def moved(self, slide: int) -> Symbols:
+        """These symbols, of a kernel that runs ``slide`` bytes behind where its symbols say, modulo 2^64."""
+        if not slide:
+            return self
+        other = copy.copy(self)
+        other.addresses = {name: address + slide & ALL_BITS for name, address in self.addresses.items()}
+        other.starts = [address + slide & ALL_BITS for address in self.starts]
+        other.text = None if self.text is None else self.text + slide & ALL_BITS
+        other.end = self.end + slide & ALL_BITS
+        return other
 
     @staticmethod
     def rank(entry: Entry) -> tuple[bool, bool, bool, str]:
@@ -175,12 +198,23 @@ def load(path: Path, nm: str) -> Symbols:
 
     Raises: UsageError when the file cannot be read, MissingError when ``nm`` is not installed.
     """
+    return parse(listing(path, nm).read_text(errors="replace"), str(path))
+
+
+def listing(path: Path, nm: str) -> Path:
+    """The file ``path``, or if that is a vmlinux, a file of the cache with its symbols in the form of System.map.
+
+    Raises: as ``load``.
+    """
     try:
         with open(path, "rb") as handle:
             beginning = handle.read(len(ELF))
-            text = "" if beginning == ELF else (beginning + handle.read()).decode(errors="replace")
     except OSError as error:
         raise UsageError(f"the symbols cannot be read: {error.strerror}", where=str(path), remedy=REMEDY) from error
-    if beginning == ELF:
-        text = process.output_of([nm, "-n", path], error=UsageError)
-    return parse(text, str(path))
+    if beginning != ELF:
+        return path
+
+    def make(part: Path) -> None:
+        (part / "System.map").write_text(process.output_of([nm, "-n", path], error=UsageError))
+
+    return cache.make_entry("build", f"nm-{cache.key_of_files([path])}", make) / "System.map"

@@ -6,24 +6,15 @@ from __future__ import annotations
 import struct
 
 import pytest
+from images import image
 
 from lull.check import image as check_image
 from lull.errors import UsageError
 from lull.linux import symbols
 
 BASE = 0xFFFF800080000000
-NOP, RET = 0xD503201F, 0xD65F03C0
+RET = 0xD65F03C0
 MRS_X2, MRS_OTHER = 0xD5380702, 0xD5380722  # id_aa64mmfr0_el1, id_aa64mmfr1_el1
-
-
-def image(words: dict[int, int], size: int = 0x400) -> bytes:
-    """An Image of NOPs with ``words`` at their offsets."""
-    data = bytearray(struct.pack("<I", NOP) * (size // 4))
-    struct.pack_into("<Q", data, 16, size)
-    data[56:60] = b"ARM\x64"
-    for at, word in words.items():
-        struct.pack_into("<I", data, at, word)
-    return bytes(data)
 
 
 def names(size: int = 0x400, **functions: int) -> symbols.Symbols:
@@ -49,7 +40,6 @@ def test_the_width_reads_as_zero(name: str) -> None:
     [
         (image({0x104: MRS_X2}), names(other=0x100), "not among its symbols"),
         (image({}), names(asids_init=0x100), "does not read"),
-        (b"\x1f\x8b" + bytes(200), names(asids_init=0x100), "uncompressed"),
         (image({}), symbols.parse(f"{BASE:x} T asids_init\n", "map"), "no _text"),
     ],
 )
@@ -69,14 +59,64 @@ def test_a_truncated_image() -> None:
 def test_symbols_of_another_kernel() -> None:
     """The header's size must be theirs."""
     check_image.check_fit(image({}), names(), "Image")
-    check_image.check_fit(b"compressed", names(), "Image")
+    check_image.check_fit(image({}), symbols.parse(f"{BASE:x} T schedule\n", "map"), "Image")
     with pytest.raises(UsageError, match="another kernel"):
         check_image.check_fit(image({}), names(size=0x500), "Image")
 
 
-def test_markers() -> None:
-    """HINT #114, at a place where an instruction can be."""
-    assert not check_image.has_markers(image({}))
-    marked = image({0x200: 0xD5032E5F})
-    assert check_image.has_markers(marked)
-    assert not check_image.has_markers(b"\0\0" + marked)
+def test_text_by_its_first_function() -> None:
+    """6.1 without CONFIG_KALLSYMS_ALL does not list _text; the kernel is linked to a multiple of 2 MiB."""
+    found = symbols.parse(f"{BASE + 0x10000:x} T _stext\n{BASE + 0x10100:x} T asids_init\n{BASE + 0x10200:x} T other\n", "map")
+    data = image({0x10104: MRS_X2}, 0x10200)
+    assert check_image.with_8_bit_asids(data, found, "Image") != data
+
+
+def with_pe(sections: list[tuple[int, int]]) -> bytes:
+    """An Image with an EFI stub: the size and start in the file of each section."""
+    data = bytearray(image({}))
+    data[:2] = b"MZ"
+    struct.pack_into("<I", data, 60, 0x80)
+    struct.pack_into("<4sHHIIIHH", data, 0x80, b"PE\0\0", 0xAA64, len(sections), 0, 0, 0, 0x20, 0)
+    for number, (size, start) in enumerate(sections):
+        struct.pack_into("<II", data, 0x80 + 24 + 0x20 + 40 * number + 16, size, start)
+    return bytes(data)
+
+
+def test_an_image_that_is_whole() -> None:
+    """With an EFI stub or without one."""
+    assert check_image.check_kind(image({}), "Image")
+    assert check_image.check_kind(with_pe([(0x200, 0x100), (0x100, 0x300)]), "Image")
+
+
+@pytest.mark.parametrize("start", check_image.PACKED)
+def test_compressed_files(start: bytes) -> None:
+    """As compressors begin them; and EFI zboot images."""
+    assert not check_image.check_kind(start + bytes(200), "Image")
+    assert not check_image.check_kind(b"MZ\0\0zimg" + bytes(200), "Image")
+
+
+ELF = b"\x7fELF\x02\x01" + bytes(12)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "no arm64 kernel image"),
+        (b"root:x:0", "no arm64 kernel image"),
+        (bytes(range(256)) * 9, "no arm64 kernel image"),
+        (ELF + b"\xb7\0" + bytes(99), "a vmlinux, which QEMU cannot boot"),
+        (ELF + b"\x3e\0" + bytes(99), "another architecture (e_machine 62)"),
+        (b"MZ" + bytes(0x200) + b"HdrS" + bytes(99), "another architecture: x86"),
+        (bytes(56) + b"RSC\x05" + bytes(99), "another architecture: RISC-V"),
+        (bytes(36) + b"\x18\x28\x6f\x01" + bytes(99), "another architecture: 32-bit Arm"),
+        (image({24: 1}), "big-endian"),
+        (image({}).replace(b"Linux version", b"Xen   version"), "a hypervisor or firmware?"),
+        (with_pe([(0x200, 0x100), (0x101, 0x300)]), "cut off: its header says 0x401 bytes, it has 0x400"),
+        (image({})[:64], "no Linux kernel"),
+    ],
+)
+def test_files_that_are_no_kernel(data: bytes, said: str) -> None:
+    """Each is told apart, with what to do."""
+    with pytest.raises(UsageError) as caught:
+        check_image.check_kind(data, "Image")
+    assert said in caught.value.text() and "to do: " in caught.value.text()

@@ -11,6 +11,7 @@
 	.long	0
 	.globl	_head
 	.set	_head, . - 64
+	.ascii	"Linux version 0 "	/* as every kernel has it */
 start:
 	ldr	x1, =stack_top
 	mov	sp, x1

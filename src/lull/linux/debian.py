@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Debian's own arm64 kernels: which there are, and the image and the modules of one of them."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lull import cache
+from lull.errors import FetchError
+from lull.linux import apt
+from lull.linux.fetch import Fetched, Store
+from lull.plan import unknown
+from lull.progress import progress
+
+SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid")
+"""The suites in which kernels are looked for, beside those of the machine's release."""
+PACKAGE = re.compile(r"linux-image-(\d+\.\d+\.\d+\S*?-((?:cloud-|rt-)?arm64(?:-\d+k)?))")
+"""The packages of kernels. Group 1 is the release, as ``uname -r`` gives it, group 2 its flavour."""
+NAME = re.compile(r"(\d+(?:\.\d+)+)(?:[+-]\S+?)??-((?:cloud-|rt-)?arm64(?:-\d+k)?)")
+"""A name that a user gives: the beginning of a release, and the flavour."""
+MODULES = ("zram", "lz4", "virtio_mmio", "virtio_blk", "loop", "ext4")
+"""Modules that the workloads use, of kernels that do not have them built in."""
+SUFFIXES = (".ko", ".ko.xz")
+DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
+"""What a module says of the modules that it needs (the section .modinfo)."""
+
+
+@dataclass(frozen=True)
+class DebianKernel:
+    """A kernel of Debian's in the cache.
+
+    Args:
+        release: its name, as ``uname -r`` gives it: ``7.3.4+deb13-arm64-16k``.
+        image: its vmlinuz.
+        modules: uncompressed modules, each behind those that it needs.
+    """
+
+    release: str
+    image: Path
+    modules: list[Path]
+
+
+def order(release: str) -> list[int]:
+    """A key that sorts releases by their numbers."""
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
+def flavour(release: str) -> str:
+    """The flavour of a release: ``cloud-arm64``."""
+    found = PACKAGE.fullmatch(f"linux-image-{release}")
+    return found[2] if found else ""
+
+
+def archive(store: Store) -> apt.PrivateApt:
+    """A private apt with the suites that have arm64 kernels. Raises FetchError."""
+    sources = apt.with_suites(apt.machine_sources(), SUITES)
+    return store.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
+
+
+def releases(private: apt.PrivateApt) -> list[str]:
+    """The releases of all kernels that can be fetched, newest first."""
+    found = (PACKAGE.fullmatch(name) for name in private.names("linux-image-"))
+    return sorted({match[1] for match in found if match}, key=order, reverse=True)
+
+
+def newest(found: Iterable[str]) -> list[str]:
+    """The newest of ``found``, which are sorted, of each series (``6.12``) and flavour."""
+    chosen: dict[tuple[int, ...], str] = {}
+    for release in found:
+        chosen.setdefault((*order(release)[:2], *flavour(release).encode()), release)
+    return list(chosen.values())
+
+
+def resolve(name: str, known: Sequence[str]) -> str:
+    """The release that ``name`` means: the newest that begins with its version and has its flavour.
+
+    Args:
+        name: ``7.3.4+deb13-arm64-16k``, ``7.3.4-arm64-16k`` or ``7.3-arm64-16k``.
+        known: the releases, newest first.
+
+    Raises: UsageError when there is none.
+    """
+    if name in known:
+        return name
+    asked = NAME.fullmatch(name)
+    for release in known:
+        if asked and flavour(release) == asked[2] and re.match(rf"{re.escape(asked[1])}(?![0-9])", release):
+            return release
+    raise unknown("kernel of Debian's", name, newest(known))
+
+
+def fetch(store: Store, name: str) -> DebianKernel:
+    """The kernel ``name`` (see ``resolve``), fetched if it is not in the cache.
+
+    Raises: FetchError when it cannot be fetched, UsageError when there is none of that name.
+    """
+    found = store.have(f"debian-{name}")
+    if not found:
+        private = archive(store)
+        release = resolve(name, releases(private))
+        found = store.remember(f"debian-{name}", download(store, private, release))
+        store.remember(f"debian-{release}", found)
+    listed = (found.path / "modules" / "order").read_text().split()
+    return DebianKernel(
+        found.path.name.removeprefix("debian-").rpartition("-")[0],
+        found.path / "vmlinuz",
+        [found.path / "modules" / module for module in listed],
+    )
+
+
+def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
+    """Download the packages of a release, and keep its image and the MODULES.
+
+    Since 7.2 the image and the modules have packages of their own.
+    """
+    names = [f"linux-{part}-{release}:arm64" for part in ("binary", "modules")]
+    packages = [found for found in map(private.candidate, names) if found]
+    packages = packages or [found for found in [private.candidate(f"linux-image-{release}:arm64")] if found]
+    if not packages:
+        raise FetchError(f"no archive of this machine has the kernel {release}", where=str(private.home))
+
+    def make(part: Path) -> None:
+        with progress.step(f"fetching Debian's kernel {release}"):
+            for package in packages:
+                deb = private.download(package, part / "debs" / package.name, store.log)
+                apt.unpack(deb, part / "root", store.log)
+        images = [*(part / "root").glob("boot/vmlinuz-*"), *(part / "root").glob("**/lib/modules/*/vmlinuz")]
+        if len(images) != 1:
+            raise FetchError(f"the packages of {release} have {len(images)} images", where=str(store.log))
+        shutil.move(images[0], part / "vmlinuz")
+        keep_modules(part / "root", part / "modules")
+        for used in ("debs", "root"):
+            shutil.rmtree(part / used)
+
+    key = cache.key_of(*(package.sha256 for package in packages))
+    return Fetched(packages[0], cache.make_entry("fetch", f"debian-{release}-{key}", make))
+
+
+def keep_modules(root: Path, folder: Path) -> None:
+    """Write MODULES and what they need to ``folder``, uncompressed, and the file ``order`` with their order.
+
+    Args:
+        root: the unpacked packages.
+    """
+    folder.mkdir()
+    there = {path.name.partition(".")[0].replace("-", "_"): path for path in root.rglob("*.ko*") if is_module(path)}
+    done: list[str] = []
+
+    def keep(name: str) -> None:
+        if name not in there or name in done:
+            return
+        data = there[name].read_bytes()
+        data = lzma.decompress(data) if there[name].suffix == ".xz" else data
+        for needed in depends(data):
+            keep(needed)
+        (folder / f"{name}.ko").write_bytes(data)
+        done.append(name)
+
+    for name in MODULES:
+        keep(name)
+    (folder / "order").write_text("".join(f"{name}.ko\n" for name in done))
+
+
+def is_module(path: Path) -> bool:
+    """Return true for the file of a module, as it is or compressed with xz."""
+    return path.name.endswith(SUFFIXES)
+
+
+def depends(module: bytes) -> list[str]:
+    """The names of the modules that ``module`` needs, as modinfo(8) gives them, with underscores."""
+    found = DEPENDS.search(module)
+    names = found[1].decode().split(",") if found else []
+    return [name.replace("-", "_") for name in names if name]
