@@ -66,7 +66,9 @@ def test_symbols_of_another_kernel() -> None:
 
 def test_text_by_its_first_function() -> None:
     """6.1 without CONFIG_KALLSYMS_ALL does not list _text; the kernel is linked to a multiple of 2 MiB."""
-    found = symbols.parse(f"{BASE + 0x10000:x} T _stext\n{BASE + 0x10100:x} T asids_init\n{BASE + 0x10200:x} T other\n", "map")
+    found = symbols.parse(
+        f"{BASE + 0x10000:x} T _stext\n{BASE + 0x10100:x} T asids_init\n{BASE + 0x10200:x} T other\n", "map"
+    )
     data = image({0x10104: MRS_X2}, 0x10200)
     assert check_image.with_8_bit_asids(data, found, "Image") != data
 
