@@ -2,8 +2,6 @@
 /*
  * linux - where Linux frees pages and relies on flushes, and its stacks. See linux.h.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,47 +80,20 @@ static const struct {
 	{ HOOK_FOLIO_UNLOCK, "written" },
 };
 
-static void take_symbol(struct linux_guest *l, const char *name, uint64_t address)
-{
-	if (!strcmp(name, "vectors"))
-		l->vectors = address;
-	for (size_t i = 0; i < N_SYMBOLS; i++)
-		if (!strcmp(name, symbols[i].name) && !l->address[i])
-			l->address[i] = address;
-}
-
 bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 		char *error, size_t size)
 {
-	unsigned int number = 0;
-	char line[1024];
-	FILE *file;
-
 	memset(l, 0, sizeof(*l));
 	l->shadow = s;
 	if (!path)
 		return true;
-	file = fopen(path, "re");
-	if (!file) {
-		snprintf(error, size, "cannot read '%s': %s", path, strerror(errno));
+	if (!symbols_read(&l->symbols, path, error, size))
 		return false;
-	}
-	*error = 0;
-	while (!*error && fgets(line, sizeof(line), file)) {
-		char name[512];
-		uint64_t address;
-
-		number++;
-		/* Symbols of modules have the module behind them, and run elsewhere. */
-		if (strchr(line, '['))
-			continue;
-		if (sscanf(line, "%16" SCNx64 " %*c %511s", &address, name) == 2)
-			take_symbol(l, name, address);
-		else if (strspn(line, " ") < 16)
-			snprintf(error, size, "'%s' line %u is not of the form ADDRESS LETTER NAME", path, number);
-	}
-	fclose(file);
-	return !*error;
+	l->vectors = symbols_find(&l->symbols, "vectors");
+	for (size_t i = 0; i < N_SYMBOLS; i++)
+		l->address[i] = symbols_find(&l->symbols, symbols[i].name);
+	s->reports.names = &l->symbols;
+	return true;
 }
 
 void linux_report(const struct linux_guest *l, FILE *out)
@@ -165,16 +136,16 @@ bool linux_vectors(struct linux_guest *l, uint64_t vbar)
 {
 	uint64_t slide = vbar - l->vectors;
 
-	if (l->fixed || !l->vectors || !(vbar >> 63) || slide & 0xffff || slide == l->slide)
+	if (l->fixed || !l->vectors || !(vbar >> 63) || slide & 0xffff || slide == l->symbols.slide)
 		return false;
-	l->slide = slide;
+	l->symbols.slide = slide;
 	return true;
 }
 
 int linux_hook_at(const struct linux_guest *l, uint64_t va)
 {
 	for (size_t i = 0; i < N_SYMBOLS; i++)
-		if (l->address[i] && l->address[i] + l->slide == va)
+		if (l->address[i] && l->address[i] + l->symbols.slide == va)
 			return symbols[i].hook;
 	return -1;
 }

@@ -25,6 +25,7 @@
 #include <stdio.h>
 
 #include "shadow.h"
+#include "symbols.h"
 
 enum linux_hook {
 	HOOK_FREE_PAGES,	/* (struct page *, unsigned int order, ...) */
@@ -67,7 +68,7 @@ struct linux_guest {
 	struct shadow *shadow;
 	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
 	uint64_t vectors;		/* the same */
-	uint64_t slide;			/* the kernel runs at the addresses of the file plus this */
+	struct symbols symbols;
 	bool fixed;			/* the slide does not change any more */
 	/* The struct page of page frame n is at vmemmap + n * struct_page: */
 	uint64_t vmemmap, struct_page;	/* struct_page 0: not known yet */

@@ -267,7 +267,7 @@ static void on_vbar(uint64_t value)
 		return;
 	pthread_mutex_lock(&lock);
 	if (linux_vectors(&guest, value))
-		report_slide(out, guest.slide);
+		report_slide(out, guest.symbols.slide);
 	pthread_mutex_unlock(&lock);
 }
 

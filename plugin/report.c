@@ -72,13 +72,62 @@ static void flag(struct json *j, const char *key, bool value)
 	json_bool(j, value);
 }
 
+/* Write the description of an address. */
+static void named(struct json *j, const struct reports *r, uint64_t address, bool returns)
+{
+	char text[SYMBOL_TEXT];
+
+	symbols_describe(r->names, address, returns, text);
+	json_string(j, text);
+}
+
+/* Write the names of the functions of a place, without offsets. */
+static void functions(struct json *j, const struct reports *r, uint64_t pc, bool kernel,
+		      const uint64_t *callers, unsigned int n)
+{
+	uint64_t offset;
+	const char *name = symbols_function(r->names, pc, false, &offset);
+
+	/* User space does not write the kernel's tables, so a low address is code in the identity map. */
+	if (!name && kernel)
+		name = symbols_identity(r->names, pc, &offset);
+	json_key(j, "functions");
+	json_open(j, '[');
+	if (name)
+		json_string(j, name);
+	for (unsigned int i = 0; i < n; i++) {
+		name = symbols_function(r->names, callers[i], true, &offset);
+		if (name)
+			json_string(j, name);
+	}
+	json_close(j, ']');
+}
+
+static void names(struct json *j, const struct reports *r, uint64_t pc, bool kernel,
+		  unsigned int stack)
+{
+	const struct stack *s = stack ? &r->stacks[stack - 1] : NULL;
+	unsigned int skip = s && s->n && s->pc[0] == pc, n = s ? s->n - skip : 0;
+
+	json_key(j, "at");
+	named(j, r, pc, false);
+	json_key(j, "calls");
+	json_open(j, '[');
+	for (unsigned int i = 0; i < n; i++)
+		named(j, r, s->pc[skip + i], true);
+	json_close(j, ']');
+	functions(j, r, pc, kernel, s ? s->pc + skip : NULL, n);
+}
+
 static void place(struct json *j, const struct reports *r, const char *key,
-		  unsigned int cpu, uint64_t pc, unsigned int stack)
+		  unsigned int cpu, uint64_t pc, bool kernel, unsigned int stack)
 {
 	json_key(j, key);
 	json_open(j, '{');
 	json_field(j, "cpu", cpu);
 	hex(j, "pc", pc);
+	if (r->names)
+		names(j, r, pc, kernel, stack);
 	json_key(j, "stack");
 	json_open(j, '[');
 	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n; i++) {
@@ -91,7 +140,7 @@ static void place(struct json *j, const struct reports *r, const char *key,
 	json_close(j, '}');
 }
 
-static void tlbis(struct json *j, const struct obligation *obl)
+static void tlbis(struct json *j, const struct reports *r, const struct obligation *obl)
 {
 	unsigned int n = obl ? obl->n_tlbis : 0;
 
@@ -105,6 +154,10 @@ static void tlbis(struct json *j, const struct obligation *obl)
 		hex(j, "operand", t->operand);
 		json_field(j, "cpu", t->cpu);
 		hex(j, "pc", t->pc);
+		if (r->names) {
+			json_key(j, "at");
+			named(j, r, t->pc, false);
+		}
 		text(j, "why", miss_name(obl->tlbis[i].miss));
 		json_close(j, '}');
 	}
@@ -180,9 +233,9 @@ void report(struct reports *r, const struct finding *f)
 	hex(&j, "task", f->task);
 	cpus(&j, "holders", f->holders);
 	if (f->changed)
-		place(&j, r, "changed", f->changed_cpu, f->changed_pc, f->changed_stack);
-	place(&j, r, "noticed", f->cpu, f->pc, f->stack);
-	tlbis(&j, f->obligation);
+		place(&j, r, "changed", f->changed_cpu, f->changed_pc, f->kernel, f->changed_stack);
+	place(&j, r, "noticed", f->cpu, f->pc, f->kernel, f->stack);
+	tlbis(&j, r, f->obligation);
 	json_field(&j, "count", 1);
 	json_close(&j, '}');
 	json_end_line(&j);

@@ -15,6 +15,7 @@
 
 #include "owe.h"
 #include "space.h"
+#include "symbols.h"
 
 #define FRAMES 16
 
@@ -55,6 +56,7 @@ struct reports {
 	struct stack *stacks;		/* number n is stacks[n - 1] */
 	unsigned int n_stacks;
 	struct hash stack_nodes;
+	const struct symbols *names;	/* of the kernel; NULL: not known */
 };
 
 /* Counts of events, for the verdict: a run in which nothing was seen must not look like a good one. */

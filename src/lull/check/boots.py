@@ -42,10 +42,6 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
         kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
     output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
-    if output.reports:
-        names = kernel.symbols.moved(output.slide)
-        for report in output.reports:
-            plugin_output.annotate(report, names)
     trouble = kept["trouble"]
     # The last words of a kernel that panics are already in its trouble: do not report them a second time.
     if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:

@@ -142,7 +142,7 @@ class KnownFinding:
     level: int | None = None
 
     def describes(self, report: Mapping[str, Any]) -> bool:
-        """Return true if ``report`` is of this defect. plugin_output.annotate() has put function names into it."""
+        """Return true if ``report`` is of this defect, by the names of functions that the plugin has put into it."""
         return (
             report["rule"] == self.rule
             and self.kind in ("", report["kind"])

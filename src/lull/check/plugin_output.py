@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the plugin writes in check mode, with names for its addresses, as text for people."""
+"""What the plugin writes in check mode, as text for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 from lull.check.data import RuleKind, load_rules
 from lull.errors import GuestGarbage
 from lull.guest import console
-from lull.linux.symbols import Symbols
 
 MANUAL = "Arm ARM (DDI 0487)"
 KINDS = {f"{rule}/{name}": kind for rule, entry in load_rules().items() for name, kind in entry.kinds.items()}
@@ -45,7 +44,6 @@ class PluginOutput:
         reports: in the order in which the plugin wrote them.
         end: the last line, with verdict and counts; None when QEMU was killed.
         errors: the plugin's errors about itself.
-        slide: by how much the addresses of the guest are above those of the symbols, modulo 2^64.
         unchecked: what is not judged because the kernel lacks a symbol, each ``RULE (no SYMBOL)``.
         windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (plugin/lost.h).
     """
@@ -53,7 +51,6 @@ class PluginOutput:
     reports: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
     errors: list[str] = field(default_factory=list)
-    slide: int = 0
     unchecked: list[str] = field(default_factory=list)
     windows: dict[int, dict[str, int]] = field(default_factory=dict)
 
@@ -90,8 +87,6 @@ def take(message: dict[str, Any], output: PluginOutput, reports: dict[int, dict[
                 reports[int(more["report"])]["count"] = int(more["count"])
     elif "window" in message:
         output.windows[int(message["window"])] = message["total"]
-    elif "slide" in message:
-        output.slide = number(message["slide"])
     elif "unchecked" in message:
         output.unchecked = [f"{one['rule']} (no {one['symbol']})" for one in message["unchecked"]]
     elif "error" in message:
@@ -132,29 +127,6 @@ def number(value: Any) -> int:
     return int(value, 0) if isinstance(value, str) else int(value)
 
 
-def annotate(report: dict[str, Any], symbols: Symbols) -> None:
-    """Add the names of code to a report.
-
-    The places ``changed`` and ``noticed`` get ``at``, ``calls`` and ``functions``; each TLBI gets ``at``.
-    """
-    for place in ("changed", "noticed"):
-        where = report.get(place)
-        if not where:
-            continue
-        pc = number(where["pc"])
-        stack = [number(a) for a in where.get("stack", ())]
-        stack = stack[1:] if stack[:1] == [pc] else stack
-        where["at"] = symbols.describe(pc)
-        where["calls"] = [symbols.describe(a, returns=True) for a in stack]
-        # User space does not write the kernel's tables, so a low address is code that runs in the identity map.
-        own = symbols.identity(pc) if report.get("kernel") else None
-        named = [symbols.function(pc) or own, *(symbols.function(a, returns=True) for a in stack)]
-        where["functions"] = [found[0] for found in named if found]
-    for tlbi in report.get("tlbis", ()):
-        if "pc" in tlbi:
-            tlbi["at"] = symbols.describe(number(tlbi["pc"]))
-
-
 def statement(report: Mapping[str, Any]) -> RuleKind:
     """What happened, and the section of the manual that forbids it."""
     unknown = RuleKind("a rule of the checker was broken", "docs/checker.md")
@@ -167,7 +139,7 @@ def times(count: int) -> str:
 
 
 def render(report: Mapping[str, Any]) -> list[str]:
-    """The lines of a report, which must have been annotated."""
+    """The lines of a report."""
     if report["rule"] == "console":  # The kernel's own words.
         first, *more = report["text"].splitlines()
         return [f"report {report['report']}: console/{report['kind']}: {first}", *(f"  {line}" for line in more)]
@@ -217,8 +189,8 @@ def stack(place: str, where: Mapping[str, Any] | None) -> list[str]:
     """The lines of a place in the code and its callers."""
     if not where:
         return []
-    first = f"  {place:<8} by CPU {where['cpu']} at {where['at']}"
-    return [first, *(f"             called from {name}" for name in where["calls"])]
+    first = f"  {place:<8} by CPU {where['cpu']} at {where.get('at', where['pc'])}"
+    return [first, *(f"             called from {name}" for name in where.get("calls", ()))]
 
 
 def seen_line(end: Mapping[str, Any] | None) -> str:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel's symbols, from its System.map or, by nm, from its vmlinux: names to addresses and addresses to functions.
+"""A kernel's symbols, from its System.map or, by nm, from its vmlinux: where its functions begin and end.
 
-The check needs addresses for the plugin's hooks, and names for the code that a report shows.
+The names of code in a check's reports come from the plugin, which reads the same file (plugin/symbols.c).
 """
 
 from __future__ import annotations
 
 import bisect
-import copy
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,18 +24,10 @@ SECTION = ("_text_start", "_text_end")
 NO_PLACE = "aA"
 """nm's letters of absolute symbols, whose values are not addresses."""
 ELF = b"\x7fELF"
-USER_BIT = 55
-"""The address bit that is 0 in addresses which TTBR0 translates, and 1 for TTBR1. Bit 55 is never part of a pointer's
-signature (pointer authentication); the other bits from 48 on may be."""
-SIGNATURE = 0xFFFF << 48
-"""The bits that are 1 in a kernel address without a signature."""
-LOADED = 0x40200000
-"""Physical address at which QEMU's virt machine loads an Image. The kernel's code in the identity map begins there."""
 ALIGNMENT = 2 << 20
 """Bytes to a multiple of which an arm64 kernel is linked."""
-ALL_BITS = 2**64 - 1
 INSTRUCTION = 4
-"""Bytes of an instruction: a return address is that of the call plus 4."""
+"""Bytes of an instruction: the least that the last function of a kernel has."""
 REMEDY = "name the System.map or the vmlinux that was built with the image"
 
 
@@ -84,17 +75,6 @@ class Symbols:
         """
         return None if first is None else first & -ALIGNMENT
 
-    def moved(self, slide: int) -> Symbols:
-        """These symbols, of a kernel that runs ``slide`` bytes behind where its symbols say, modulo 2^64."""
-        if not slide:
-            return self
-        other = copy.copy(self)
-        other.addresses = {name: address + slide & ALL_BITS for name, address in self.addresses.items()}
-        other.starts = [address + slide & ALL_BITS for address in self.starts]
-        other.text = None if self.text is None else self.text + slide & ALL_BITS
-        other.end = self.end + slide & ALL_BITS
-        return other
-
     @staticmethod
     def rank(entry: Entry) -> tuple[bool, bool, bool, str]:
         """The place of an entry among those of one address."""
@@ -127,40 +107,6 @@ class Symbols:
             if start >= (self.text or 0) and (name or (found and found[-1][1])):
                 found.append((start, name))
         return found
-
-    def function(self, address: int, *, returns: bool = False) -> tuple[str, int] | None:
-        """The function that ``address`` is in, and its offset there; None for user space, modules, and data.
-
-        Args:
-            returns: ``address`` is a return address. The caller is looked up by the address of the call, because a call
-                that is a function's last instruction returns to an address after that function.
-        """
-        if not address >> USER_BIT & 1:
-            return None
-        place = address | SIGNATURE
-        back = INSTRUCTION if returns else 0
-        if place >= self.end:
-            return None
-        index = bisect.bisect_right(self.starts, place - back) - 1
-        name = self.names[index] if index >= 0 else None
-        return (name, place - self.starts[index]) if name else None
-
-    def identity(self, address: int) -> tuple[str, int] | None:
-        """The function at ``address`` if that is an address of the identity map; user space may have the same one."""
-        linked = address - LOADED + (self.text or 0)
-        return self.function(linked) if self.text and self.text <= linked < self.end else None
-
-    def describe(self, address: int, *, returns: bool = False) -> str:
-        """``function+0x1c``; for other addresses the number, and whether it is one of user space."""
-        found = self.function(address, returns=returns)
-        if found:
-            return f"{found[0]}+{found[1]:#x}"
-        if address >> USER_BIT & 1:
-            return f"{address:#x}"
-        found = self.identity(address)
-        if found:
-            return f"{address:#x} (user space, or {found[0]}+{found[1]:#x} in the identity map)"
-        return f"{address:#x} (user space)"
 
 
 def parse(text: str, where: str) -> Symbols:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plugin's lines: read, named, and put into words."""
+"""The plugin's lines: read, and put into words."""
 
 from __future__ import annotations
 
@@ -14,18 +14,13 @@ from support import DATA
 
 from lull.check import plugin_output
 from lull.errors import GuestGarbage
-from lull.linux import symbols
 
 CHECK = DATA / "check"
 
 
 def sample() -> plugin_output.PluginOutput:
-    """The sample's reports, with names."""
-    output = plugin_output.read([CHECK / "reports.jsonl"])
-    found = symbols.load(CHECK / "System.map", "nm")
-    for report in output.reports:
-        plugin_output.annotate(report, found)
-    return output
+    """The sample's reports."""
+    return plugin_output.read([CHECK / "reports.jsonl"])
 
 
 def test_the_text_of_reports() -> None:
@@ -112,6 +107,20 @@ def test_every_rule_says_what_and_where() -> None:
     assert kinds == {"owed", "free", "remap", "bbm", "order", "asid", "written", "unload", "walk"}
     for says, section in plugin_output.KINDS.values():
         assert not says.endswith(".") and section[0] in "CD"
+
+
+def test_without_symbols() -> None:
+    """Code by its addresses, if the plugin has no names."""
+    report = {**sample().reports[0], "changed": {"cpu": 2, "pc": "0xffff80008012b844", "stack": []}}
+    assert "  changed  by CPU 2 at 0xffff80008012b844" in plugin_output.render(report)
+
+
+def test_what_is_not_checked(tmp_path: Path) -> None:
+    """The rules that are silent, and the symbol that is missing."""
+    path = tmp_path / "reports.jsonl"
+    lines = [{"unchecked": [{"rule": "owed/rmap", "symbol": "tlb_flush_rmaps"}]}, {"slide": "0x10000"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert plugin_output.read([path]).unchecked == ["owed/rmap (no tlb_flush_rmaps)"]
 
 
 def test_what_the_kernel_reports_itself() -> None:

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * symbols-cli - for test_symbols.py: reads the file of symbols FILE, to which the guest's
+ * addresses are SLIDE above. Each line of the input is a question:
+ *
+ *	at ADDRESS	what is there
+ *	call ADDRESS	what called and returns there
+ *	find NAME	its address in the file
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols.h"
+
+int main(int argc, char **argv)
+{
+	char error[256], line[256], what[8], text[SYMBOL_TEXT];
+	struct symbols s;
+
+	if (argc != 3)
+		return 2;
+	if (!symbols_read(&s, argv[1], error, sizeof(error))) {
+		puts(error);
+		return 1;
+	}
+	s.slide = strtoull(argv[2], NULL, 16);
+	while (fgets(line, sizeof(line), stdin)) {
+		char word[200];
+
+		if (sscanf(line, "%7s %199s", what, word) != 2)
+			return 2;
+		if (!strcmp(what, "find")) {
+			printf("%" PRIx64 "\n", symbols_find(&s, word));
+			continue;
+		}
+		symbols_describe(&s, strtoull(word, NULL, 16), !strcmp(what, "call"), text);
+		puts(text);
+	}
+	symbols_free(&s);
+	return 0;
+}
