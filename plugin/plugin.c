@@ -41,7 +41,8 @@ uint64_t read_register(unsigned int cpu, struct qemu_plugin_register *reg)
 	uint64_t value = 0;
 
 	g_byte_array_set_size(v->buf, 0);	/* QEMU appends */
-	if (qemu_plugin_read_register(reg, v->buf) != 8) {
+	qemu_plugin_read_register(reg, v->buf);
+	if (v->buf->len != 8) {
 		fprintf(stderr, "lull: QEMU does not give a register of vCPU %u\n", cpu);
 		abort();
 	}
@@ -88,21 +89,22 @@ static void refuse_shared_thread(unsigned int cpu)
 static void find_registers(struct vcpu *v, unsigned int cpu)
 {
 	GArray *all = qemu_plugin_get_registers();
-	const qemu_plugin_reg_descriptor *d = (const void *)all->data;
+	unsigned int size = g_array_get_element_size(all);
 
 	for (unsigned int i = 0; i < all->len; i++) {
+		const qemu_plugin_reg_descriptor *d = (const void *)(all->data + i * size);
 		unsigned int reg;
 		int end = 0;
 
-		if (d[i].name && !strcmp(d[i].name, "pc"))
-			v->pc = d[i].handle;
-		if (d[i].name && !strcmp(d[i].name, "ID_AA64MMFR1_EL1"))
-			v->mmfr1 = d[i].handle;
-		if (d[i].name && !strcmp(d[i].name, "ID_AA64MMFR2_EL1"))
-			v->mmfr2 = d[i].handle;
-		if (d[i].name && sscanf(d[i].name, "x%u%n", &reg, &end) == 1 &&
-		    !d[i].name[end] && reg < XREGS)
-			v->x[reg] = d[i].handle;
+		if (d->name && !strcmp(d->name, "pc"))
+			v->pc = d->handle;
+		if (d->name && !strcmp(d->name, "ID_AA64MMFR1_EL1"))
+			v->mmfr1 = d->handle;
+		if (d->name && !strcmp(d->name, "ID_AA64MMFR2_EL1"))
+			v->mmfr2 = d->handle;
+		if (d->name && sscanf(d->name, "x%u%n", &reg, &end) == 1 &&
+		    !d->name[end] && reg < XREGS)
+			v->x[reg] = d->handle;
 	}
 	g_array_free(all, 1);
 	for (unsigned int reg = 0; reg < XREGS; reg++) {
@@ -118,9 +120,8 @@ static void find_registers(struct vcpu *v, unsigned int cpu)
 		v->buf = g_byte_array_new();
 }
 
-static void on_vcpu_init(qemu_plugin_id_t id, unsigned int cpu)
+static void on_vcpu_init(EVENT(unsigned int cpu))
 {
-	(void)id;
 	pthread_mutex_lock(&lock);
 	vcpus[cpu].thread = pthread_self();
 	vcpus[cpu].started = true;
@@ -131,9 +132,8 @@ static void on_vcpu_init(qemu_plugin_id_t id, unsigned int cpu)
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_exit_qemu(qemu_plugin_id_t id, void *userdata)
+static void on_exit_qemu(WITH_ID(void *userdata))
 {
-	(void)id;
 	(void)userdata;
 	pthread_mutex_lock(&lock);
 	if (!refused) {
@@ -147,8 +147,8 @@ static bool supported(const qemu_info_t *info)
 {
 	if (info->version.min > API_VERSION || info->version.cur < API_VERSION ||
 	    info->version.cur > API_LAST) {
-		fprintf(stderr, "lull: this QEMU has plugin API version %d (minimum %d), the plugin needs %d to %d: use QEMU 9.2, 10.0, 10.1 or 10.2\n",
-			info->version.cur, info->version.min, API_VERSION, API_LAST);
+		fprintf(stderr, "lull: this QEMU has plugin API version %d (minimum %d), this build of the plugin needs %d to %d: use QEMU %s\n",
+			info->version.cur, info->version.min, API_VERSION, API_LAST, API_QEMU);
 		return false;
 	}
 	if (!info->system_emulation || strcmp(info->target_name, "aarch64")) {
@@ -192,8 +192,8 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 		return 1;
 	}
 	check_output();
-	qemu_plugin_register_vcpu_init_cb(id, on_vcpu_init);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, mode->translate);
+	qemu_plugin_register_vcpu_init_cb(id, NO_DATA(on_vcpu_init));
+	qemu_plugin_register_vcpu_tb_trans_cb(id, NO_DATA(mode->translate));
 	qemu_plugin_register_atexit_cb(id, on_exit_qemu, NULL);
 	return 0;
 }

@@ -51,7 +51,7 @@ struct mode {
 	void (*vcpu)(unsigned int cpu);
 	/* Called before the guest runs. Returns false with the reason in @error. */
 	bool (*install)(char *error, size_t size);
-	void (*translate)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+	void (*translate)(EVENT(struct qemu_plugin_tb *tb));
 	/* QEMU ends; called with the lock held. */
 	void (*finish)(void);
 };

@@ -445,18 +445,17 @@ static void find_ram(const struct qemu_plugin_insn *handle)
 	shadow.spaces.ram.host = host;
 }
 
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	bool user = false;
 
-	(void)id;
 	for (size_t i = 0; i < n; i++) {
 		struct qemu_plugin_insn *handle = qemu_plugin_tb_get_insn(tb, i);
 		uint64_t pc = qemu_plugin_insn_vaddr(handle);
-		/* Newer QEMUs give registers only to callbacks that ask for them. */
-		enum qemu_plugin_cb_flags regs = api > API_VERSION ? QEMU_PLUGIN_CB_R_REGS :
-						 QEMU_PLUGIN_CB_NO_REGS;
+		/* From version 5 on QEMU gives registers only to callbacks that ask for them. */
+		enum qemu_plugin_cb_flags regs = api < 5 ? QEMU_PLUGIN_CB_NO_REGS :
+						 QEMU_PLUGIN_CB_R_REGS;
 		uint32_t word = 0;
 		struct insn insn;
 		int hook;

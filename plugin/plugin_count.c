@@ -170,13 +170,12 @@ static void add_block(struct qemu_plugin_tb *tb, size_t n)
  * registration. A closing marker is added after the window took its sample, an opening
  * marker before: neither is part of its window.
  */
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	bool per_block = options.insns == INSNS_BLOCK;
 	struct owed owed = { 0 };
 
-	(void)id;
 	if (per_block)
 		add_block(tb, n);
 	time_block(tb, n);

@@ -174,11 +174,10 @@ static void on_step(unsigned int cpu, void *userdata)
  * executed nothing since it was sent an interrupt is still awaited. An interrupt that was
  * sent just before may not have arrived yet, so the vCPU is awaited for a short time.
  */
-static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
+static void on_sleep(EVENT(unsigned int cpu))
 {
 	bool executed, called;
 
-	(void)id;
 	pthread_mutex_lock(&time_lock);
 	executed = qemu_plugin_u64_get(insns, cpu) != account.cpus[cpu].insns;
 	called = lanes[cpu].called;
@@ -194,9 +193,8 @@ static void on_sleep(qemu_plugin_id_t id, unsigned int cpu)
 	pthread_mutex_unlock(&time_lock);
 }
 
-static void on_wake(qemu_plugin_id_t id, unsigned int cpu)
+static void on_wake(EVENT(unsigned int cpu))
 {
-	(void)id;
 	pthread_mutex_lock(&time_lock);
 	account_run(&account, cpu);
 	pthread_mutex_unlock(&time_lock);
@@ -289,8 +287,8 @@ bool time_install(qemu_plugin_u64 counter, char *error, size_t size)
 	}
 	waits[DSB_ISH] = waits[DSB_OSH] = waits[DSB_SY] = true;
 	waits[DSB_ISHNXS] = waits[DSB_OSHNXS] = waits[DSB_SYNXS] = true;
-	qemu_plugin_register_vcpu_idle_cb(plugin_id, on_sleep);
-	qemu_plugin_register_vcpu_resume_cb(plugin_id, on_wake);
+	qemu_plugin_register_vcpu_idle_cb(plugin_id, NO_DATA(on_sleep));
+	qemu_plugin_register_vcpu_resume_cb(plugin_id, NO_DATA(on_wake));
 	insns = counter;
 	since.score = qemu_plugin_scoreboard_new(sizeof(struct since));
 	since.offset = offsetof(struct since, insns);

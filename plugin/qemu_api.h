@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * qemu_api - the part of QEMU's TCG plugin interface, version 4, that the plugin uses.
+ * qemu_api - the part of QEMU's TCG plugin interface that the plugin uses.
  *
  * QEMU's own header is qemu-plugin.h; Debian does not package it, and it needs
- * GLib's headers. These declarations are for QEMU 9.2 and 10.0 (version 4),
- * and hold for 10.1 and 10.2 (version 5, which only adds functions). Later
- * versions change what is here: 6 lets qemu_plugin_read_register() return
- * bool, 7 takes the plugin id away from the callbacks. QEMU's range
- * [version.min, version.cur] does not show this: its minimum was not raised with
- * each such change. So the plugin itself has an upper limit, API_LAST.
+ * GLib's headers. These declarations are for versions 4 to 7 of the interface,
+ * of which version 5 only adds functions:
+ *
+ *	4  QEMU 9.2, 10.0	6  QEMU 11.0
+ *	5  QEMU 10.1, 10.2	7  QEMU 11.1
+ *
+ * No binary can serve all four. QEMU refuses a plugin whose qemu_plugin_version
+ * is outside of QEMU's range [version.min, version.cur]. The minimum is 2 before
+ * version 7, which raises it to 7. So the plugin is built twice: with API_VERSION
+ * 4 for versions 4 to 6, and with 7 for version 7.
+ *
+ * The range is no promise either: version 6 changed a return type, and kept the
+ * minimum. So the plugin itself has an upper limit, API_LAST.
  *
  * All symbols are weak. An older QEMU lacks some of them, and can then still load
  * the plugin, which says that it needs another version.
@@ -20,8 +27,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define API_VERSION	4	/* the version that the plugin is written for */
-#define API_LAST	5	/* the last one known to be compatible */
+/* The version that this build of the plugin exports. */
+#ifndef API_VERSION
+#define API_VERSION	4
+#endif
+
+/*
+ * The arguments of the callbacks of an event (a vCPU starts, a block is translated, QEMU
+ * exits): versions 4 to 6 pass the plugin's id first, version 7 passes user data last. The
+ * plugin uses neither. A callback's arguments are EVENT(its own argument), and NO_DATA()
+ * registers it.
+ */
+#if API_VERSION < 7
+#define API_LAST	6	/* the last version known to be compatible */
+#define API_QEMU	"9.2 to 11.0"
+#define WITH_ID(args)	__attribute__((unused)) qemu_plugin_id_t id, args
+#define WITH_DATA(args)	args
+#define NO_DATA(callback) callback
+#else
+#define API_LAST	7
+#define API_QEMU	"11.1"
+#define WITH_ID(args)	args
+#define WITH_DATA(args)	args, __attribute__((unused)) void *userdata
+#define NO_DATA(callback) callback, NULL
+#endif
+#define EVENT(arg)	WITH_ID(WITH_DATA(arg))
 
 #define QEMU_EXPORT	__attribute__((visibility("default")))
 #define QEMU_IMPORT	extern __attribute__((weak))
@@ -76,6 +106,7 @@ enum qemu_plugin_cond {
 	QEMU_PLUGIN_COND_GE,
 };
 
+/* The first fields; newer QEMUs have more, so the size is the array's own. */
 typedef struct {
 	struct qemu_plugin_register *handle;
 	const char *name;
@@ -94,6 +125,7 @@ typedef struct {
 } GByteArray;
 
 /* GLib functions: QEMU has GLib loaded. */
+QEMU_IMPORT unsigned int g_array_get_element_size(GArray *array);
 QEMU_IMPORT char *g_array_free(GArray *array, int free_segment);
 QEMU_IMPORT GByteArray *g_byte_array_new(void);
 QEMU_IMPORT GByteArray *g_byte_array_set_size(GByteArray *array,
@@ -112,13 +144,11 @@ enum qemu_plugin_mem_rw {
 typedef void (*qemu_plugin_vcpu_mem_cb_t)(unsigned int vcpu_index,
 					  qemu_plugin_meminfo_t info,
 					  uint64_t vaddr, void *userdata);
-typedef void (*qemu_plugin_udata_cb_t)(qemu_plugin_id_t id, void *userdata);
-typedef void (*qemu_plugin_vcpu_simple_cb_t)(qemu_plugin_id_t id,
-					     unsigned int vcpu_index);
+typedef void (*qemu_plugin_udata_cb_t)(WITH_ID(void *userdata));
+typedef void (*qemu_plugin_vcpu_simple_cb_t)(EVENT(unsigned int vcpu_index));
 typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned int vcpu_index,
 					    void *userdata);
-typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id,
-					       struct qemu_plugin_tb *tb);
+typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(EVENT(struct qemu_plugin_tb *tb));
 
 /* The symbols that QEMU looks up in a plugin. */
 extern QEMU_EXPORT int qemu_plugin_version;
@@ -128,17 +158,17 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
-				  qemu_plugin_vcpu_simple_cb_t cb);
+				  WITH_DATA(qemu_plugin_vcpu_simple_cb_t cb));
 /* A vCPU halts, and goes on. Called in the vCPU's own thread. */
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id,
-				  qemu_plugin_vcpu_simple_cb_t cb);
+				  WITH_DATA(qemu_plugin_vcpu_simple_cb_t cb));
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id,
-				    qemu_plugin_vcpu_simple_cb_t cb);
+				    WITH_DATA(qemu_plugin_vcpu_simple_cb_t cb));
 QEMU_IMPORT void
 qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-				      qemu_plugin_vcpu_tb_trans_cb_t cb);
+				      WITH_DATA(qemu_plugin_vcpu_tb_trans_cb_t cb));
 QEMU_IMPORT void
 qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin_udata_cb_t cb,
 			       void *userdata);
@@ -195,8 +225,12 @@ qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *haddr);
 
 QEMU_IMPORT int qemu_plugin_num_vcpus(void);
 QEMU_IMPORT GArray *qemu_plugin_get_registers(void);
-QEMU_IMPORT int qemu_plugin_read_register(struct qemu_plugin_register *handle,
-					  GByteArray *buf);
+/*
+ * Appends the register to @buf, or nothing if it fails. What it returns (not declared here)
+ * is the size or -1 up to version 5, and a bool from version 6.
+ */
+QEMU_IMPORT void qemu_plugin_read_register(struct qemu_plugin_register *handle,
+					   GByteArray *buf);
 
 QEMU_IMPORT struct qemu_plugin_scoreboard *
 qemu_plugin_scoreboard_new(size_t element_size);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * fake_qemu - loads the plugin as QEMU would, and says what its installation
- * returned: for the QEMUs that are not at hand.
+ * returned: for the QEMUs that are not at hand. Compiled with the API_VERSION of
+ * the plugin, its functions have the arguments of that version.
  *
  *	fake_qemu PLUGIN MIN CUR TARGET system|user [OPTION...]
  *
@@ -20,14 +21,14 @@ struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t size)
 }
 
 void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id,
-				       qemu_plugin_vcpu_simple_cb_t cb)
+				       WITH_DATA(qemu_plugin_vcpu_simple_cb_t cb))
 {
 	(void)cb;
 	printf("vcpu_init %d\n", id == 42);
 }
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   qemu_plugin_vcpu_tb_trans_cb_t cb)
+					   WITH_DATA(qemu_plugin_vcpu_tb_trans_cb_t cb))
 {
 	(void)cb;
 	printf("tb_trans %d\n", id == 42);

@@ -17,27 +17,21 @@ Install = Callable[..., tuple[str, str]]
 
 @pytest.fixture(scope="session")
 def install(build: Callable[[str], Path]) -> Install:
-    """Loads the plugin into fake_qemu; its output and its messages."""
-    plugin = build("lull.so")
-    host = plugin.with_name("fake_qemu")
+    """Loads a build of the plugin into fake_qemu; its output and its messages."""
     cc = shutil.which("cc") or "gcc"
-    run(
-        cc,
-        "-Wall",
-        "-Werror",
-        f"-I{PLUGIN}",
-        "-rdynamic",
-        "-o",
-        host,
-        HERE / "fake_qemu.c",
-        "-ldl",
-    )
+    hosts: dict[int, list[Path]] = {}
+    for version, name in ((4, "lull.so"), (7, "lull-7.so")):
+        plugin = build(name)
+        host = plugin.with_name(f"fake_qemu-{version}")
+        words = ["-Wall", "-Werror", f"-DAPI_VERSION={version}", f"-I{PLUGIN}", "-rdynamic", "-o", host]
+        run(cc, *words, HERE / "fake_qemu.c", "-ldl")
+        hosts[version] = [host, plugin]
 
     def ask(
-        *options: str, low: int = 2, cur: int = 4, target: str = "aarch64", kind: str = "system"
+        *options: str, version: int = 4, low: int = 2, cur: int = 4, target: str = "aarch64", kind: str = "system"
     ) -> tuple[str, str]:
         done = subprocess.run(
-            [host, plugin, str(low), str(cur), target, kind, *options],
+            [*hosts[version], str(low), str(cur), target, kind, *options],
             capture_output=True,
             text=True,
         )
@@ -47,11 +41,11 @@ def install(build: Callable[[str], Path]) -> Install:
     return ask
 
 
-@pytest.mark.parametrize("cur", [4, 5])
-def test_installs(install: Install, tmp_path: Path, cur: int) -> None:
+@pytest.mark.parametrize(("version", "low", "cur"), [(4, 2, 4), (4, 2, 5), (4, 2, 6), (7, 7, 7)])
+def test_installs(install: Install, tmp_path: Path, version: int, low: int, cur: int) -> None:
     out = tmp_path / "counts"
-    said, errors = install(f"out={out}", "mode=count", cur=cur)
-    assert said == "version 4\nvcpu_init 1\ntb_trans 1\natexit 1\ninstall 0\n"
+    said, errors = install(f"out={out}", "mode=count", version=version, low=low, cur=cur)
+    assert said == f"version {version}\nvcpu_init 1\ntb_trans 1\natexit 1\ninstall 0\n"
     assert errors == ""
     assert json.loads(out.read_text()) == {
         "plugin": "lull",
@@ -61,15 +55,18 @@ def test_installs(install: Install, tmp_path: Path, cur: int) -> None:
     }
 
 
-@pytest.mark.parametrize(("low", "cur"), [(0, 1), (2, 3), (2, 6), (2, 7), (5, 5)])
-def test_other_interface(install: Install, tmp_path: Path, low: int, cur: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "low", "cur", "fits"),
+    [(4, low, cur, "4 to 6: use QEMU 9.2 to 11.0") for low, cur in ((0, 1), (2, 3), (2, 7), (5, 5))]
+    + [(7, low, cur, "7 to 7: use QEMU 11.1") for low, cur in ((2, 6), (7, 8), (8, 8))],
+)
+def test_other_interface(install: Install, tmp_path: Path, version: int, low: int, cur: int, fits: str) -> None:
     """Refused, before anything is registered or written: what, which fits, what to do."""
     out = tmp_path / "counts"
-    said, errors = install(f"out={out}", low=low, cur=cur)
-    assert said == "version 4\ninstall 1\n"
+    said, errors = install(f"out={out}", version=version, low=low, cur=cur)
+    assert said == f"version {version}\ninstall 1\n"
     assert errors == (
-        f"lull: this QEMU has plugin API version {cur} (minimum {low}), "
-        "the plugin needs 4 to 5: use QEMU 9.2, 10.0, 10.1 or 10.2\n"
+        f"lull: this QEMU has plugin API version {cur} (minimum {low}), this build of the plugin needs {fits}\n"
     )
     assert not out.exists()
 
