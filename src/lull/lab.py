@@ -178,7 +178,7 @@ class Lab:
 
     @cached_property
     def plugin(self) -> Path:
-        """The QEMU plugin, compiled for this machine."""
+        """The QEMU plugin, compiled for this machine and this QEMU."""
         key = cache.key_of_files([*sorted(paths.PLUGIN.glob("*.[ch]")), paths.PLUGIN / "Makefile"], platform.machine())
 
         def make(part: Path) -> None:
@@ -190,7 +190,7 @@ class Lab:
                     what="the QEMU plugin does not compile",
                 )
 
-        return cache.make_entry("plugin", f"lull-{key}", make) / "lull.so"
+        return cache.make_entry("plugin", f"lull-{key}", make) / self.qemu.plugin
 
     def has(self, find: Callable[[Lab], object]) -> bool:
         """Return true if everything that ``find`` asks a lab for is in the cache. Nothing is fetched or built."""

@@ -20,7 +20,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     base = lab.base
     if arguments.dry_run:
         more = [f"the packages of {lab.suite.userland}"] if lab.suite.userland else []
-        wanted = [base.package, "busybox-static for arm64", *more, "QEMU 10.x if the machine has none"]
+        wanted = [base.package, "busybox-static for arm64", *more, "QEMU 10.x or 11.x if the machine has none"]
         lines = [f"would fetch {', '.join(wanted)}, into {cache.root()}"]
         return plan.show(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
     if not lab.user_tree:

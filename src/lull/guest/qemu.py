@@ -16,9 +16,9 @@ from lull.linux import apt, toolchain
 from lull.linux.fetch import Fetched, Store, backports
 from lull.progress import progress
 
-SUPPORTED = (10,)
-"""Supported major versions. The machine virt has a second PL011 (UART) since 9.1. The plugin API has version 4 or 5 in
-10.x, and an incompatible one in 11."""
+SUPPORTED = (10, 11)
+"""Supported major versions. The machine virt has a second PL011 (UART) since 9.1. Lull is tested with 10.0 and 11.1."""
+NEEDED = " or ".join(f"{major}.x" for major in SUPPORTED)
 PROGRAM = "qemu-system-aarch64"
 PACKAGE = "qemu-system-arm"
 MAX_VCPUS = 123
@@ -42,6 +42,12 @@ class Qemu:
         """The major version."""
         return int(self.version.split(".")[0])
 
+    @property
+    def plugin(self) -> str:
+        """The file name of the plugin's build for this QEMU: version 7 of the plugin interface came with 11.1."""
+        major, minor = map(int, self.version.split(".")[:2])
+        return "lull-7.so" if (major, minor) >= (11, 1) else "lull.so"
+
 
 def probe(program: Path) -> Qemu:
     """The QEMU ``program`` with its version. Raises MissingError when it does not run or is not QEMU."""
@@ -52,7 +58,7 @@ def probe(program: Path) -> Qemu:
             f"{program} does not run",
             where=f"$ {program} --version",
             tail=done.output[-500:],
-            remedy="install QEMU 10.x",
+            remedy=f"install QEMU {NEEDED}",
         )
     return Qemu(program, found.group(1))
 
@@ -90,14 +96,19 @@ STARTER = """#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Starts the QEMU unpacked beside this script with the libraries that came with it.
 here=$(dirname -- "$(readlink -f -- "$0")")
+loader=
 # Not the modules of the machine's own QEMU, which is another build.
 export QEMU_MODULE_DIR="$here/usr/lib/qemu"
 for folder in "$here"/usr/lib/*-linux-gnu "$here"/lib/*-linux-gnu; do
     LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     [ ! -d "$folder/qemu" ] || export QEMU_MODULE_DIR="$folder/qemu"
+    # A libc that came along needs its own loader.
+    for file in "$folder"/ld-linux-*.so.*; do
+        [ ! -e "$file" ] || loader=$file
+    done
 done
 export LD_LIBRARY_PATH
-exec "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
+exec ${loader:+"$loader"} "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
 """
 """The script that starts a QEMU of the cache."""
 
@@ -110,9 +121,9 @@ def fits(qemu: Qemu | None) -> bool:
 def require(qemu: Qemu) -> Qemu:
     """Return ``qemu``. Raises MissingError when its version is not supported."""
     if not fits(qemu):
-        age = "old" if qemu.major < SUPPORTED[0] else "new: its plugin interface is another one"
+        age = "old" if qemu.major < SUPPORTED[0] else "new"
         raise MissingError(
-            f"QEMU {qemu.version} is too {age}; {SUPPORTED[0]}.x is needed",
+            f"QEMU {qemu.version} is too {age}; {NEEDED} is needed",
             where=str(qemu.program),
             remedy="unset LULL_QEMU and let the lab fetch one ('./lull fetch')",
         )
@@ -139,7 +150,7 @@ def of_store(store: Store) -> Qemu:
 
 
 def fetch(store: Store) -> Fetched:
-    """Download QEMU and the libraries that the machine lacks, and unpack them into one folder of the cache.
+    """Download QEMU and the libraries that the machine lacks, from the machine's release or its backports.
 
     Raises: MissingError when no archive has a supported version, FetchError when a download fails.
     """
@@ -147,16 +158,28 @@ def fetch(store: Store) -> Fetched:
     version = next(filter(supported, private.versions(PACKAGE)), None)
     if version is None:
         raise MissingError(
-            f"no archive of this machine has {PACKAGE} {SUPPORTED[0]}.x",
+            f"no archive of this machine has {PACKAGE} {NEEDED}",
             where=str(private.home),
             remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
         )
+    return download(private, version, store.log)
+
+
+def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
+    """Download the package's ``version`` and what it needs, and unpack them into one folder of the cache.
+
+    Args:
+        private: an apt that has this version. It decides which dependencies are installed already.
+        log: takes apt's output.
+
+    Raises: FetchError when a download fails, MissingError when QEMU does not run.
+    """
 
     def make(part: Path) -> None:
         with progress.step(f"fetching QEMU {version}"):
             words = [f"{PACKAGE}={version}", *private.newer_from_same(PACKAGE, version)]
-            for deb in private.download_closure(words, part / "debs", store.log):
-                apt.unpack(deb, part, store.log)
+            for deb in private.download_closure(words, part / "debs", log):
+                apt.unpack(deb, part, log)
         shutil.rmtree(part / "debs")
         starter = part / PROGRAM
         starter.write_text(STARTER)

@@ -96,7 +96,7 @@ def machine_sources() -> list[AptSource]:
     if not shutil.which("apt-get"):
         raise MissingError(
             "this host has no apt, which fetches the kernel source and QEMU",
-            remedy="name a kernel source tree with --tree PATH, and install QEMU 10.x",
+            remedy="name a kernel source tree with --tree PATH, and install QEMU 10.x or 11.x",
         )
     release = codename()
     # Listing what apt would fetch needs neither root nor existing indexes.

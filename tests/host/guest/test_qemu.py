@@ -24,6 +24,20 @@ def options(line: list[str], name: str) -> list[str]:
     return [value for option, value in pairwise(line) if option == name]
 
 
+@pytest.mark.parametrize(
+    ("version", "plugin"),
+    [
+        ("10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)", "lull.so"),
+        ("11.0.0", "lull.so"),
+        ("11.1.3 (Debian 1:11.1.3+ds-1~bpo13+1)", "lull-7.so"),
+        ("11.10.0", "lull-7.so"),
+    ],
+)
+def test_each_qemu_has_its_build_of_the_plugin(version: str, plugin: str) -> None:
+    """Numbers are compared, not text."""
+    assert Qemu(Path(), version).plugin == plugin
+
+
 def test_a_disk_is_there_when_asked_for_and_forgets() -> None:
     """Its writes go nowhere, its name may have commas."""
     assert not options(words(Machine()), "-drive") and not options(words(Machine()), "-device")
