@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from plugin_tools import CROSS, PLUGIN, run
-from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, real_qemu
+from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, newer_qemu, real_qemu
 
 from lull import cli, process
+from lull.guest.qemu import Qemu
 from lull.lab import Lab
 from lull.progress import clock
 
@@ -168,10 +169,8 @@ def cross() -> str:
     return CROSS
 
 
-@pytest.fixture(scope="session")
-def qemu() -> str:
-    """A qemu-system-aarch64 with the plugin interface."""
-    path = os.environ.get("LULL_QEMU")
-    if not path:
-        pytest.skip("LULL_QEMU does not name a qemu-system-aarch64 (9.2 to 10.2)")
-    return path
+@pytest.fixture(scope="session", params=[real_qemu, newer_qemu], ids=["lab", "newer"])
+def qemu(request: pytest.FixtureRequest) -> Qemu:
+    """A test that asks for a QEMU runs with the lab's, and with one that needs the plugin's other build."""
+    found: Qemu = request.param()
+    return found

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from lull import cache, paths
+from lull.errors import FetchError, LullError
 from lull.guest import qemu
 from lull.lab import Lab
-from lull.linux import series
-from lull.linux.fetch import Store
+from lull.linux import apt, series
+from lull.linux.fetch import Fetched, Store
 
 REPOSITORY = paths.REPOSITORY
 """The top folder. A test names every file of the repository from here, so that test files can move."""
@@ -27,6 +28,8 @@ SUMMARY: list[str] = []
 """What tests found that is worth a line at the end (conftest.py prints it)."""
 REAL_CACHE = cache.root()
 """The user's cache: named here before any test replaces it."""
+NEWER = ["trixie", "trixie-backports"]
+"""Debian's suites with a QEMU 11."""
 
 
 def real_qemu() -> qemu.Qemu:
@@ -38,8 +41,32 @@ def real_qemu() -> qemu.Qemu:
     store.index = REAL_CACHE / "fetched.json"
     found = store.known("qemu")
     if found is None:
-        pytest.skip("no QEMU 10.x here ('./lull fetch' brings one)")
+        pytest.skip(f"no QEMU {qemu.NEEDED} here ('./lull fetch' brings one)")
     return qemu.probe(found.path / qemu.PROGRAM)
+
+
+def newer_qemu() -> qemu.Qemu:
+    """A QEMU for which the plugin is built with version 7 of the interface, with all its libraries: of Debian 13.
+
+    It is fetched into the real cache. Skips the test where that is not possible.
+    """
+    store = Store(offline=lab_under_test().offline)
+    try:
+        found = store.have("newer-qemu") or store.remember("newer-qemu", fetch_newer_qemu(store))
+    except LullError as error:
+        pytest.skip(f"no newer QEMU: {error}")
+    return qemu.probe(found.path / qemu.PROGRAM)
+
+
+def fetch_newer_qemu(store: Store) -> Fetched:
+    """Download it. Raises FetchError on a host whose archives have no Debian 13."""
+    sources = apt.with_suites(apt.machine_sources(), NEWER)
+    sources = [source for source in sources if source.suite in NEWER]
+    private = store.fresh(apt.PrivateApt(sources, [apt.host_architecture()], bare=True))
+    version = next(filter(qemu.supported, private.versions(qemu.PACKAGE)), "")
+    if qemu.Qemu(Path(), version.partition(":")[2] or "0.0").plugin != "lull-7.so":
+        raise FetchError(f"{' and '.join(NEWER)} have no {qemu.PACKAGE} with version 7 of the plugin interface")
+    return qemu.download(private, version, store.log)
 
 
 def lab_under_test() -> Lab:

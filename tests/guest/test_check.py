@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 
 import pytest
-from support import SUMMARY, Tool, common, lab_under_test, silent
+from support import SUMMARY, Tool, common, lab_under_test, newer_qemu, silent
 
 from lull import base as bases
 from lull import plan
 from lull.check import data as check_data
 from lull.check import kernels as check_kernels
-from lull.guest.qemu import Machine
+from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import launch_retrying
 from lull.run.records import Results
 
@@ -42,6 +42,13 @@ def test_kernels_are_silent(real: Tool) -> None:
 def test_kernels_are_silent_without_ntlbpa(real: Tool) -> None:
     """CPUs may keep copies of a freed table's entries by their physical addresses."""
     silent(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
+
+
+@pytest.mark.parametrize("qemu", [newer_qemu], indirect=True, ids=["newer"])
+def test_kernels_are_silent_in_a_newer_qemu(real: Tool, qemu: Qemu) -> None:
+    """The plugin's other build, whose interface has other callbacks and registers."""
+    real.environment["LULL_QEMU"] = str(qemu.program)
+    silent(real, *KERNELS, "--workload", "fork_exec")
 
 
 @pytest.mark.whole

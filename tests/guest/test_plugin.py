@@ -9,18 +9,19 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from lull.guest.qemu import Qemu
 from lull.lab import Lab
 
 
-def test_segments_count_every_instruction(build: Callable[[str], Path], qemu: str, lab: Lab, tmp_path: Path) -> None:
+def test_segments_count_every_instruction(build: Callable[[str], Path], qemu: Qemu, lab: Lab, tmp_path: Path) -> None:
     """Two copies of the plugin in one boot, adding in segments and at each instruction, agree.
 
     The kernel finds no root file system and panics, which ends QEMU: two hundred million instructions,
     with faults, interrupts, device memory, self-modifying code and four vCPUs.
     """
-    plugin = build("lull.so")
+    plugin = build(qemu.plugin)
     command = [
-        qemu, "-M", "virt,gic-version=3", "-cpu", "max", "-smp", "4", "-m", "512", "-nic", "none",
+        str(qemu.program), "-M", "virt,gic-version=3", "-cpu", "max", "-smp", "4", "-m", "512", "-nic", "none",
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
         "-kernel", str(lab.kernel("stock").image), "-append", "console=ttyAMA0 panic=-1",
     ]  # fmt: skip
