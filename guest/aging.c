@@ -28,6 +28,8 @@ static const char *const rows[] = {
 	"young_nosync", "young_none", NULL
 };
 
+#define STEP	((long)(PAGE / sizeof(uint64_t)))
+
 enum order { SEQUENTIAL, RANDOM, HOT };
 
 static const struct program {
@@ -38,8 +40,6 @@ static const struct program {
 	{ "seq-read", SEQUENTIAL, false }, { "rand-read", RANDOM, false }, { "hot-read", HOT, false },
 	{ "seq-write", SEQUENTIAL, true }, { "rand-write", RANDOM, true }, { "hot-write", HOT, true },
 };
-
-static const long step = PAGE / sizeof(uint64_t);
 
 /* The page of access number @i; page 0 is the hot one. */
 static long choose(enum order order, long i, long pages, uint64_t *state)
@@ -59,10 +59,10 @@ static void access_pages(const struct program *p, volatile uint64_t *memory, lon
 
 	for (i = 0; i < accesses; i++) {
 		page = choose(p->order, i, pages, &state);
-		value = memory[page * step];
+		value = memory[page * STEP];
 		verify((uint32_t)value == (uint32_t)page, "page %ld holds %llx", page, (unsigned long long)value);
 		if (p->write)
-			memory[page * step] = value + (1ULL << 32);
+			memory[page * STEP] = value + (1ULL << 32);
 	}
 }
 
@@ -73,8 +73,8 @@ static void verify_pages(const struct program *p, const uint64_t *memory, long p
 	long page;
 
 	for (page = 0; page < pages; page++) {
-		verify((uint32_t)memory[page * step] == (uint32_t)page, "page %ld is lost", page);
-		writes += memory[page * step] >> 32;
+		verify((uint32_t)memory[page * STEP] == (uint32_t)page, "page %ld is lost", page);
+		writes += memory[page * STEP] >> 32;
 	}
 	verify(writes == (p->write ? (uint64_t)accesses : 0), "%llu writes arrived", (unsigned long long)writes);
 }
@@ -87,9 +87,9 @@ static void child(const struct program *p)
 
 	cgroup_enter();
 	memory = (uint64_t *)map_memory(pages * PAGE, MAP_PRIVATE);
-	must(madvise(memory, pages * PAGE, MADV_NOHUGEPAGE));
+	use_small_pages(memory, pages * PAGE);
 	for (page = 0; page < pages; page++)
-		memory[page * step] = page;
+		memory[page * STEP] = page;
 	begin_vmstat(rows);
 	open_window();
 	access_pages(p, memory, pages);

@@ -499,8 +499,12 @@ static void case_reclaim_hurry(long round)
 /* Reclaim by another process, and by the threads themselves when they allocate memory. */
 static void case_reclaim_direct(long round)
 {
+	char limit[32];
+
 	(void)round;
-	reclaim_from(act_all, "2M");
+	/* 2 MiB with pages of 4 KiB. Half of it does not grow with the pages: it is the kernel's. */
+	snprintf(limit, sizeof(limit), "%lu", (1UL << 20) + 256 * PAGE);
+	reclaim_from(act_all, limit);
 }
 
 /* Reclaim of folios of 64 KiB, which contiguous entries map. */
@@ -576,21 +580,9 @@ static void case_migrate(long round)
 
 /* ---- many pieces at once ---- */
 
-/*
- * Every n-th page of the memory; or the first few pages of each GiB. In the last three patterns the kernel flushes each
- * piece by itself, if it can: where TLBIs take ranges, where they do not, and, with more pieces than it records, nowhere.
- */
 struct pieces {
 	size_t size, step, run;
 };
-
-static const struct pieces patterns[] = {
-	{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
-	{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
-	{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 512 * PAGE, 24 * PAGE, 1 },
-};
-
-#define PATTERNS	(sizeof(patterns) / sizeof(*patterns))
 
 static char *piece(char *memory, const struct pieces *p, size_t number)
 {
@@ -623,15 +615,25 @@ static void check_discarded(char *memory, const struct pieces *p)
 /* Pages are discarded, used again and unmapped, in one call each, while threads read the pages between them. */
 static void case_pieces(long round)
 {
+	/*
+	 * Every n-th page of the memory; or the first few pages of each GiB. In the last three patterns the kernel
+	 * flushes each piece by itself, if it can: where TLBIs take ranges, where they do not, and, with more pieces
+	 * than it records, nowhere.
+	 */
+	const struct pieces patterns[] = {
+		{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
+		{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
+		{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 512 * PAGE, 24 * PAGE, 1 },
+	};
 	size_t hot_size = 64 * PAGE, i;
 	char *hot = small(hot_size, round);
 
 	begin_use(hot, hot_size);
-	for (i = 0; i < PATTERNS; i++) {
+	for (i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
 		const struct pieces *p = &patterns[i];
 		char *memory = map_at(fresh(p->size), p->size, MAP_PRIVATE | MAP_NORESERVE, -1);
 
-		must(madvise(memory, p->size, MADV_NOHUGEPAGE));
+		use_small_pages(memory, p->size);
 		fill_pieces(memory, p, round);
 		must(madvise(memory, p->size, MADV_DONTNEED));
 		check_discarded(memory, p);
@@ -646,7 +648,7 @@ static void case_pieces(long round)
 /* The same with a file: the kernel must record a dirty page in the file before the page may be freed. */
 static void case_file_pieces(long round)
 {
-	const struct pieces *p = &patterns[0];
+	const struct pieces all = { 1024 * PAGE, 2 * PAGE, 1 }, *p = &all;
 	int file = must(memfd_create("batch_storm", 0));
 	char *view, *memory;
 	size_t i;
@@ -676,10 +678,13 @@ static void case_mixed(long round)
 {
 	const struct pieces small_pages = { 2 * HUGE, 3 * PAGE, 1 };
 	size_t size = 6 * HUGE;
-	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+	char *memory;
 	int i;
 
-	must(madvise(memory + 2 * HUGE, 2 * HUGE, MADV_NOHUGEPAGE));
+	if (!room_for(6))
+		return;
+	memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
+	use_small_pages(memory + 2 * HUGE, 2 * HUGE);
 	if (madvise(memory, 2 * HUGE, MADV_HUGEPAGE) || madvise(memory + 4 * HUGE, 2 * HUGE, MADV_HUGEPAGE)) {
 		cannot("this kernel has no huge pages");
 		must(munmap(memory, size));
@@ -705,28 +710,33 @@ static void case_mixed(long round)
 	must(munmap(memory, size));
 }
 
-static void pool(unsigned long kib, const char *pages)
+static void pool(size_t size, long pages)
 {
-	char path[96];
+	char path[96], text[24];
 
-	snprintf(path, sizeof(path), POOL, kib);
-	put_file(path, pages);
+	snprintf(path, sizeof(path), POOL, size >> 10);
+	snprintf(text, sizeof(text), "%ld", pages);
+	put_file(path, text);
 }
 
-/* HugeTLB pages of 64 KiB (contiguous entries) and 2 MiB (blocks), and small pages behind them, all in one call. */
+/* HugeTLB pages of contiguous entries and of blocks, and small pages behind them, all in one call. */
 static void case_pools(long round)
 {
-	static const struct { size_t at, size; int bits; } parts[] = {
-		{ 0, HUGE / 2, 16 }, { HUGE / 2, HUGE / 2, 0 }, { HUGE, 2 * HUGE, 21 }, { 3 * HUGE, HUGE, 0 },
+	const struct { size_t at, size, page; } parts[] = {
+		{ 0, HUGE / 2, CONT }, { HUGE / 2, HUGE / 2, 0 }, { HUGE, 2 * HUGE, HUGE }, { 3 * HUGE, HUGE, 0 },
 	};
 	size_t size = 4 * HUGE, i, hot_size = 16 * PAGE;
-	char *hot = small(hot_size, round), *memory = fresh(size);
+	char *hot, *memory;
 	bool all = true;
 
-	pool(64, "16");
-	pool(2048, "2");
+	if (!room_for(4))
+		return;
+	hot = small(hot_size, round);
+	memory = fresh(size);
+	pool(CONT, HUGE / 2 / CONT);
+	pool(HUGE, 2);
 	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
-		int flags = parts[i].bits ? MAP_HUGETLB | parts[i].bits << 26 : 0;
+		int flags = parts[i].page ? MAP_HUGETLB | __builtin_ctzl(parts[i].page) << 26 : 0;
 
 		all &= mmap(memory + parts[i].at, parts[i].size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | flags, -1, 0) != MAP_FAILED;
@@ -743,11 +753,11 @@ static void case_pools(long round)
 	}
 	must(munmap(memory, size));
 	must(munmap(hot, hot_size));
-	pool(64, "0");
-	pool(2048, "0");
+	pool(CONT, 0);
+	pool(HUGE, 0);
 	/* Memory may be too fragmented for huge pages. That is not a failure of this case. */
 	if (!all)
-		cannot("no pages of 64 KiB and 2 MiB in the pools");
+		cannot("no HugeTLB pages of the two sizes that contiguous entries and blocks map");
 }
 
 /* ---- the same memory discarded by several at once ---- */

@@ -16,7 +16,7 @@
 #include <semaphore.h>
 
 #define MAX_THREADS	64
-#define REGION		(2UL << 20)	/* a page table of its own for the page of each thread, so that they share no lock */
+#define REGION		HUGE		/* a page table of its own for the page of each thread, so that they share no lock */
 #define FLUSH_EACH	4
 
 static long threads = 8, windows = 63, rounds = 4, numbers = 1000;
@@ -164,8 +164,8 @@ int main(int argc, char **argv)
 	here = (threads + cpus - 1) / cpus;
 	closed = calloc(windows, sizeof(*closed));
 	verify(closed, "out of memory");
-	memory = map_memory((threads + 1) * REGION, MAP_PRIVATE);
-	must(madvise(memory, (threads + 1) * REGION, MADV_NOHUGEPAGE));
+	memory = map_memory((threads + 1) * REGION, MAP_PRIVATE | MAP_NORESERVE);
+	use_small_pages(memory, (threads + 1) * REGION);
 	memory = (char *)(((uintptr_t)memory + REGION - 1) & ~(REGION - 1));
 	verify(!pthread_barrier_init(&ready, NULL, threads), "pthread_barrier_init");
 	for (i = 0; i < threads; i++) {

@@ -106,9 +106,7 @@ static struct mapping map_pages(unsigned long pages, bool touched)
 	char *start = (char *)(((uintptr_t)room + table) / table * table);
 
 	must(mmap(start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-	/* A kernel without huge pages refuses the advice, which does no harm. */
-	if (madvise(start, size, MADV_NOHUGEPAGE) && errno != EINVAL)
-		die("madvise");
+	use_small_pages(start, size);
 	if (touched)
 		start[0] = start[size - PAGE] = 0;
 	return (struct mapping){ (long *)start, size };
@@ -351,8 +349,7 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "what TLB maintenance costs, for 'lull calibrate'", options);
 	if (!ms || !rounds)
 		finish(USAGE, "ms= and rounds= are 1 or more");
-	if (sysconf(_SC_PAGESIZE) != PAGE)
-		skip("pages of %lu bytes are needed", PAGE);
+	need_4k_pages();
 	find_cpus();
 	stay(0);
 	for (i = 0; i < MAPPINGS; i++)

@@ -26,6 +26,7 @@
 #define FILE_PAGES	48
 #define CROWD_PAGES	32
 #define STORERS		2
+#define MOST_PAGES	256L	/* of a file */
 
 static long crowded = 12, pages = FILE_PAGES;
 static const char *on = "ext4";
@@ -73,7 +74,7 @@ static void open_file(struct file *f, long number, size_t size)
 	char path[96];
 
 	f->size = size;
-	f->at = is_device() ? number << 20 : 0;
+	f->at = is_device() ? number * MOST_PAGES * PAGE : 0;
 	if (is_device())
 		snprintf(path, sizeof(path), "%s", disk.device);
 	else
@@ -427,8 +428,8 @@ int main(int argc, char **argv)
 	actors_wanted = "write,crowd,reclaim,flush,drop,move";
 	parse_options(argc, argv, "files written through mappings while their pages are cleaned and reclaimed", options);
 	check_wishes(&files);
-	if (crowded > 120 || pages < STORERS || pages > 256)
-		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to 256", crowded, pages, STORERS);
+	if (crowded > 120 || pages < STORERS || pages > MOST_PAGES)
+		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to %ld", crowded, pages, STORERS, MOST_PAGES);
 	cgroup_make("file-storm");
 	make_disk(is_device() ? NULL : on, 64);
 	run_storm(&files);

@@ -72,7 +72,7 @@ static char *heap(size_t size)
 {
 	char *memory = map_memory(size, MAP_PRIVATE | MAP_NORESERVE);
 
-	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	use_small_pages(memory, size);
 	return memory;
 }
 

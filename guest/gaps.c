@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	pin(0);
 	hot_start(threads);
 	memory = map_memory(size, MAP_PRIVATE | MAP_NORESERVE);
-	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	use_small_pages(memory, size);
 	for (i = 0; i < COUNT(numbers); i++)
 		for (j = 0; j < COUNT(distances); j++)
 			play(memory, numbers[i], distances[j]);

@@ -232,6 +232,7 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "HugeTLB pages give their struct pages back", options);
 	if (pages < 1 || touch > pages * PIECES)
 		finish(USAGE, "pages is at least 1, and has at least touch x 2 MiB");
+	need_4k_pages();
 	if (number_in(GIGA "nr_hugepages") < 0 || number_in(MEGA "nr_hugepages") < 0)
 		skip("this kernel has no HugeTLB pages of 1 GiB and 2 MiB");
 	if (number_in(GIGA "nr_hugepages") || number_in(MEGA "nr_hugepages"))

@@ -93,6 +93,7 @@ int main(int argc, char **argv)
 	long before;
 
 	parse_options(argc, argv, "HugeTLB pages without their own struct pages are copied", options);
+	need_4k_pages();
 	if (!booted_with_hvo() || !put_file(OPTIMIZE, "1"))
 		skip("this kernel has no HVO, or was not booted with hugetlb_free_vmemmap=on");
 

@@ -702,7 +702,7 @@ static void take_one(uint64_t random)
 
 static void peek_at_it(uint64_t random)
 {
-	static uint64_t words[HUGE / PAGE / 64];
+	uint64_t words[HUGE / PAGE / 64];
 	unsigned long pfn;
 
 	(void)random;
@@ -867,6 +867,7 @@ int main(int argc, char **argv)
 	patience = 120;
 	parse_options(argc, argv, "HugeTLB pages come and go while all who look at struct pages do", options);
 	check_wishes(&hammer);
+	need_4k_pages();
 	if (access(pool_file(&sizes[1], "nr_hugepages"), W_OK))
 		skip("this kernel has no HugeTLB pages of 2 MiB");
 	if (sweep && access(OPTIMIZE, W_OK))

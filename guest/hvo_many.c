@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "processes that map HugeTLB pages, which are optimized and restored", options);
 	if (rounds < 1)
 		finish(USAGE, "rounds is at least 1");
+	need_4k_pages();
 	if (access(OPTIMIZE, W_OK) || !booted_with_hvo())
 		skip("this kernel has no HVO, or was not booted with hugetlb_free_vmemmap=on");
 	must(atexit(put_back));

@@ -29,7 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE	4096UL
+/* The kernel's page size. The C library has it from the kernel, and the compiler knows that it never changes. */
+#define PAGE	((unsigned long)getpagesize())
+
+/* What an entry above the last level of page tables maps: 2, 32 or 512 MiB with pages of 4, 16 or 64 KiB. */
+#define HUGE	(PAGE / 8 * PAGE)
+
+/* What contiguous entries of the last level map on arm64: 64 KiB with pages of 4 KiB; otherwise 2 MiB. */
+#define CONT	(PAGE == 4096 ? 64UL << 10 : 2UL << 20)
 
 enum { FAILED = 1, USAGE = 2, SKIPPED = 77 };
 
@@ -403,6 +410,22 @@ static void wait_asleep(pid_t pid)
 		verify(in && fscanf(in, "%*d (%*[^)]) %c", &state) == 1, "%s: no state", path);
 		fclose(in);
 	}
+}
+
+/* Skip a program whose numbers and pools are those of kernels with pages of 4 KiB. */
+__attribute__((unused))
+static void need_4k_pages(void)
+{
+	if (PAGE != 4096)
+		skip("pages of 4096 bytes are needed, and this kernel's have %lu", PAGE);
+}
+
+/* Have no huge pages in this memory. A kernel that has none at all refuses the advice, which does no harm. */
+__attribute__((unused))
+static void use_small_pages(void *memory, size_t size)
+{
+	if (madvise(memory, size, MADV_NOHUGEPAGE) && errno != EINVAL)
+		die("madvise");
 }
 
 /* Map new anonymous memory. */

@@ -169,9 +169,9 @@ static void case_passed(long round)
 	if (!pid) {
 		pin(1);
 		memory[0] = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
-		must(madvise(memory[0], HUGE, MADV_NOHUGEPAGE));
+		use_small_pages(memory[0], HUGE);
 		fill(memory[0], 4 * PAGE, round);
-		fill(memory[0] + HUGE / 2, HUGE / 2, round);
+		fill(memory[0] + HUGE / 2, 256 * PAGE, round);
 		pin(0);
 		must(madvise(memory[0] + HUGE / 2, HUGE / 2, MADV_DONTNEED));
 		verify(!pthread_create(&thread, NULL, stay_loaded, &loaded[1]), "no thread");
@@ -187,7 +187,7 @@ static void case_passed(long round)
 	hear(freed[0]);
 	for (i = 0; i < regions; i++) {
 		memory[i] = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
-		must(madvise(memory[i], HUGE, MADV_NOHUGEPAGE));
+		use_small_pages(memory[i], HUGE);
 		fill(memory[i] + HUGE - PAGE, PAGE, round + i);
 	}
 	pin(1);
@@ -201,7 +201,7 @@ static void case_passed(long round)
 	close(freed[0]), close(freed[1]), close(loaded[0]), close(loaded[1]);
 }
 
-/* The memory of case_at_once: 2 MiB for each thread. */
+/* The memory of case_at_once: a page table for each thread. */
 static char *pieces;
 
 static void *copy_zero_pages(void *argument)
@@ -231,7 +231,7 @@ static void case_at_once(long round)
 
 	(void)round;
 	pieces = map_at(fresh(3 * HUGE), 3 * HUGE, MAP_PRIVATE, -1);
-	must(madvise(pieces, 3 * HUGE, MADV_NOHUGEPAGE));
+	use_small_pages(pieces, 3 * HUGE);
 	for (i = 0; i < 3; i++)
 		verify(!pthread_create(&thread[i], NULL, copy_zero_pages, (void *)i), "no thread");
 	for (i = 0; i < 3; i++)
@@ -325,7 +325,7 @@ static void case_unmap(long round)
 	must(munmap(memory, size));
 }
 
-/* Unmap a few pages that are alone in their 2 MiB, or in their GiB: their tables are freed, too. */
+/* Unmap a few pages that are alone in their page table, or in the table above it: their tables are freed, too. */
 static void case_unmap_tables(long round)
 {
 	char *memory, *far;
@@ -335,10 +335,10 @@ static void case_unmap_tables(long round)
 		memory = small(3 * PAGE, round + i);
 		check(memory, 3 * PAGE, round + i, "a small mapping");
 		must(munmap(memory, 3 * PAGE));
-		far = (char *)(((uintptr_t)0x100 << 30) + ((uintptr_t)(round * 8 + i) << 31));
+		far = (char *)(0x20000 * HUGE + ((uintptr_t)(round * 8 + i) << 31));
 		map_at(far, 2 * PAGE, MAP_PRIVATE, -1);
 		fill(far, 2 * PAGE, round);
-		check(far, 2 * PAGE, round, "a mapping alone in its GiB");
+		check(far, 2 * PAGE, round, "a mapping far from all others");
 		must(munmap(far, 2 * PAGE));
 	}
 }
@@ -350,7 +350,7 @@ static void case_unmap_sparse(long round)
 	char *memory = map_at(fresh(size), size, MAP_PRIVATE | MAP_NORESERVE, -1);
 	size_t at;
 
-	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	use_small_pages(memory, size);
 	for (at = 0; at < size; at += 9 * HUGE + 5 * PAGE)
 		fill(memory + at, PAGE, round);
 	must(madvise(memory, size, MADV_DONTNEED));
@@ -398,7 +398,7 @@ static void case_mprotect(long round)
 /* Move memory to another address, page by page and as whole tables. */
 static void case_mremap(long round)
 {
-	size_t size = 24 * PAGE, large = 2 * HUGE;
+	size_t size = 24 * PAGE, large = 2 * HUGE, part = 512 * PAGE;
 	char *memory = small(size, round), *to = fresh(size);
 
 	to = must((char *)mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
@@ -407,20 +407,28 @@ static void case_mremap(long round)
 	check(to, size, round + 1, "a page written where it was moved");
 	must(munmap(to, size));
 
-	memory = small(large, round);
+	memory = map_at(fresh(large), large, MAP_PRIVATE, -1);
+	use_small_pages(memory, large);
+	fill(memory, part, round);
+	fill(memory + HUGE, part, round);
 	to = fresh(large);
 	to = must((char *)mremap(memory, large, large, MREMAP_MAYMOVE | MREMAP_FIXED, to));
-	check(to, large, round, "a page whose table was moved");
+	check(to, part, round, "a page whose table was moved");
+	check(to + HUGE, part, round, "a page whose table was moved");
 	must(munmap(to, large));
 }
 
 /* Split a huge page by a change to a part of it. */
 static void case_thp_split(long round)
 {
-	char *memory = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
+	char *memory;
 
+	if (!room_for(1))
+		return;
+	memory = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
 	if (madvise(memory, HUGE, MADV_HUGEPAGE)) {
 		cannot("this kernel has no huge pages");
+		must(munmap(memory, HUGE));
 		return;
 	}
 	fill(memory, HUGE, round);
@@ -436,9 +444,16 @@ static void case_thp_split(long round)
 /* Small pages collapse into a huge one while threads read them. */
 static void case_thp_collapse(long round)
 {
-	char *memory = small(HUGE, round);
+	char *memory;
 
-	must(madvise(memory, HUGE, MADV_HUGEPAGE));
+	if (!room_for(1))
+		return;
+	memory = small(HUGE, round);
+	if (madvise(memory, HUGE, MADV_HUGEPAGE)) {
+		cannot("this kernel has no huge pages");
+		must(munmap(memory, HUGE));
+		return;
+	}
 	begin_use(memory, 32 * PAGE);
 	if (madvise(memory, HUGE, MADV_COLLAPSE) && errno != EAGAIN && errno != ENOMEM && errno != EBUSY)
 		die("MADV_COLLAPSE");
@@ -449,21 +464,22 @@ static void case_thp_collapse(long round)
 	must(munmap(memory, HUGE));
 }
 
-/* 64 KiB folios that contiguous entries map; a change to one page splits the contiguous block. */
+/* Folios that contiguous entries map; a change to one page splits the contiguous block. */
 static void case_contpte(long round)
 {
-	size_t size = 512 * 1024, at;
-	char *memory;
+	size_t size = 8 * CONT, at;
+	char *memory, path[96];
 
-	if (!put_file(THP "hugepages-64kB/enabled", "always")) {
-		cannot("this kernel has no 64 KiB folios");
+	snprintf(path, sizeof(path), THP "hugepages-%lukB/enabled", CONT >> 10);
+	if (!put_file(path, "always")) {
+		cannot("this kernel has no folios for contiguous entries");
 		return;
 	}
 	memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
 	fill(memory, size, round);
-	put_file(THP "hugepages-64kB/enabled", "never");
+	put_file(path, "never");
 	begin_use(memory, size);
-	for (at = 0; at < size; at += 16 * PAGE)
+	for (at = 0; at < size; at += CONT)
 		must(mprotect(memory + at + 5 * PAGE, 2 * PAGE, PROT_READ));
 	check(memory, size, round, "a page of a folio taken apart");
 	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
@@ -609,6 +625,8 @@ static void case_hugetlb(long round)
 	char *memory;
 	pid_t pid;
 
+	if (!room_for(4))
+		return;
 	if (!put_file("/proc/sys/vm/nr_hugepages", "4")) {
 		cannot("this kernel has no HugeTLB");
 		return;
@@ -641,11 +659,13 @@ static void case_hugetlb(long round)
  */
 static void case_table_shared(long round)
 {
-	const size_t size = 1UL << 30;
+	const size_t size = PAGE / 8 * HUGE;	/* what the table maps: 1 GiB with pages of 4 KiB */
 	char *memory;
 	int memfd;
 	pid_t pid;
 
+	if (!room_for(4))
+		return;
 	if (!put_file("/proc/sys/vm/nr_hugepages", "4")) {
 		cannot("this kernel has no HugeTLB");
 		return;

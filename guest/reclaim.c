@@ -130,9 +130,10 @@ static void map_file(void)
 static void write_file(void)
 {
 	int fd = must(open(file_path, O_RDWR | O_CREAT | O_TRUNC, 0600));
-	char page[PAGE] = { 0 };
+	char page[PAGE];
 	long i;
 
+	memset(page, 0, PAGE);
 	for (i = 0; i < pages; i++) {
 		*(long *)page = i + 1;
 		verify(write(fd, page, PAGE) == (ssize_t)PAGE, "the file cannot be written");
@@ -194,7 +195,7 @@ static void clear_accessed(void)
 
 /* ---- what takes pages away ---- */
 
-#define HUGE	"/proc/sys/vm/nr_hugepages"
+#define POOL	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"	/* with pages of any size */
 
 /* Let HugeTLB pages take all free memory but so much; -1: give it back. Nothing fills them, so this is fast. */
 static void leave_free(long most)
@@ -207,8 +208,8 @@ static void leave_free(long most)
 	much = ((long)(about.freeram * about.mem_unit) - most) >> 21;
 	if (most >= 0 && much > 0)
 		snprintf(text, sizeof(text), "%ld", much);
-	if (!put_file(HUGE, text))
-		skip("this kernel has no HugeTLB pages");
+	if (!put_file(POOL, text))
+		skip("this kernel has no HugeTLB pages of 2 MiB");
 }
 
 static void lower_limit(void)
@@ -348,8 +349,12 @@ static void run_case(void)
 	long round, before, windows = now->take == compact ? 1 : rounds;
 	static struct window closed[MOST_ROUNDS];
 
-	if (now->folios && !put_file(FOLIOS, "always"))
+	if (now->folios && !put_file(FOLIOS, "always")) {
+		if (*only)
+			skip("this kernel has no folios of 64 KiB");
+		printf("reclaim: %s is left out: this kernel has no folios of 64 KiB\n", now->name);
 		return;
+	}
 	cgroup_make(now->name);
 	in_order();
 	if (now->file) {

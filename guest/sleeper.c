@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	if (pages < 1)
 		finish(USAGE, "pages is at least 1");
 	memory = map_memory(pages * PAGE, MAP_PRIVATE);
-	must(madvise(memory, pages * PAGE, MADV_NOHUGEPAGE));
+	use_small_pages(memory, pages * PAGE);
 	must(pipe(down));
 	must(pipe(up));
 	pid = fork_child();

@@ -42,7 +42,7 @@ static char *map_sparse(void)
 	char *memory = map_memory(gib * GIB, MAP_PRIVATE | MAP_NORESERVE);
 	long i;
 
-	must(madvise(memory, gib * GIB, MADV_NOHUGEPAGE));
+	use_small_pages(memory, gib * GIB);
 	for (i = 0; i < gib * EACH; i++)
 		*page_of(memory, i) = i + 1;
 	for (i = 0; i < gib * EACH; i++)

@@ -7,7 +7,6 @@
 
 #include "lull.h"
 
-#define HUGE	(2UL << 20)
 #define POLICY	"/sys/kernel/mm/lull/residency"
 
 #ifndef MADV_PAGEOUT
@@ -78,7 +77,7 @@ static char *small(size_t size, long seed)
 {
 	char *memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
 
-	must(madvise(memory, size, MADV_NOHUGEPAGE));
+	use_small_pages(memory, size);
 	fill(memory, size, seed);
 	return memory;
 }

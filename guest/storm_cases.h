@@ -9,6 +9,7 @@
 #include "storm.h"
 
 #include <pthread.h>
+#include <sys/sysinfo.h>
 
 #define THREADS	2
 
@@ -19,12 +20,28 @@ static const char *only = "";
 	{ "rounds", &rounds, NULL, "how often each case does what it does" }, \
 	{ "only", NULL, &only, "one case only; 'list' names them" }
 
+static const char *playing;	/* the case that runs now */
+
 /* This kernel cannot run the case. End the program if it was the only case; otherwise continue with the others. */
 __attribute__((unused))
 static void cannot(const char *why)
 {
 	if (*only)
 		skip("%s", why);
+	printf("%s: %s is left out: %s\n", program_invocation_short_name, playing, why);
+}
+
+/* Return true if huge pages (HUGE) are small enough for a case that uses @n of them: a quarter of memory, at most. */
+__attribute__((unused))
+static bool room_for(long n)
+{
+	struct sysinfo memory;
+
+	must(sysinfo(&memory));
+	if (n * HUGE <= memory.totalram * memory.mem_unit / 4)
+		return true;
+	cannot("huge pages are too large for this memory");
+	return false;
 }
 
 /* ---- threads that use memory while it changes ---- */
@@ -114,6 +131,7 @@ static void run_cases(const struct storm_case *cases, size_t n)
 	for (round = 0; round < rounds; round++)
 		for (i = 0; i < n; i++)
 			if (selected(&cases[i])) {
+				playing = cases[i].name;
 				cases[i].run(round);
 				must(sched_setaffinity(0, sizeof(everywhere), &everywhere));
 				done++;

@@ -10,8 +10,9 @@
  *	how=truncate	the file in tmpfs is truncated, after it was unmapped
  *
  * A case is a kind of memory: anonymous in folios of 4 KiB, 32 KiB (order 3, as published for system C), 64 KiB, 2 MiB,
- * or a file in folios of 4 KiB, 2 MiB. The
- * program verifies in smaps or in the kernel's statistics that the memory has such folios.
+ * or a file in folios of 4 KiB, 2 MiB. On a kernel with larger pages the smallest and the largest folios are larger, and
+ * the cases are named accordingly. The program verifies in smaps or in the kernel's statistics that the memory has such
+ * folios.
  *
  * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
  * before the first, so that no window uses pages that an earlier one freed. exit and fork have a new child for each
@@ -23,8 +24,8 @@
 
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
-#define HUGE	(2UL << 20)
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define FOLDER	"/tmp/teardown"
 
@@ -42,17 +43,39 @@ static const struct option_spec options[] = {
 
 static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL };
 
-struct kind {
-	const char *name;
+enum folio { SMALL, MIDDLE, LARGE };	/* a page; a size between; one that an entry above the last level maps */
+
+static struct kind {
 	bool file;		/* true: tmpfs; false: anonymous */
-	const char *folio;	/* "4k", "32k", "64k", "2m" */
-	long kib;		/* KiB that a window frees with mib=0 */
+	enum folio folio;
+	size_t bytes;		/* of a folio */
+	size_t freed;		/* bytes that a window frees with mib=0; SMALL: pages */
+	char name[32];
+} kinds[] = {
+	{ false, SMALL, 0, 256, "" }, { false, MIDDLE, 32 << 10, 4 << 20, "" }, { false, MIDDLE, 64 << 10, 8 << 20, "" },
+	{ false, LARGE, 0, 32 << 20, "" }, { true, SMALL, 0, 128, "" }, { true, LARGE, 0, 32 << 20, "" },
 };
 
-static const struct kind kinds[] = {
-	{ "anon-4k", false, "4k", 1024 }, { "anon-32k", false, "32k", 4096 }, { "anon-64k", false, "64k", 8192 },
-	{ "anon-2m", false, "2m", 32768 }, { "file-4k", true, "4k", 512 }, { "file-2m", true, "2m", 32768 },
-};
+#define KINDS	(sizeof(kinds) / sizeof(*kinds))
+
+/* Fill in the sizes that depend on the size of a page, and the names: "anon-4k" to "file-2m" with pages of 4 KiB. */
+static void name_kinds(void)
+{
+	struct kind *k;
+
+	for (k = kinds; k < kinds + KINDS; k++) {
+		if (k->folio == SMALL) {
+			k->bytes = PAGE;
+			k->freed *= PAGE;
+		} else if (k->folio == LARGE) {
+			k->bytes = HUGE;
+			if (k->freed < HUGE)
+				k->freed = HUGE;
+		}
+		snprintf(k->name, sizeof(k->name), "%s-%zu%c", k->file ? "file" : "anon",
+			 k->bytes >> (k->bytes >> 20 ? 20 : 10), k->bytes >> 20 ? 'm' : 'k');
+	}
+}
 
 /* Go on in a child that is in a cgroup of its own; its parent ends as the child does. */
 static void enter_cgroup(void)
@@ -101,18 +124,13 @@ static long number_in(const char *path)
 }
 
 /*
- * The settings that decide about the size of anonymous folios: which size, NULL for all, and the value from before the
- * program started.
+ * The settings that decide about the size of anonymous folios: which size in bytes, 0 for all, and the value from before
+ * the program started.
  */
 static struct setting {
-	const char *path, *folio;
-	char before[32];
-} settings[] = {
-	{ THP "enabled", NULL, "" },
-	{ THP "hugepages-2048kB/enabled", "2m", "" },
-	{ THP "hugepages-64kB/enabled", "64k", "" },
-	{ THP "hugepages-32kB/enabled", "32k", "" },
-};
+	size_t folio;
+	char path[96], before[32];
+} settings[] = { { .folio = 0 }, { .folio = 1 }, { .folio = 64 << 10 }, { .folio = 32 << 10 } };
 
 #define SETTINGS	(sizeof(settings) / sizeof(*settings))
 
@@ -121,9 +139,15 @@ static void save_settings(void)
 {
 	struct setting *s;
 
-	for (s = settings; s < settings + SETTINGS; s++)
+	settings[1].folio = HUGE;
+	for (s = settings; s < settings + SETTINGS; s++) {
+		if (s->folio)
+			snprintf(s->path, sizeof(s->path), THP "hugepages-%zukB/enabled", s->folio >> 10);
+		else
+			snprintf(s->path, sizeof(s->path), THP "enabled");
 		if (!chosen_word(s->path, s->before))
 			*s->before = 0;
+	}
 }
 
 static void restore_settings(void)
@@ -135,33 +159,41 @@ static void restore_settings(void)
 			put_file(s->path, s->before);
 }
 
-/* Make this the size of new anonymous folios. Return false if that cannot be set here. */
-static bool choose_anon(const char *folio)
+/*
+ * Make this the size of new anonymous folios. Return false if that cannot be set here. A kernel before 6.8 has no settings
+ * for single sizes: its folios are SMALL, or LARGE if "enabled" permits.
+ */
+static bool choose_anon(const struct kind *kind)
 {
 	struct setting *s;
+	bool chosen;
 
-	if (!strcmp(folio, "4k"))
+	if (kind->folio == SMALL)
 		return true;
-	for (s = settings; s < settings + SETTINGS; s++)
-		if (!put_file(s->path, !s->folio || !strcmp(s->folio, folio) ? "madvise" : "never"))
+	for (s = settings; s < settings + SETTINGS; s++) {
+		chosen = !s->folio || s->folio == kind->bytes;
+		if (!put_file(s->path, chosen ? "madvise" : "never") && chosen && !(s->folio && kind->folio == LARGE))
 			return false;
+	}
 	return true;
 }
 
-/* Return how many anonymous folios of 32 or 64 KiB page faults have got, or -1 for other sizes. */
-static long middle_folios(const char *folio)
+/* Return how many anonymous folios of a size between the others page faults have got, or -1 for the others. */
+static long middle_folios(const struct kind *kind)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), THP "hugepages-%dkB/stats/anon_fault_alloc", atoi(folio));
-	return atoi(folio) < 32 ? -1 : number_in(path);
+	snprintf(path, sizeof(path), THP "hugepages-%zukB/stats/anon_fault_alloc", kind->bytes >> 10);
+	return kind->folio == MIDDLE ? number_in(path) : -1;
 }
 
-/* Mount a tmpfs whose files have the wanted folios. */
-static bool mount_files(const char *folio)
+/* Mount a tmpfs whose files have the wanted folios. A kernel without huge pages does not know the option. */
+static bool mount_files(const struct kind *kind)
 {
 	mkdir(FOLDER, 0700);
-	return !mount("teardown", FOLDER, "tmpfs", 0, strcmp(folio, "2m") ? "huge=never" : "huge=always");
+	if (kind->folio == LARGE)
+		return !mount("teardown", FOLDER, "tmpfs", 0, "huge=always");
+	return !mount("teardown", FOLDER, "tmpfs", 0, "huge=never") || !mount("teardown", FOLDER, "tmpfs", 0, NULL);
 }
 
 /* Map new memory of one kind, aligned for huge pages; @file: where to store its file. */
@@ -177,8 +209,10 @@ static char *map_kind(const struct kind *kind, size_t size, int *file)
 		must(ftruncate(*file, size));
 	}
 	memory = must((char *)mmap(memory, size, PROT_READ | PROT_WRITE, flags, *file, 0));
-	if (!kind->file)
-		must(madvise(memory, size, strcmp(kind->folio, "4k") ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+	if (!kind->file && kind->folio == SMALL)
+		use_small_pages(memory, size);
+	else if (!kind->file)
+		must(madvise(memory, size, MADV_HUGEPAGE));
 	return memory;
 }
 
@@ -206,11 +240,11 @@ static void verify_kind(const struct kind *kind, size_t size, long middle_before
 	const char *field = kind->file ? "ShmemPmdMapped:" : "AnonHugePages:";
 	long huge = smaps(field), want = (long)(size >> 10);
 
-	if (!strcmp(kind->folio, "2m") && huge < want * 9 / 10)
+	if (kind->folio == LARGE && huge < want * 9 / 10)
 		skip("%s: %ld of %ld KiB are mapped huge", kind->name, huge, want);
-	verify(!strcmp(kind->folio, "2m") || !huge, "%s: %ld KiB are mapped huge", kind->name, huge);
+	verify(kind->folio == LARGE || !huge, "%s: %ld KiB are mapped huge", kind->name, huge);
 	if (!kind->file && middle_before >= 0 &&
-	    middle_folios(kind->folio) - middle_before < want / atoi(kind->folio) * 9 / 10)
+	    middle_folios(kind) - middle_before < want / (long)(kind->bytes >> 10) * 9 / 10)
 		skip("%s: the kernel gave no such folios", kind->name);
 }
 
@@ -230,7 +264,7 @@ static void verify_content(const char *memory, size_t size)
 /* Map memory of one kind, and touch every page. */
 static char *take(const struct kind *kind, size_t size, int *file)
 {
-	long before = middle_folios(kind->folio);
+	long before = middle_folios(kind);
 	char *memory = map_kind(kind, size, file);
 	size_t at;
 
@@ -329,10 +363,25 @@ static void verify_gone(const struct kind *kind, const char *memory, size_t size
 	}
 }
 
+/* Return the bytes that a window frees. */
+static size_t size_of(const struct kind *kind)
+{
+	return mib ? (size_t)mib << 20 : kind->freed;
+}
+
+/* Return true if the memory of all windows that have theirs at once is at most three quarters of this machine's. */
+static bool has_room(const struct kind *kind)
+{
+	struct sysinfo memory;
+
+	must(sysinfo(&memory));
+	return size_of(kind) * (is_how("exit") || is_how("fork") ? 1 : windows) <= memory.totalram * memory.mem_unit / 4 * 3;
+}
+
 /* Run all windows of a case. one() calls it in a process of its own. */
 static void play(const struct kind *kind)
 {
-	size_t size = mib ? mib << 20 : kind->kib << 10, total = windows * size;
+	size_t size = size_of(kind), total = windows * size;
 	struct window *closed = calloc(windows, sizeof(*closed));
 	char *memory = NULL;
 	int file;
@@ -368,7 +417,11 @@ static bool one(const struct kind *kind)
 	int status;
 	pid_t pid;
 
-	if (!(kind->file ? mount_files(kind->folio) : choose_anon(kind->folio))) {
+	if (!has_room(kind)) {
+		fprintf(stderr, "teardown: this machine has too little memory for %s\n", kind->name);
+		return false;
+	}
+	if ((kind->folio == MIDDLE && kind->bytes <= PAGE) || !(kind->file ? mount_files(kind) : choose_anon(kind))) {
 		fprintf(stderr, "teardown: this kernel has no folios for %s\n", kind->name);
 		return false;
 	}
@@ -390,7 +443,7 @@ static bool known_how(void)
 
 int main(int argc, char **argv)
 {
-	const unsigned int count = sizeof(kinds) / sizeof(*kinds);
+	const unsigned int count = KINDS;
 	bool found = false, ran = false;
 	unsigned int i;
 
@@ -403,6 +456,7 @@ int main(int argc, char **argv)
 		finish(USAGE, "windows is 1 to %u: they are numbered to 999", 999 / count);
 	if (cgroup)
 		enter_cgroup();
+	name_kinds();
 	save_settings();
 	/* Stay on one CPU: a CPU that waits for another one executes instructions that are not part of the teardown. */
 	pin(0);
@@ -415,6 +469,7 @@ int main(int argc, char **argv)
 	}
 	restore_settings();
 	if (!found)
-		finish(USAGE, "how=%s has no case '%s': anon-4k anon-32k anon-64k anon-2m file-4k file-2m", how, wanted);
+		finish(USAGE, "how=%s has no case '%s': %s %s %s %s %s %s", how, wanted, kinds[0].name, kinds[1].name,
+		       kinds[2].name, kinds[3].name, kinds[4].name, kinds[5].name);
 	return ran ? 0 : SKIPPED;
 }

@@ -42,7 +42,7 @@ static void child(int told, int say)
 	pin(1);
 	cgroup_enter();
 	memory = (long *)map_memory(pages * PAGE, MAP_PRIVATE);
-	must(madvise(memory, pages * PAGE, MADV_NOHUGEPAGE));
+	use_small_pages(memory, pages * PAGE);
 	for (i = 0; i < pages; i++)
 		memory[i * PAGE / sizeof(long)] = i ^ 0x5a5a;
 	drain_lru();
