@@ -74,8 +74,11 @@ static void make_disk(const char *type, long mib)
 	must(atexit(remove_disk));
 	snprintf(path, sizeof(path), "/sys/block/zram%d/disksize", disk.number);
 	snprintf(size, sizeof(size), "%ldM", mib);
-	if (!put_file(path, size))
+	if (!put_file(path, size)) {
+		if (errno == EINVAL)
+			skip("this kernel has no compression for zRAM");
 		die("%s: cannot write %s", path, size);
+	}
 	snprintf(disk.device, sizeof(disk.device), "/dev/zram%d", disk.number);
 	if (type)
 		make_file_system(type);
