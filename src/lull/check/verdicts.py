@@ -89,6 +89,8 @@ class BootResult:
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
                 found += plugin_output.render(report)
+        if unchecked := self.raw.get("unchecked"):
+            found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
         found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
         return found
 
