@@ -56,6 +56,11 @@ class BootResult:
             if status.get(job.number) not in (0, SKIPPED)
         ]
 
+    def skipped_jobs(self) -> list[str]:
+        """The workloads that this kernel or machine cannot run; each says why on the console."""
+        status = {int(number): code for number, code in self.raw["status"].items()}
+        return [job.workload.name for job in self.trial.boot.jobs if status.get(job.number) == SKIPPED]
+
     def verdict(self) -> tuple[str, str]:
         """The boot's verdict and its details.
 
@@ -89,6 +94,8 @@ class BootResult:
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
                 found += plugin_output.render(report)
+        if skipped := self.skipped_jobs():
+            found.append(f"skipped, see the console: {', '.join(skipped)}")
         if unchecked := self.raw.get("unchecked"):
             found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
         found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
