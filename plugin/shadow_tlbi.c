@@ -230,8 +230,12 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		};
 		pend(c, &whole);
 	}
-	if (s->moved && !r.nothing)
-		s->moved(s->arg, i.cpus, &r);
+	if (s->moved) {
+		const struct reach everything = { .every_va = true, .any_asid = true };
+
+		/* What need not be removed may be removed all the same, and QEMU does. */
+		s->moved(s->arg, i.cpus, r.nothing ? &everything : &r);
+	}
 	if (r.every_va ? r.any_asid : r.upper)
 		list_for(node, &s->spaces.kernels)
 			tlbi_for_context(&i, container_of(node, struct context, all), &c->upper);

@@ -172,6 +172,7 @@ MUTATIONS = [
     Mutation("list-of-one", "linux.c", "n < LIST && linux_read", "n < 1 && linux_read"),
     Mutation("folio-of-one", "linux.c", "*order = value >> ", "*order = 0 * value >> "),
     Mutation("boot-page-unseen", "linux.c", "learn(l, l->pending_pfn, x[0]);", ""),
+    Mutation("moved-by-hints", "shadow_tlbi.c", "if (s->moved) {", "if (s->moved && !r.nothing) {"),
     Mutation("types-unknown", "shadow_context.c", "s->mair = value;", ""),
     Mutation("pgd-by-the-first-pointer", "linux.c", "shadow_is_root(l->shadow, *root);", "*root;"),
     # Frees

@@ -72,6 +72,8 @@ static struct {
 	struct regime lower, upper;
 	struct linux_guest linux_guest;
 	bool is_linux;
+	cpumask moved_cpus;		/* of the last TLBI, and what it may have removed there */
+	struct reach moved;
 } m;
 
 static unsigned int line;
@@ -121,12 +123,20 @@ static uint64_t new_page(void)
 	return pa;
 }
 
+static void on_moved(void *arg, cpumask cpus, const struct reach *r)
+{
+	(void)arg;
+	m.moved_cpus = cpus;
+	m.moved = *r;
+}
+
 static void begin(void)
 {
 	m.ram.host = calloc(1, m.ram.size);
 	if (!m.ram.host || !shadow_init(&m.s, &m.ram, m.ncpus, m.speculation, stdout))
 		bad("no memory for %u CPUs", m.ncpus);
 	m.s.physical = m.ntlbpa ? 0 : ~0ull;
+	m.s.moved = on_moved;
 	m.next_page = m.ram.base;
 	m.last_block = m.ram.base + m.ram.size;
 	set_name("reserved", new_page());
@@ -674,6 +684,17 @@ static void do_enter(char **w, int n)
 	bad("no such function: %s", w[2]);
 }
 
+/* moved CPU ADDRESS: after the last TLBI, the CPU may translate the address in another way */
+static void do_moved(char **w, int n)
+{
+	uint64_t va = value_of(w[2]);
+
+	(void)n;
+	if (!(m.moved_cpus & 1ull << cpu_of(w[1])) ||
+	    (!m.moved.every_va && (va < m.moved.start || va - m.moved.start >= m.moved.end - m.moved.start)))
+		bad("the last TLBI is not for CPU %s and address %s", w[1], w[2]);
+}
+
 static void do_reset(char **w, int n)
 {
 	(void)w;
@@ -723,6 +744,7 @@ static const struct command {
 	{ "range", do_range, 4, 4, false },
 	{ "collected", do_collected, 3, 3, false },
 	{ "unlock", do_unlock, 1, 1, false },
+	{ "moved", do_moved, 2, 2, false },
 	{ "rmaps", do_rmaps, 1, 1, false },
 	{ "enter", do_enter, 2, 7, false },
 	{ "open", do_window, 2, 2, false },
