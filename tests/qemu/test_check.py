@@ -288,6 +288,15 @@ def test_the_table() -> None:
     assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
 
 
+def test_the_table_of_many_kernels() -> None:
+    """A row for a kernel, with the names of known findings."""
+    results = [result(f"kernel{n}", m, reports=[KNOWN] * (n == 1)) for n in range(5) for m in ("max", "max+kpti")]
+    (grid,) = check_show.grids(results)
+    assert grid.header == ("kernel", "max", "max+kpti")
+    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", "silent (early)", "silent (early)"))
+    assert len(grid.rows) == 5
+
+
 def test_page_walks_for_what_was_lost() -> None:
     """Per operation, at what one costs; nothing is said of them without a cost, or where nothing was lost."""
     window = {"kernel": "stock", "workload": "w", "operations": 4, "unit": "page", "scale": "", "seconds": 1.0}
@@ -335,7 +344,7 @@ def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() ->
     check_command.add_arguments(parser)
 
     def kernels(*words: str) -> set[str]:
-        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]))
+        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]), [])
         return {job.spec.name for trial in trials for job in trial.boot.jobs}
 
     assert kernels() == {"lab", "lull", "lull+only=vmemmap"}

@@ -13,6 +13,8 @@ from lull.judge.tables import Grid, number
 from lull.run.records import Record
 
 SILENT = "silent"
+FEW = 4
+"""The most kernels that have a column each; more have a row each."""
 LOST = "tlb_lost"
 """The metric: entries that TLBIs removed from CPUs which had used them, although the page tables still had them."""
 REFILLS = "tlb_refills_unchanged"
@@ -76,8 +78,8 @@ def grids(boots: Sequence[BootVerdict], records: Sequence[Record], scores: Seque
     found = []
     if boots:
         found.append(_matrix(boots))
-        # Only with one machine: the columns of several would make the table too wide.
-        if len({b.machine for b in boots}) == 1:
+        # Only with one machine and few kernels: the columns of more would make the tables too wide.
+        if len({b.machine for b in boots}) == 1 and len({b.kernel for b in boots}) <= FEW:
             found += _lost(records)
     if scores:
         found.append(_mutants(scores))
@@ -87,19 +89,24 @@ def grids(boots: Sequence[BootVerdict], records: Sequence[Record], scores: Seque
 def _matrix(boots: Sequence[BootVerdict]) -> Grid:
     kernels = list(dict.fromkeys(b.kernel for b in boots))
     machines = list(dict.fromkeys(b.machine for b in boots))
-    rows = [
-        (m, *(_cell([b for b in boots if (b.machine, b.kernel) == (m, kernel)]) for kernel in kernels))
-        for m in machines
-    ]
+    of = {(m, k): [b for b in boots if (b.machine, b.kernel) == (m, k)] for m in machines for k in kernels}
+    if len(kernels) > FEW:
+        rows = [(k, *(_cell(of[m, k], names=True) for m in machines)) for k in kernels]
+        return Grid("check", ("kernel", *machines), tuple(rows), 1 + len(machines))
+    rows = [(m, *(_cell(of[m, k]) for k in kernels)) for m in machines]
     return Grid("check", ("machine", *kernels), tuple(rows), 1 + len(kernels))
 
 
-def _cell(boots: Sequence[BootVerdict]) -> str:
-    """The cell for the boots of one kernel on one machine: their verdicts, and how many known findings they showed."""
+def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
+    """The cell for the boots of one kernel on one machine: their verdicts, and the known findings that they showed.
+
+    Args:
+        names: with the findings' names, not only how many there are.
+    """
     bad = Counter(b.verdict for b in boots if b.verdict != SILENT)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""
-    known = len({name for b in boots for name in b.known})
-    notes = f" ({known} known)" if known else ""
+    known = sorted({name for b in boots for name in b.known})
+    notes = f" ({', '.join(known) if names else f'{len(known)} known'})" if known else ""
     return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if boots else "")) + notes
 
 

@@ -15,6 +15,7 @@ from lull.check.kernels import CheckedKernel, of_debian, of_user
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
 from lull.lab import Lab
+from lull.linux import debian
 
 DEFAULT_MACHINE = "max"
 
@@ -48,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--debian",
         metavar="NAME",
         **options.SEVERAL,
-        help="check a kernel of Debian's, for example 7.3-arm64-16k ('lull list --debian' shows which); repeatable",
+        help="check a kernel of Debian's, for example 7.3-arm64-16k ('lull list --debian' shows which), or 'newest', "
+        "all that this list shows; repeatable",
     )
     add("repeat", default=1, help="boots of each kernel on each machine")
     add("vcpus")
@@ -135,7 +137,8 @@ def users_kernels(lab: Lab, arguments: argparse.Namespace) -> list[CheckedKernel
     """The kernels that are not of the base: IMAGE, and Debian's."""
     if arguments.image:
         return [of_user(lab, arguments.image, arguments.symbols)]
-    return [of_debian(lab, name) for name in dict.fromkeys(arguments.debian)]
+    names = [name for given in dict.fromkeys(arguments.debian) for name in debian.names(lab.store, given)]
+    return [of_debian(lab, name) for name in names]
 
 
 def sound(lab: Lab, spec: plan.Spec) -> bool:

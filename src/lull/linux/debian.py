@@ -23,6 +23,8 @@ PACKAGE = re.compile(r"linux-image-(\d+\.\d+\.\d+\S*?-((?:cloud-|rt-)?arm64(?:-\
 """The packages of kernels. Group 1 is the release, as ``uname -r`` gives it, group 2 its flavour."""
 NAME = re.compile(r"(\d+(?:\.\d+)+)(?:[+-]\S+?)??-((?:cloud-|rt-)?arm64(?:-\d+k)?)")
 """A name that a user gives: the beginning of a release, and the flavour."""
+NEWEST = "newest"
+"""Names the newest kernel of each series and flavour."""
 MODULES = ("zram", "lz4", "virtio_mmio", "virtio_blk", "loop", "ext4")
 """Modules that the workloads use, of kernels that do not have them built in."""
 SUFFIXES = (".ko", ".ko.xz")
@@ -92,6 +94,11 @@ def resolve(name: str, known: Sequence[str]) -> str:
         if asked and flavour(release) == asked[2] and re.match(rf"{re.escape(asked[1])}(?![0-9])", release):
             return release
     raise unknown("kernel of Debian's", name, newest(known))
+
+
+def names(store: Store, name: str) -> list[str]:
+    """The names that ``name`` stands for: NEWEST for the newest kernel of each series and flavour."""
+    return newest(releases(archive(store))) if name == NEWEST else [name]
 
 
 def fetch(store: Store, name: str) -> DebianKernel:

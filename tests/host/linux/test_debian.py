@@ -10,6 +10,7 @@ import pytest
 
 from lull.errors import UsageError
 from lull.linux import debian
+from lull.linux.fetch import Store
 
 KNOWN = [
     "7.3.4+deb13-arm64-16k",
@@ -60,6 +61,14 @@ def test_unknown_names(name: str) -> None:
 def test_the_newest() -> None:
     """One of each series and flavour."""
     assert debian.newest(KNOWN) == [*KNOWN[:3], *KNOWN[4:6]]
+
+
+def test_all_that_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one word; any other name stands for itself."""
+    monkeypatch.setattr(debian, "archive", lambda store: None)
+    monkeypatch.setattr(debian, "releases", lambda private: KNOWN)
+    assert debian.names(Store(), "newest") == debian.newest(KNOWN)
+    assert debian.names(Store(), "7.3-arm64") == ["7.3-arm64"]
 
 
 def test_modules_are_kept_behind_what_they_need(tmp_path: Path) -> None:
