@@ -872,6 +872,7 @@ int main(int argc, char **argv)
 		skip("this kernel has no HugeTLB pages of 2 MiB");
 	if (sweep && access(OPTIMIZE, W_OK))
 		skip("sweep=1: this kernel has no " OPTIMIZE);
+	memmap();		/* skips a kernel that does not count the vmemmap's pages, before anything changes */
 	find_memory();
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
 	can_optimize = !access(OPTIMIZE, W_OK);
