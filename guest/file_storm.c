@@ -429,7 +429,8 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "files written through mappings while their pages are cleaned and reclaimed", options);
 	check_wishes(&files);
 	if (crowded > 120 || pages < STORERS || pages > MOST_PAGES)
-		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to %ld", crowded, pages, STORERS, MOST_PAGES);
+		finish(USAGE, "crowd=%ld, pages=%ld: at most 120, and from %d to %ld", crowded, pages, STORERS,
+		       MOST_PAGES);
 	cgroup_make("file-storm");
 	make_disk(is_device() ? NULL : on, 64);
 	run_storm(&files);

@@ -10,9 +10,9 @@
  *	how=truncate	the file in tmpfs is truncated, after it was unmapped
  *
  * A case is a kind of memory: anonymous in folios of 4 KiB, 32 KiB (order 3, as published for system C), 64 KiB, 2 MiB,
- * or a file in folios of 4 KiB, 2 MiB. On a kernel with larger pages the smallest and the largest folios are larger, and
- * the cases are named accordingly. The program verifies in smaps or in the kernel's statistics that the memory has such
- * folios.
+ * or a file in folios of 4 KiB, 2 MiB. On a kernel with larger pages the smallest and the largest folios are larger,
+ * and the cases are named accordingly. The program verifies in smaps or in the kernel's statistics that the memory has
+ * such folios.
  *
  * windows=N measures each case N times. With munmap, dontneed and truncate the memory of all N windows is touched
  * before the first, so that no window uses pages that an earlier one freed. exit and fork have a new child for each
@@ -52,8 +52,9 @@ static struct kind {
 	size_t freed;		/* bytes that a window frees with mib=0; SMALL: pages */
 	char name[32];
 } kinds[] = {
-	{ false, SMALL, 0, 256, "" }, { false, MIDDLE, 32 << 10, 4 << 20, "" }, { false, MIDDLE, 64 << 10, 8 << 20, "" },
-	{ false, LARGE, 0, 32 << 20, "" }, { true, SMALL, 0, 128, "" }, { true, LARGE, 0, 32 << 20, "" },
+	{ false, SMALL, 0, 256, "" }, { false, MIDDLE, 32 << 10, 4 << 20, "" },
+	{ false, MIDDLE, 64 << 10, 8 << 20, "" }, { false, LARGE, 0, 32 << 20, "" },
+	{ true, SMALL, 0, 128, "" }, { true, LARGE, 0, 32 << 20, "" },
 };
 
 #define KINDS	(sizeof(kinds) / sizeof(*kinds))
@@ -124,8 +125,8 @@ static long number_in(const char *path)
 }
 
 /*
- * The settings that decide about the size of anonymous folios: which size in bytes, 0 for all, and the value from before
- * the program started.
+ * The settings that decide about the size of anonymous folios: which size in bytes, 0 for all, and the value from
+ * before the program started.
  */
 static struct setting {
 	size_t folio;
@@ -160,8 +161,8 @@ static void restore_settings(void)
 }
 
 /*
- * Make this the size of new anonymous folios. Return false if that cannot be set here. A kernel before 6.8 has no settings
- * for single sizes: its folios are SMALL, or LARGE if "enabled" permits.
+ * Make this the size of new anonymous folios. Return false if that cannot be set here. A kernel before 6.8 has no
+ * settings for single sizes: its folios are SMALL, or LARGE if "enabled" permits.
  */
 static bool choose_anon(const struct kind *kind)
 {
@@ -372,10 +373,11 @@ static size_t size_of(const struct kind *kind)
 /* Return true if the memory of all windows that have theirs at once is at most three quarters of this machine's. */
 static bool has_room(const struct kind *kind)
 {
+	size_t at_once = size_of(kind) * (is_how("exit") || is_how("fork") ? 1 : windows);
 	struct sysinfo memory;
 
 	must(sysinfo(&memory));
-	return size_of(kind) * (is_how("exit") || is_how("fork") ? 1 : windows) <= memory.totalram * memory.mem_unit / 4 * 3;
+	return at_once <= memory.totalram * memory.mem_unit / 4 * 3;
 }
 
 /* Run all windows of a case. one() calls it in a process of its own. */
@@ -470,8 +472,9 @@ int main(int argc, char **argv)
 	restore_settings();
 	if (!found)
 		/* Workloads name the cases that kernels with pages of 4 KiB have. */
-		finish(PAGE == 4096 ? USAGE : SKIPPED, "how=%s has no case '%s' with pages of %lu KiB: %s %s %s %s %s %s", how,
-		       wanted, PAGE >> 10, kinds[0].name, kinds[1].name, kinds[2].name, kinds[3].name, kinds[4].name,
+		finish(PAGE == 4096 ? USAGE : SKIPPED,
+		       "how=%s has no case '%s' with pages of %lu KiB: %s %s %s %s %s %s", how, wanted,
+		       PAGE >> 10, kinds[0].name, kinds[1].name, kinds[2].name, kinds[3].name, kinds[4].name,
 		       kinds[5].name);
 	return ran ? 0 : SKIPPED;
 }
