@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     own(
         "--debian",
-        metavar="NAME",
+        metavar="RELEASE",
         **options.SEVERAL,
         help="check a kernel of Debian's, for example 7.3-arm64-16k ('lull list --debian' shows which), or 'newest', "
         "all that this list shows; repeatable",

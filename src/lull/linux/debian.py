@@ -25,7 +25,7 @@ NAME = re.compile(r"(\d+(?:\.\d+)+)(?:[+-]\S+?)??-((?:cloud-|rt-)?arm64(?:-\d+k)
 """A name that a user gives: the beginning of a release, and the flavour."""
 NEWEST = "newest"
 """Names the newest kernel of each series and flavour."""
-MODULES = ("zram", "lz4", "virtio_mmio", "virtio_blk", "loop", "ext4")
+MODULES = ("zram", "lz4", "lzo", "lzo_rle", "virtio_mmio", "virtio_blk", "loop", "ext4")
 """Modules that the workloads use, of kernels that do not have them built in."""
 SUFFIXES = (".ko", ".ko.xz")
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")

@@ -65,7 +65,7 @@ def test_without_its_packages(tool: Tool) -> None:
     """--offline and an empty cache: exit 7, and what to do."""
     done = tool("sweep", "--join", "tcp://127.0.0.1:1", "--offline")
     assert done.returncode == 7, done.stderr
-    assert "run 'lull sweep' once with a network" in done.stderr
+    assert "run the same command once with a network" in done.stderr
 
 
 def one_job(place: Path, vcpus: int, values: dict[str, float], cpu: str = "max") -> Path:
