@@ -46,6 +46,21 @@ def test_each_series_applies_alone(lab: Lab, tmp_path: Path) -> None:
     assert subjects == {re.findall(r"(?m)^# (.*)", note)[0] for note in notes}
 
 
+def test_each_fix_applies_alone(lab: Lab, tmp_path: Path) -> None:
+    """git am of each fix of fixes/ on the pristine tree, and of all of them one after the other."""
+    mails = export.export_fixes(lab.pristine, lab.base, tmp_path / "mails")
+    tree = tmp_path / "tree"
+    for name in {name for mail in mails for name in re.findall(r"(?m)^--- a/(\S+)", mail.read_text())}:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(lab.pristine.path / name, tree / name)
+    series.commit_base(tree, lab.pristine.version)
+    for mail in mails:
+        git(tree, "checkout", "-q", series.BASE_TAG)
+        git(tree, "am", "-q", str(mail))
+    apply_mails(tree, tmp_path / "mails")
+    assert len(git(tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == len(mails) > 0
+
+
 def test_recipients_are_those_of_get_maintainer(lab: Lab, tmp_path: Path) -> None:
     """The entries of MAINTAINERS that a subject names are those that the kernel's script finds by the files changed."""
     mails = export.export(lab.pristine, lab.base, tmp_path / "mails")

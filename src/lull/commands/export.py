@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull export: the features as series of mails for git am, each with a cover letter."""
+"""lull export: the features as series of mails for git am, each with a cover letter; or fixes of Linux, a mail each."""
 
 from __future__ import annotations
 
@@ -18,20 +18,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # The same as --base: without it --base stands.
     parser.add_argument("base", metavar="BASE", nargs="?", default=argparse.SUPPRESS, help="the same as --base BASE")
     parser.add_argument(
-        "--out", metavar="DIR", type=options.FOLDER, help="folder for the series (default: a new folder lull-BASE)"
+        "--out",
+        metavar="DIR",
+        type=options.FOLDER,
+        help="folder for the series (default: a new folder lull-BASE; for the fixes lull-BASE-fixes)",
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--series",
         metavar="NAME",
         action="append",
         default=[],
         help="write only this series (repeatable)",
     )
+    which.add_argument(
+        "--fixes",
+        action="store_true",
+        help="write the fixes of Linux's own defects (fixes/README.md), a mail each, and no series",
+    )
     parser.epilog = "Then, in a kernel tree: git am --empty=drop DIR/NAME/*.patch"
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Write the series."""
+    """Write the series, or the fixes."""
+    if arguments.fixes:
+        return write_fixes(lab, arguments)
     named: Path = arguments.out or Path(f"lull-{lab.base.name}")
     out = named.resolve()
     export.check_out(out)
@@ -56,6 +67,17 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             where = f"in a tree of {lab.pristine.version}{' with ' if after else ''}{' and '.join(after)}"
             say(f"{where}: git am --empty=drop {out / subject.name}/*.patch")
     return 0
+
+
+def write_fixes(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Write the fixes, each a mail of its own."""
+    named: Path = arguments.out or Path(f"lull-{lab.base.name}-fixes")
+    out = named.resolve()
+    export.check_out(out)
+    mails = export.fixes(lab.base) if arguments.dry_run else export.export_fixes(lab.pristine, lab.base, out)
+    lines = [f"would write to {out}: {mail.stem}" if arguments.dry_run else str(named / mail.name) for mail in mails]
+    found = {"fixes": {"folder": str(out), "mails": [mail.name for mail in mails]}}
+    return plan.show(lines, found, as_json=arguments.json)
 
 
 def described(base: Base, subject: Subject, out: Path) -> dict[str, object]:

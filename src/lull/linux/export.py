@@ -3,7 +3,7 @@
 
 A base divides its features into subjects. Each subject is one series: for the people who look after that part of Linux,
 and applied to the base and the series that it needs. Exporting the same features for the same source gives the same
-bytes.
+bytes. The fixes of Linux's own defects (fixes/) are mails already: they are checked and copied.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lull import base as bases
-from lull import paths, plan
+from lull import paths, plan, process
 from lull.base import Base, Patch, Subject, patches_of
-from lull.errors import LullError, UsageError
+from lull.errors import ApplyError, LullError, UsageError
 from lull.linux import message, switches
 from lull.linux.series import (
     BASE_TAG,
@@ -32,7 +32,7 @@ from lull.linux.series import (
     note_of,
     whole_folder,
 )
-from lull.linux.tree import Tree, apply_patch
+from lull.linux.tree import STRICT, Tree, apply_patch, failed_hunks
 from lull.progress import progress
 
 ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
@@ -40,6 +40,8 @@ ASSISTED = "Assisted-by: AGENT_NAME:MODEL_VERSION"
 FRAME = paths.KERNEL / "COVER.md"
 """What all cover letters share, with {fields}."""
 FIGURES = paths.REPOSITORY / "docs/figures.md"
+FIXES = paths.REPOSITORY / "fixes"
+"""Mails that fix defects of Linux: NAME.patch for every series of Linux, NAME-SERIES.patch for one."""
 MARKED = re.compile(r"(?s)<!-- for: ([\w ]+) -->\n(.*?)<!-- end -->\n?")
 """A part of FRAME or FIGURES, and the subjects whose letters have it."""
 TITLE = "arm64/mm: Lull's features"
@@ -114,6 +116,34 @@ def export(pristine: Tree, base: Base, out: Path, names: Sequence[str] = ()) -> 
             write_series(pristine, base, subject, part / subject.name)
         shutil.rmtree(out, ignore_errors=True)
     return {subject.name: sorted((out / subject.name).iterdir()) for subject in subjects}
+
+
+def fixes(base: Base) -> list[Path]:
+    """The mails in FIXES that are for the base's series."""
+    of_one = re.compile(r".*-(\d+\.\d+)")
+    found = {mail: of_one.fullmatch(mail.stem) for mail in sorted(FIXES.glob("*.patch"))}
+    return [mail for mail, series in found.items() if series is None or series[1] == base.series]
+
+
+def export_fixes(pristine: Tree, base: Base, out: Path) -> list[Path]:
+    """Copy the fixes for a base to the folder ``out``, and return the copies. Each is a submission of its own.
+
+    Raises: UsageError when ``out`` holds other things; ApplyError when a fix does not fit ``pristine``.
+    """
+    check_out(out)
+    source = pristine.origin or pristine.path
+    with whole_folder(out) as part:
+        for number, mail in enumerate(fixes(base), 1):
+            done = process.complete(["patch", *STRICT, "--dry-run", "-d", pristine.path, "-i", mail])
+            if done.status != 0:
+                raise ApplyError(
+                    f"the fix {mail.stem} does not apply: {failed_hunks(done.output)}",
+                    where=f"{mail} on {source}",
+                    remedy="look whether this Linux has the fix already (docs/findings.md); if not, port the mail",
+                )
+            shutil.copyfile(mail, part / f"{number:04}-{mail.name}")
+        shutil.rmtree(out, ignore_errors=True)
+    return sorted(out.iterdir())
 
 
 def write_series(pristine: Tree, base: Base, subject: Subject, folder: Path) -> None:

@@ -22,6 +22,8 @@ from lull.progress import progress
 
 TREE_GIB = 2.5
 """GiB of free space that an unpacked tree needs, with a margin."""
+STRICT = ("-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-")
+"""Options with which patch(1) applies a patch only where its context is unchanged, and asks nothing."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +190,11 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Col
     """
     if patch.hooks.exists():
         check_hooks(patch.hooks)
-        options = ["-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-"]
         hooks = patch.hooks
         if lists:
             hooks = log.with_name(f"{log.name}.patch")
             hooks.write_text(fitted(patch, tree, lists))
-        done = process.complete(["patch", *options, "-d", tree, "-i", hooks])
+        done = process.complete(["patch", *STRICT, "-d", tree, "-i", hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:

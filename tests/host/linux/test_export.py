@@ -14,7 +14,9 @@ import pytest
 from support import FAKE, Tool, apply_mails, git, write_files
 
 from lull import base as bases
+from lull.errors import ApplyError
 from lull.linux import export, message, series, switches
+from lull.linux.tree import Tree
 
 Fake = Callable[..., CompletedProcess[str]]
 
@@ -368,3 +370,55 @@ def test_features_are_patches_that_can_be_read() -> None:
         changed = sum(len(file.read_text().splitlines()) for file in patch.files().values())
         changed += len(re.findall(r"(?m)^[-+](?![-+]{2} )", patch.hooks_text()))
         assert changed > 0 and (changed > 300) == (patch.name in LONG), f"{patch.name}: {changed} changed lines"
+
+
+FIX = """From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+From: Lull <lull@localhost>
+Date: Thu, 1 Jan 1970 00:00:00 +0000
+Subject: [PATCH] fake: count to {count}
+
+---
+ init/list | 2 +-
+
+diff --git a/init/list b/init/list
+--- a/init/list
++++ b/init/list
+@@ -1,2 +1,2 @@
+ top
+-obj-0
++obj-{count}
+"""
+
+
+def test_fixes_of_a_base(fake_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those for all series and those for its own, unchanged. One that does not fit is named, and nothing is left."""
+    (fake_tree / "init/list").write_text("top\nobj-0\n")
+    mails = {name: FIX.format(count=count) for count, name in enumerate(["all.patch", "old-6.12.patch"], 1)}
+    write_files(tmp_path / "fixes", {**mails, "new-7.3.patch": "", "README.md": ""})
+    monkeypatch.setattr(export, "FIXES", tmp_path / "fixes")
+    pristine, out = Tree(fake_tree, "0", "6.12.0"), tmp_path / "out"
+    for _ in range(2):
+        found = export.export_fixes(pristine, bases.load(), out)
+    assert {mail.name: mail.read_text() for mail in found} == {
+        "0001-all.patch": mails["all.patch"],
+        "0002-old-6.12.patch": mails["old-6.12.patch"],
+    }
+    assert (fake_tree / "init/list").read_text() == "top\nobj-0\n"
+    (fake_tree / "init/list").write_text("top\nobj-3\n")
+    with pytest.raises(ApplyError) as error:
+        export.export_fixes(pristine, bases.load(), tmp_path / "other")
+    assert "the fix all does not apply: init/list, hunk 1" in error.value.what
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fixes", "linux", "out"]
+
+
+def test_the_command_names_the_fixes(fake: Fake, tmp_path: Path) -> None:
+    """--dry-run and --json; with a series it is refused. On a Linux to which a fix is foreign it fails."""
+    done = fake("export", "--fixes", "--dry-run", "--json", "--out", str(tmp_path / "out"))
+    names = [mail.name for mail in export.fixes(bases.load("6.12"))]
+    assert json.loads(done.stdout) == {"fixes": {"folder": str(tmp_path / "out"), "mails": names}}
+    assert any(name.endswith("-6.12.patch") for name in names) and any(not name[-7].isdigit() for name in names)
+    assert not [mail for mail in export.fixes(bases.load("7.3")) if mail.name.endswith("-6.12.patch")]
+    assert fake("export", "--fixes", "--series", "x").returncode == 2
+    done = fake("export", "--fixes", "--out", str(tmp_path / "out"))
+    assert done.returncode == 9 and f"the fix {Path(names[0]).stem} does not apply" in done.stderr
+    assert not (tmp_path / "out").exists()
