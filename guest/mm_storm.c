@@ -619,7 +619,7 @@ static void give_up(int number)
 	_exit(0);
 }
 
-/* HugeTLB pages: used, copied on write, given back. */
+/* HugeTLB pages: used, copied on write, moved to another address, given back. */
 static void case_hugetlb(long round)
 {
 	char *memory;
@@ -648,6 +648,8 @@ static void case_hugetlb(long round)
 	}
 	wait_child(pid);
 	check(memory, HUGE, round, "a huge page that the child copied");
+	memory = must((char *)mremap(memory, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, fresh(HUGE)));
+	check(memory, HUGE, round, "a huge page that has moved");
 	must(munmap(memory, HUGE));
 	put_file("/proc/sys/vm/nr_hugepages", "0");
 }
