@@ -55,6 +55,7 @@ class Hardware:
         asid_bits: width of ASIDs, 16 or 8.
         ntlbpa: whether the checker models CPUs with FEAT_nTLBPA; None: as ID_AA64MMFR1_EL1 says. Lull's kernels get
             the same value by a kernel parameter; other kernels always see the register.
+        mte: memory has tags (FEAT_MTE2); QEMU refuses it for CPUs that cannot have them.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Hardware:
     kpti: bool | None = None
     asid_bits: int = WIDE
     ntlbpa: bool | None = None
+    mte: bool = False
 
     def with_settings(self, kpti: bool | None, asid_bits: int | None) -> Hardware:
         """This machine with the settings that are not None, and a name that says so."""
@@ -71,6 +73,7 @@ class Hardware:
         words, given = [self.name.partition("+")[0]], self.name.split("+")[1:]
         words += [] if chosen.kpti is None else ["kpti" if chosen.kpti else "nokpti"]
         words += ["asid8"] if chosen.asid_bits == NARROW else []
+        words += ["mte"] if chosen.mte else []
         words += [word for word in given if "ntlbpa" in SETTINGS.get(word, {})][-1:]  # without: ntlbpa of the machine
         return replace(chosen, name="+".join(words))
 
@@ -86,6 +89,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "kpti": {"kpti": True},
     "nokpti": {"kpti": False},
     "asid8": {"asid_bits": NARROW},
+    "mte": {"mte": True},
     "ntlbpa": {"ntlbpa": True},
     "nontlbpa": {"ntlbpa": False},
 }

@@ -52,7 +52,8 @@ class Trial:
     def machine(self, options: CheckOptions) -> Machine:
         """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need."""
         vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
-        return Machine(vcpus, max(options.memory_mib, self.boot.memory), self.hardware.cpu)
+        memory_mib = max(options.memory_mib, self.boot.memory)
+        return Machine(vcpus, memory_mib, self.hardware.cpu, mte=self.hardware.mte)
 
     def append(self, options: CheckOptions) -> str:
         """The parameters of this trial on the kernel's command line."""

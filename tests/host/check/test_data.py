@@ -36,6 +36,13 @@ def test_names_of_machines(text: str, expected: tuple[object, ...]) -> None:
     assert check_data.parse_hardware(found.name, MACHINES) == found
 
 
+def test_memory_tags() -> None:
+    """A setting of the machine, not of the CPU."""
+    found = check_data.parse_hardware("max+mte+kpti", MACHINES)
+    assert found.mte and found.name == "max+kpti+mte"
+    assert not check_data.parse_hardware("max", MACHINES).mte
+
+
 def test_the_matrix() -> None:
     """Each machine four times, or as often as is left open; every name stands for its cell."""
     whole = check_data.matrix(MACHINES, None, None)
