@@ -96,6 +96,21 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 	return true;
 }
 
+/* Returns the first symbol of a hook if the kernel has none of its symbols, otherwise NULL. */
+static const char *missing(const struct linux_guest *l, enum linux_hook hook)
+{
+	const char *first = NULL;
+
+	for (size_t i = 0; i < N_SYMBOLS; i++) {
+		if (symbols[i].hook != hook)
+			continue;
+		if (l->address[i])
+			return NULL;
+		first = first ?: symbols[i].name;
+	}
+	return first;
+}
+
 void linux_report(const struct linux_guest *l, FILE *out)
 {
 	struct json j = { .out = out };
@@ -104,27 +119,36 @@ void linux_report(const struct linux_guest *l, FILE *out)
 	json_key(&j, "unchecked");
 	json_open(&j, '[');
 	for (size_t n = 0; n < sizeof(unchecked) / sizeof(unchecked[0]); n++) {
-		const char *first = NULL;
-		bool found = false;
+		const char *symbol = missing(l, unchecked[n].hook);
 
-		for (size_t i = 0; i < N_SYMBOLS; i++) {
-			if (symbols[i].hook != unchecked[n].hook)
-				continue;
-			found |= l->address[i] != 0;
-			first = first ?: symbols[i].name;
-		}
-		if (found)
+		if (!symbol)
 			continue;
 		json_open(&j, '{');
 		json_key(&j, "rule");
 		json_string(&j, unchecked[n].rule);
 		json_key(&j, "symbol");
-		json_string(&j, first);
+		json_string(&j, symbol);
 		json_close(&j, '}');
 	}
 	json_close(&j, ']');
 	json_close(&j, '}');
 	json_end_line(&j);
+}
+
+void linux_report_text(const struct linux_guest *l, FILE *out)
+{
+	const char *before = "not checked, for lack of a symbol: ", *after = "";
+
+	for (size_t n = 0; n < sizeof(unchecked) / sizeof(unchecked[0]); n++) {
+		const char *symbol = missing(l, unchecked[n].hook);
+
+		if (!symbol)
+			continue;
+		fprintf(out, "%s%s (no %s)", before, unchecked[n].rule, symbol);
+		before = ", ";
+		after = "\n";
+	}
+	fputs(after, out);
 }
 
 /*

@@ -87,8 +87,12 @@ struct linux_guest {
 bool linux_init(struct linux_guest *l, struct shadow *s, const char *symbols,
 		char *error, size_t size);
 
-/* Write a line {"unchecked": [...]}: which rules are silent because a symbol is missing. */
+/*
+ * Write which rules are silent because a symbol is missing: as a line {"unchecked": [...]},
+ * or as a line for people, if there are any.
+ */
 void linux_report(const struct linux_guest *l, FILE *out);
+void linux_report_text(const struct linux_guest *l, FILE *out);
 
 /* A CPU sets VBAR_EL1. Returns true if this tells a new slide. */
 bool linux_vectors(struct linux_guest *l, uint64_t vbar);

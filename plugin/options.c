@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_FUNCTIONS, KEY_RAM, KEY_SPECULATION, KEY_NTLBPA,
+enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_FUNCTIONS, KEY_SPECULATION, KEY_NTLBPA,
        KEY_SYMBOLS, KEYS };
 
 /* struct option.mode: an option of both modes. */
@@ -47,8 +47,6 @@ static const struct option {
 		       .mode = MODE_COUNT, .most = COSTS },
 	[KEY_QUANTUM] = { .key = "quantum", .wanted = "a number of ns, decimal, more than 0 and below 10 ms", .mode = MODE_COUNT },
 	[KEY_FUNCTIONS] = { .key = "functions", .wanted = "a file name", .mode = MODE_COUNT },
-	[KEY_RAM] = { .key = "ram", .wanted = "a number of bytes, decimal, a multiple of 4096",
-		      .mode = MODE_CHECK },
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
 	[KEY_NTLBPA] = { .key = "ntlbpa", .values = "0 1", .mode = MODE_CHECK },
 	[KEY_SYMBOLS] = { .key = "symbols", .wanted = "a file name", .mode = MODE_CHECK },
@@ -106,11 +104,6 @@ static bool address(const char *text, const char *end, uint64_t *value)
 	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
 		text += 2;
 	return number(text, end, 16, value);
-}
-
-static bool parse_ram(struct options *o, const char *value)
-{
-	return number(value, value + strlen(value), 10, &o->ram) && o->ram && !(o->ram & 0xfff);
 }
 
 static bool parse_skip(struct options *o, const char *value)
@@ -192,8 +185,6 @@ static bool parse_value(struct options *o, int key, const char *value)
 	case KEY_FUNCTIONS:
 		o->functions = value;
 		return *value;
-	case KEY_RAM:
-		return parse_ram(o, value);
 	case KEY_SPECULATION:
 		o->speculation = choice == 0;
 		return true;
@@ -224,17 +215,12 @@ static bool complete(const struct options *o, const unsigned int *given, char *e
 			 known[k].mode == MODE_CHECK ? "check" : "count");
 		return false;
 	}
-	if (!o->out) {
-		snprintf(error, size, "option out=FILE is missing: where to write the %s",
-			 o->mode == MODE_CHECK ? "reports" : "counts");
+	if (!o->out && o->mode == MODE_COUNT) {
+		snprintf(error, size, "option out=FILE is missing: where to write the counts");
 		return false;
 	}
 	if (o->functions && o->insns == INSNS_BLOCK) {
 		snprintf(error, size, "option functions is not for insns=block, which does not know how far a block came");
-		return false;
-	}
-	if (o->mode == MODE_CHECK && !given[KEY_RAM]) {
-		snprintf(error, size, "option ram=BYTES is missing: mode=check must know how much RAM the guest has");
 		return false;
 	}
 	return true;
@@ -252,7 +238,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

@@ -39,7 +39,7 @@ struct range {
 
 struct options {
 	enum run_mode mode;
-	const char *out;		/* points into the arguments */
+	const char *out;		/* points into the arguments; NULL in check mode: text only */
 	/* Count mode: */
 	enum insns_mode insns;
 	struct range skips[OPTIONS_SKIPS];	/* code whose instructions are also counted separately */
@@ -49,7 +49,6 @@ struct options {
 	struct costs costs;
 	uint64_t quantum;		/* how far vCPUs may run ahead, picoseconds */
 	/* Check mode: */
-	uint64_t ram;			/* bytes at 0x40000000 */
 	bool speculation;
 	enum ntlbpa ntlbpa;
 	const char *symbols;		/* points into the arguments; NULL: not known */

@@ -181,7 +181,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 		fprintf(stderr, "lull: no memory for %u vCPUs\n", ncpus);
 		return 1;
 	}
-	out = fopen(options.out, "we");
+	out = fopen(options.out ?: "/dev/null", "we");
 	if (!out) {
 		fprintf(stderr, "lull: cannot write to '%s': %s\n",
 			options.out, strerror(errno));

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "decode.h"
-#include "json.h"
 #include "linux.h"
 #include "plugin.h"
 #include "rely.h"
@@ -129,12 +128,33 @@ static unsigned int on_stack(void *arg, unsigned int cpu, uint64_t pc)
 
 /* --- Accesses --- */
 
+/* There is memory behind the piece that find_ram() has found: say so once. */
+static void on_more_ram(uint64_t pa)
+{
+	static bool told;
+	char text[256];
+
+	pthread_mutex_lock(&lock);
+	if (!told) {
+		snprintf(text, sizeof(text),
+			 "the guest uses memory at 0x%" PRIx64 ", behind the %" PRIu64 " MiB of RAM that are one piece: "
+			 "page tables there are not seen; start QEMU with one memory backend",
+			 pa, shadow.spaces.ram.size >> 20);
+		report_error(&shadow.reports, text);
+	}
+	told = true;
+	pthread_mutex_unlock(&lock);
+}
+
 /* Returns the physical address of an access, or NO_PA for device memory. */
 static uint64_t where(qemu_plugin_meminfo_t info, uint64_t va)
 {
 	const struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, va);
+	uint64_t pa = !h || qemu_plugin_hwaddr_is_io(h) ? NO_PA : qemu_plugin_hwaddr_phys_addr(h);
 
-	return !h || qemu_plugin_hwaddr_is_io(h) ? NO_PA : qemu_plugin_hwaddr_phys_addr(h);
+	if (pa != NO_PA && pa >= RAM_BASE && !ram_has(&shadow.spaces.ram, pa, 1))
+		on_more_ram(pa);
+	return pa;
 }
 
 static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
@@ -417,32 +437,44 @@ static struct site *site_of(uint64_t pc, uint32_t word, const struct insn *insn,
 }
 
 /*
- * Find where in this process the guest's RAM is mapped, from the first instruction that
- * the guest executes in RAM. Translation is still off then, so that its virtual address
- * is its physical address.
+ * The number of bytes from @host on that are mapped writable in one piece. Neighbouring
+ * mappings may be shown as one, or one as several. QEMU has a page without permissions
+ * behind RAM, so RAM ends where this piece does.
+ */
+static uint64_t mapped_from(uintptr_t host)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t start, end, reached = host;
+	char line[512], access[5];
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &start, &end, access) == 3 &&
+		    start <= reached && end > reached && !strncmp(access, "rw", 2))
+			reached = end;
+	if (maps)
+		fclose(maps);
+	return reached - host;
+}
+
+/*
+ * Find where in this process the guest's RAM is mapped, and its size, from the first
+ * instruction that the guest executes in RAM. Translation is still off then, so that its
+ * virtual address is its physical address.
  */
 static void find_ram(const struct qemu_plugin_insn *handle)
 {
 	uint64_t pa = qemu_plugin_insn_vaddr(handle);
 	unsigned char *host = qemu_plugin_insn_haddr(handle);
-	uintptr_t start, end;
-	bool mapped = false;
-	FILE *maps;
+	struct ram ram = { .base = RAM_BASE };
 
-	if (!host || !ram_has(&shadow.spaces.ram, pa, 4))
+	if (!host || pa < RAM_BASE)
 		return;
-	host -= pa - RAM_BASE;
-	/* Neighbouring mappings may be shown as one, or one as several. */
-	maps = fopen("/proc/self/maps", "re");
-	for (char line[512]; maps && fgets(line, sizeof(line), maps) && !mapped;)
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &start, &end) == 2)
-			mapped = start <= (uintptr_t)host &&
-				 end >= (uintptr_t)host + shadow.spaces.ram.size;
-	if (maps)
-		fclose(maps);
-	if (!mapped)
-		refuse("the guest's RAM is not one piece of memory of the size given with ram=: is it QEMU's -m?");
-	shadow.spaces.ram.host = host;
+	ram.host = host - (pa - RAM_BASE);
+	ram.size = mapped_from((uintptr_t)ram.host);
+	if (ram.size <= pa - RAM_BASE)
+		refuse("the guest's RAM is not found in /proc/self/maps as one piece of memory");
+	if (!shadow_ram(&shadow, &ram))
+		refuse("no memory for a map of the guest's pages");
 }
 
 static void on_translate(EVENT(struct qemu_plugin_tb *tb))
@@ -518,15 +550,13 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 
 static bool install(char *error, size_t size)
 {
-	const struct ram ram = { .base = RAM_BASE, .size = options.ram };
-
 	if (ncpus > MAX_CPUS) {
 		snprintf(error, size, "mode=check follows at most %d vCPUs, this guest may have %u",
 			 MAX_CPUS, ncpus);
 		return false;
 	}
 	filters = aligned_alloc(128, ncpus * sizeof(*filters));
-	if (!filters || !shadow_init(&shadow, &ram, ncpus, options.speculation, out)) {
+	if (!filters || !shadow_init(&shadow, ncpus, options.speculation, out, stderr)) {
 		snprintf(error, size, "no memory for %u vCPUs", ncpus);
 		return false;
 	}
@@ -575,8 +605,9 @@ static void finish(void)
 
 		snprintf(text, sizeof(text), "%" PRIu64 " pages could not be identified by their struct page",
 			 guest.refused);
-		json_error(out, text);
+		report_error(&shadow.reports, text);
 	}
+	linux_report_text(&guest, stderr);
 	shadow_verdict(&shadow);
 }
 

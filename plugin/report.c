@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * report - findings and the verdict, as JSON lines. See report.h.
+ * report - findings and the verdict, as JSON lines and as text for people. See report.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "json.h"
 #include "report.h"
+#include "report_text.h"
 
 struct known {
 	struct hash_node node;
@@ -175,6 +176,37 @@ static void cpus(struct json *j, const char *key, cpumask mask)
 	json_close(j, ']');
 }
 
+/* Write a text as a list of its lines. */
+static void lines(struct json *j, const char *key, char *text)
+{
+	char *save;
+
+	json_key(j, key);
+	json_open(j, '[');
+	for (char *one = strtok_r(text, "\n", &save); one; one = strtok_r(NULL, "\n", &save))
+		json_string(j, one);
+	json_close(j, ']');
+}
+
+/* Write the text for people, to both outputs. */
+static void text_of(struct json *j, const struct reports *r, unsigned int number,
+		    const struct finding *f)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *memory = open_memstream(&text, &size);
+
+	if (!memory)
+		abort();
+	report_text(memory, r, number, f);
+	if (fclose(memory))
+		abort();
+	fputs(text, r->text);
+	fflush(r->text);
+	lines(j, "text", text);
+	free(text);
+}
+
 static uint64_t mix_text(uint64_t key, const char *text)
 {
 	while (*text)
@@ -237,6 +269,7 @@ void report(struct reports *r, const struct finding *f)
 	place(&j, r, "noticed", f->cpu, f->pc, f->kernel, f->stack);
 	tlbis(&j, r, f->obligation);
 	json_field(&j, "count", 1);
+	text_of(&j, r, k->number, f);
 	json_close(&j, '}');
 	json_end_line(&j);
 	fflush(r->out);
@@ -268,74 +301,140 @@ void report_slide(FILE *out, uint64_t slide)
 	fflush(out);
 }
 
+void report_error(struct reports *r, const char *text)
+{
+	r->failed = true;
+	json_error(r->out, text);
+	fprintf(r->text, "error: %s\n", text);
+}
+
+/* A count of the verdict. */
+struct count {
+	const char *key;
+	uint64_t value;
+	const char *name;	/* for people; NULL: may be 0 */
+};
+
+/* Write what was never seen, or how often each was seen. */
+static void counts_text(FILE *out, const struct count *all, size_t n, bool blind)
+{
+	const char *before = blind ? "it did not see " : "";
+
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i].name || blind == (all[i].value != 0))
+			continue;
+		fputs(before, out);
+		before = ", ";
+		if (!blind)
+			fprintf(out, "%" PRIu64 " ", all[i].value);
+		fputs(all[i].name, out);
+	}
+}
+
+static void verdict_text(const struct reports *r, const struct known *const *known, bool blind,
+			 const char *seen)
+{
+	if (r->n)
+		fprintf(r->text, "verdict: reports: %u, seen %" PRIu64 " time%s\n", r->n, r->occurrences,
+			r->occurrences > 1 ? "s" : "");
+	else
+		fprintf(r->text, "verdict: %s: %s\n", r->failed ? "failed" : blind ? "blind" : "silent",
+			r->failed ? "see the errors above" : seen);
+	for (unsigned int i = 0; i < r->n; i++)
+		if (known[i]->count > 1)
+			fprintf(r->text, "  report %u, seen %" PRIu64 " times: %s/%s\n", known[i]->number,
+				known[i]->count, known[i]->rule, known[i]->kind);
+	fflush(r->text);
+}
+
+/* Returns the reports in the order of their numbers. */
+static const struct known **all_known(const struct reports *r)
+{
+	const struct known **known = calloc(r->n + 1, sizeof(*known));
+
+	if (!known)
+		abort();
+	for (size_t i = 0; r->by_key.bucket && i < (size_t)1 << (64 - r->by_key.shift); i++) {
+		for (struct hash_node *n = r->by_key.bucket[i]; n; n = n->next) {
+			const struct known *k = container_of(n, struct known, node);
+
+			known[k->number - 1] = k;
+		}
+	}
+	return known;
+}
+
 void report_verdict(struct reports *r, const struct seen *seen)
 {
-	const struct {
-		const char *key;
-		uint64_t value;
-		bool needed;
-	} all[] = {
-		{ "table_stores", seen->table_stores, true },
-		{ "obligations", seen->obligations, true },
-		{ "tlbis", seen->tlbis, true },
-		{ "dsbs", seen->dsbs, true },
-		{ "frees", seen->frees, true },
-		{ "table_frees", seen->table_frees, true },
-		{ "accesses", seen->accesses, true },
-		{ "loads", seen->loads, true },
-		{ "user_returns", seen->user_returns, true },
-		{ "left", seen->left, false },
-		{ "misses", seen->misses, false },
-		{ "walks", seen->walks, false },
-		{ "races", seen->races, false },
-		{ "repointed", seen->repointed, false },
-		{ "published", seen->published, false },
-		{ "tlb_lost", seen->tlb_lost, false },
-		{ "tlb_refills", seen->tlb_refills, false },
-		{ "tlb_refills_unchanged", seen->tlb_refills_unchanged, false },
-		{ "ranges", seen->ranges, false },
-		{ "relied", seen->relied, false },
-		{ "unlocks", seen->unlocks, false },
-		{ "cleaned", seen->cleaned, false },
-		{ "memory", seen->memory, false },
-		{ "physical", seen->physical, false },
+	const struct count all[] = {
+		{ "frees", seen->frees, "frees of pages" },
+		{ "table_frees", seen->table_frees, "frees of tables" },
+		{ "tlbis", seen->tlbis, "TLBIs" },
+		{ "dsbs", seen->dsbs, "DSBs" },
+		{ "table_stores", seen->table_stores, "stores to page tables" },
+		{ "obligations", seen->obligations, "entries taken away" },
+		{ "loads", seen->loads, "loads of address spaces" },
+		{ "user_returns", seen->user_returns, "returns to user space" },
+		{ "accesses", seen->accesses, "accesses" },
+		{ "left", seen->left, NULL },
+		{ "misses", seen->misses, NULL },
+		{ "walks", seen->walks, NULL },
+		{ "races", seen->races, NULL },
+		{ "repointed", seen->repointed, NULL },
+		{ "published", seen->published, NULL },
+		{ "tlb_lost", seen->tlb_lost, NULL },
+		{ "tlb_refills", seen->tlb_refills, NULL },
+		{ "tlb_refills_unchanged", seen->tlb_refills_unchanged, NULL },
+		{ "ranges", seen->ranges, NULL },
+		{ "relied", seen->relied, NULL },
+		{ "unlocks", seen->unlocks, NULL },
+		{ "cleaned", seen->cleaned, NULL },
+		{ "memory", seen->memory, NULL },
+		{ "physical", seen->physical, NULL },
 	};
+	const size_t n = sizeof(all) / sizeof(all[0]);
+	const struct known **known = all_known(r);
 	struct json j = { .out = r->out };
 	bool blind = false;
+	char words[1024];
+	FILE *memory = fmemopen(words, sizeof(words), "w");
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		blind |= all[i].needed && !all[i].value;
+	if (!memory)
+		abort();
+	for (size_t i = 0; i < n; i++)
+		blind |= all[i].name && !all[i].value;
+	counts_text(memory, all, n, blind);
+	fclose(memory);
 	json_open(&j, '{');
 	text(&j, "verdict", r->n ? "reports" : blind ? "blind" : "silent");
 	json_field(&j, "reports", r->n);
 	json_field(&j, "occurrences", r->occurrences);
 	json_key(&j, "blind");
 	json_open(&j, '[');
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (all[i].needed && !all[i].value)
+	for (size_t i = 0; i < n; i++)
+		if (all[i].name && !all[i].value)
 			json_string(&j, all[i].key);
 	json_close(&j, ']');
+	text(&j, "text", words);
 	json_key(&j, "by");
 	json_open(&j, '[');
-	for (size_t i = 0; r->by_key.bucket && i < (size_t)1 << (64 - r->by_key.shift); i++) {
-		for (struct hash_node *n = r->by_key.bucket[i]; n; n = n->next) {
-			const struct known *k = container_of(n, struct known, node);
-
-			json_open(&j, '{');
-			json_field(&j, "report", k->number);
-			json_field(&j, "count", k->count);
-			json_close(&j, '}');
-		}
+	for (unsigned int i = 0; i < r->n; i++) {
+		json_open(&j, '{');
+		json_field(&j, "report", known[i]->number);
+		json_field(&j, "count", known[i]->count);
+		json_close(&j, '}');
 	}
 	json_close(&j, ']');
 	json_key(&j, "seen");
 	json_open(&j, '{');
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+	for (size_t i = 0; i < n; i++)
 		json_field(&j, all[i].key, all[i].value);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	json_end_line(&j);
 	fflush(r->out);
+	verdict_text(r, known, blind, words);
+	free(known);
 }
 
 static void free_nodes(struct hash *h, size_t offset)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * report - writes each finding once, and the verdict, as JSON lines.
+ * report - writes each finding once, and the verdict, as JSON lines and as text for people.
  *
  * Two findings are the same when they have the same rule, the same kind, and the same
  * code that changed the descriptor (the first frames of its stack). If no change is
@@ -49,10 +49,12 @@ struct finding {
 };
 
 struct reports {
-	FILE *out;
+	FILE *out;			/* of JSON lines */
+	FILE *text;			/* for people */
 	struct hash by_key;
 	unsigned int n;
 	uint64_t occurrences;
+	bool failed;			/* report_error() was called */
 	struct stack *stacks;		/* number n is stacks[n - 1] */
 	unsigned int n_stacks;
 	struct hash stack_nodes;
@@ -75,6 +77,9 @@ void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
 /* Write by how much the addresses of the guest differ from those of its symbols. */
 void report_slide(FILE *out, uint64_t slide);
 void report(struct reports *r, const struct finding *f);
+
+/* Write what is wrong with the check itself, so that its silence says nothing. */
+void report_error(struct reports *r, const char *text);
 
 /* Write the last line: silent, reports, or blind, with the counts. */
 void report_verdict(struct reports *r, const struct seen *seen);

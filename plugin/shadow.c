@@ -8,30 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
 #include "shadow_internal.h"
 
 /* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
 #define MOST_OBLIGATIONS 500000
 
-bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
-		 bool speculation, FILE *out)
+bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *out, FILE *text)
 {
 	memset(s, 0, sizeof(*s));
 	s->ncpus = ncpus;
 	s->speculation = speculation;
 	s->now = 1;
 	s->reports.out = out;
-	s->used.most_absent = ram->size >> 12;
+	s->reports.text = text;
 	owes_init(&s->obligations, MOST_OBLIGATIONS);
 	s->cpus = aligned_alloc(128, ncpus * sizeof(*s->cpus));
 	if (!s->cpus || ncpus > MAX_CPUS)
 		return false;
 	memset(s->cpus, 0, ncpus * sizeof(*s->cpus));
-	if (!spaces_init(&s->spaces, ram, ncpus))
-		return false;
+	spaces_init(&s->spaces, ncpus);
 	walks_init(s);
 	return true;
+}
+
+bool shadow_ram(struct shadow *s, const struct ram *ram)
+{
+	s->used.most_absent = ram->size >> 12;
+	return spaces_ram(&s->spaces, ram);
 }
 
 void shadow_free_all(struct shadow *s)
@@ -158,8 +161,8 @@ void shadow_verdict(struct shadow *s)
 	s->seen.tlb_refills_unchanged = s->lost.all.unchanged;
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
 	if (s->obligations.overflow)
-		json_error(s->reports.out,
-			   "more obligations at once than the checker keeps: some were not checked");
+		report_error(&s->reports,
+			     "more obligations at once than the checker keeps: some were not checked");
 	s->seen.memory = s->spaces.bytes + s->obligations.most * sizeof(struct obligation) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);

@@ -95,8 +95,11 @@ struct shadow {
 	void (*moved)(void *arg, cpumask cpus, const struct reach *r);
 };
 
-bool shadow_init(struct shadow *s, const struct ram *ram, unsigned int ncpus,
-		 bool speculation, FILE *out);
+/* @out takes JSON lines, @text the same for people. Returns false if there is no memory. */
+bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *out, FILE *text);
+
+/* The guest's RAM was found. Call it before the first translation is loaded. Returns false if there is no memory. */
+bool shadow_ram(struct shadow *s, const struct ram *ram);
 void shadow_free_all(struct shadow *s);
 
 /* A CPU is about to write one of the registers that choose the translation. */

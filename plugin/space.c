@@ -21,15 +21,19 @@ static void context_init(struct context *c, uint16_t asid)
 	list_init(&c->absent);
 }
 
-bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus)
+void spaces_init(struct spaces *s, unsigned int ncpus)
 {
 	memset(s, 0, sizeof(*s));
-	s->ram = *ram;
 	s->ncpus = ncpus;
 	list_init(&s->contexts);
 	list_init(&s->kernels);
+}
+
+bool spaces_ram(struct spaces *s, const struct ram *ram)
+{
 	s->bytes = ram->size >> 12;
 	s->followed = calloc(1, s->bytes);
+	s->ram = *ram;
 	return s->followed;
 }
 

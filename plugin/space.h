@@ -107,7 +107,10 @@ struct spaces {
 	void *arg;
 };
 
-bool spaces_init(struct spaces *s, const struct ram *ram, unsigned int ncpus);
+void spaces_init(struct spaces *s, unsigned int ncpus);
+
+/* The guest's RAM was found; until then there is none. Returns false if there is no memory. */
+bool spaces_ram(struct spaces *s, const struct ram *ram);
 void spaces_free(struct spaces *s);
 
 /*

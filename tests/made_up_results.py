@@ -118,12 +118,7 @@ def checked() -> dict[str, object]:
         "count": 2,
         "rule": "owed",
         "kind": "no-tlbi",
-        "va": "0x5ce000",
-        "asid": 2,
-        "cpu": 1,
-        "level": 3,
-        "old": "0x1",
-        "new": "0x0",
+        "text": ["report 1: owed/no-tlbi: no TLBI was issued", "  entry    0x5ce000, ASID 2"],
     }
     plain = {"machine": "max", "mutant": None, "workloads": ["fork_exec stock"], "known": {}, "reports": []}
     boots = [

@@ -179,7 +179,8 @@ class Lab:
     @cached_property
     def plugin(self) -> Path:
         """The QEMU plugin, compiled for this machine and this QEMU."""
-        key = cache.key_of_files([*sorted(paths.PLUGIN.glob("*.[ch]")), paths.PLUGIN / "Makefile"], platform.machine())
+        more = [paths.PLUGIN / name for name in ("Makefile", "rules.awk", "rules.toml")]
+        key = cache.key_of_files([*sorted(paths.PLUGIN.glob("*.[ch]")), *more], platform.machine())
 
         def make(part: Path) -> None:
             with progress.step("building the plugin"):

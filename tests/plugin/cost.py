@@ -44,11 +44,10 @@ def main() -> None:
     boot = plan.make_plan(plan.select_workloads([], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
     job = lab.job_script(boot)
     bare = lab.guest_of(kernel.image, machine, check_trials.APPEND, None)
-    ram = f"ram={machine.memory_mib << 20}"
     guests = {
         "none": bare,
         "count": replace(bare, plugin=Plugin(lab.plugin)),
-        "check": replace(bare, plugin=Plugin(lab.plugin, "check", (ram, f"symbols={kernel.place}"))),
+        "check": replace(bare, plugin=Plugin(lab.plugin, "check", (f"symbols={kernel.place}",))),
     }
     ratios: dict[str, list[float]] = {"count": [], "check": []}
     for number in range(rounds):

@@ -41,10 +41,12 @@ static void answer(int argc, char **argv)
 		putchar('\n');
 		return;
 	}
-	printf("%s %d %" PRIu64 " %s %d", o.mode == MODE_CHECK ? "check" : "count",
-	       o.insns, o.ram, o.speculation ? "on" : "off", o.ntlbpa);
-	putchar(' ');
-	put_hex(o.out, strlen(o.out));
+	printf("%s %d %s %d ", o.mode == MODE_CHECK ? "check" : "count",
+	       o.insns, o.speculation ? "on" : "off", o.ntlbpa);
+	if (o.out)
+		put_hex(o.out, strlen(o.out));
+	else
+		putchar('-');
 	for (unsigned int i = 0; i < o.nskips; i++)
 		printf(" %" PRIx64 "-%" PRIx64, o.skips[i].start, o.skips[i].end);
 	if (o.timed)

@@ -86,10 +86,9 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
         (
             ("out=counts", "colour=on"),
             "unknown option 'colour' "
-            "(known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
+            "(known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
         ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
-        (("out=counts", "mode=check"), "option ram=BYTES is missing"),
         (("out=/nowhere/counts",), "cannot write to '/nowhere/counts': No such file or directory"),
     ],
 )
@@ -132,7 +131,7 @@ def test_files_without_symbols(install: Install, tmp_path: Path, text: str | Non
     file = tmp_path / "System.map"
     if text is not None:
         file.write_text(text)
-    said, errors = install(f"out={tmp_path / 'reports'}", "mode=check", "ram=4096", f"symbols={file}")
+    said, errors = install(f"out={tmp_path / 'reports'}", "mode=check", f"symbols={file}")
     assert (said, errors) == ("version 4\ninstall 1\n", "lull: " + message.format(file=file) + "\n")
 
 
@@ -144,7 +143,7 @@ def test_what_no_symbol_is_found_for(install: Install, tmp_path: Path) -> None:
         "ffff800080000000 T vectors\nffff800080001000 t schedule\nffff800080002000 T rt_spin_unlock\n"
         "ffff800080003000 t tlb_flush_rmaps [module]\n"
     )
-    said, errors = install(f"out={out}", "mode=check", "ram=4096", f"symbols={file}")
+    said, errors = install(f"out={out}", "mode=check", f"symbols={file}")
     assert (said.splitlines()[-1], errors) == ("install 0", "")
     unchecked = json.loads(out.read_text().splitlines()[1])["unchecked"]
     rules = {one["symbol"]: one["rule"] for one in unchecked}

@@ -302,12 +302,13 @@ class Copy:
 
     def __init__(self, out: Path) -> None:
         self.out = out
+        run("make", "-C", PLUGIN, f"OUT={out}", out / "rules.inc")
         self.sources = sorted(p for p in PLUGIN.glob("*.c") if not p.name.startswith("plugin"))
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda p: self.compile(p, p.stem), [*self.sources, HERE / "trace-cli.c"]))
 
     def compile(self, source: Path, name: str) -> None:
-        run("cc", "-std=gnu11", "-O0", "-w", f"-I{PLUGIN}", "-c", "-o", self.out / f"{name}.o", source)
+        run("cc", "-std=gnu11", "-O0", "-w", f"-I{PLUGIN}", f"-I{self.out}", "-c", "-o", self.out / f"{name}.o", source)
 
     def link(self, name: str, instead: dict[str, str]) -> Path:
         names = [instead.get(p.stem, p.stem) for p in self.sources] + ["trace-cli"]

@@ -27,7 +27,7 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 INSNS = [b"segment", b"each", b"block"]
 COSTS = [b"insn", b"tlbi", b"broadcast", b"latency", b"dsb"]
 COUNTS = (b"insns", b"skip", b"cost", b"quantum", b"functions")
-CHECKS = (b"ram", b"speculation", b"ntlbpa", b"symbols")
+CHECKS = (b"speculation", b"ntlbpa", b"symbols")
 MODE_OF = {**dict.fromkeys(COUNTS, b"count"), **dict.fromkeys(CHECKS, b"check")}
 
 
@@ -71,7 +71,6 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
             b"functions": value != b"",
             b"symbols": value != b"",
             b"insns": value in INSNS,
-            b"ram": re.fullmatch(rb"[0-9]+", value) is not None and 0 < int(value) < 1 << 64 and int(value) % 4096 == 0,
             b"speculation": value in (b"on", b"off"),
             b"ntlbpa": value in (b"0", b"1"),
             b"quantum": bool(picoseconds(value)),
@@ -79,17 +78,15 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
         if not fine.get(key):
             return None
     mode = values.get(b"mode", b"count")
-    if any(MODE_OF.get(key, mode) != mode for key in values) or b"out" not in values:
+    if any(MODE_OF.get(key, mode) != mode for key in values) or (mode == b"count" and b"out" not in values):
         return None
     if len(skips) > 16 or len(costs) > len(COSTS):
-        return None
-    if mode == b"check" and b"ram" not in values:
         return None
     if b"functions" in values and values.get(b"insns") == b"block":
         return None
     insns = INSNS.index(values.get(b"insns", b"segment"))
-    said = [mode.decode(), str(insns), str(int(values.get(b"ram", b"0")))]
-    said += [values.get(b"speculation", b"on").decode(), values.get(b"ntlbpa", b"2").decode(), values[b"out"].hex()]
+    said = [mode.decode(), str(insns), values.get(b"speculation", b"on").decode(), values.get(b"ntlbpa", b"2").decode()]
+    said.append(values.get(b"out", b"").hex() or "-")
     said += [f"{start:x}-{end:x}" for start, end in skips]
     if costs:
         said.append(":".join(str(dict(costs).get(name, 0)) for name in COSTS))
@@ -102,7 +99,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
 
 
 RIGHT = st.sampled_from(
-    [b"out=f", b"mode=check", b"mode=count", b"ram=4096", b"ram=536870912", b"speculation=off", b"speculation=on"]
+    [b"out=f", b"mode=check", b"mode=count", b"speculation=off", b"speculation=on"]
     + [b"insns=" + i for i in INSNS]
     + [b"functions=f", b"functions="]
     + [b"ntlbpa=0", b"ntlbpa=1", b"ntlbpa=2"]
@@ -111,7 +108,7 @@ RIGHT = st.sampled_from(
     + [b"quantum=5", b"quantum=0.001", b"quantum=0", b"quantum=10000000"]
     + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = b"mode out insns skip ram speculation ntlbpa symbols cost quantum insn dsb = @ - : . count check each on off 0x"
+WORDS = b"mode out insns skip speculation ntlbpa symbols cost quantum insn dsb = @ - : . count check each on off 0x"
 WORDS += b" 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
@@ -125,7 +122,8 @@ COUNT = st.builds(
 SPECULATION = st.sampled_from([[], [b"speculation=on"], [b"speculation=off"]])
 NTLBPA = st.sampled_from([[], [b"ntlbpa=0"], [b"ntlbpa=1"]])
 CHECK = st.builds(
-    lambda symbols, speculation, ntlbpa: [b"mode=check", b"out=o", b"ram=8192", *symbols, *speculation, *ntlbpa],
+    lambda out, symbols, speculation, ntlbpa: [b"mode=check", *out, *symbols, *speculation, *ntlbpa],
+    st.sampled_from([[], [b"out=o"]]),
     SYMBOLS,
     SPECULATION,
     NTLBPA,
@@ -146,7 +144,7 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("out=x ram=4k mode=check", "option ram='4k' is not a number of bytes, decimal, a multiple of 4096"),
+        ("mode=count", "option out=FILE is missing: where to write the counts"),
         ("out=x symbols=", "option symbols='' is not a file name"),
         (
             "out=x cost=insns:1",
@@ -159,12 +157,12 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
             "out=x functions=f insns=block",
             "option functions is not for insns=block, which does not know how far a block came",
         ),
-        ("out=x functions=f mode=check ram=4096", "option functions is for mode=count only"),
+        ("out=x functions=f mode=check", "option functions is for mode=count only"),
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         (
             "out=x memory=1",
             "unknown option 'memory' "
-            "(known: mode out insns skip cost quantum functions ram speculation ntlbpa symbols)",
+            "(known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
         ),
     ],
 )

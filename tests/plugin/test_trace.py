@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from plugin_tools import HERE, run
 
-from lull.check import plugin_output
+from lull.check import data
 
+KINDS = {f"{rule}/{name}": kind for rule, entry in data.load_rules().items() for name, kind in entry.kinds.items()}
 TRACES = sorted((HERE / "traces").glob("*.txt"))
 
 # Stories that the rules do not tell right yet, and why.
@@ -70,14 +71,75 @@ def test_story(build: Callable[[str], Path], path: Path) -> None:
     found, verdict = judge(build("trace-cli"), text)
     assert found == want
     assert (verdict["verdict"] == "reports") == bool(want)
-    lines = map(json.loads, run(build("trace-cli"), text=text).splitlines())
+    lines = [json.loads(line) for line in run(build("trace-cli"), text=text).splitlines()]
     assert [totals(line) for line in lines if "window" in line] == windows(text)
+    for report in (line for line in lines if "report" in line):
+        name = f"{report['rule']}/{report['kind']}"
+        said = [f"report {report['report']}: {name}: {KINDS[name].says}", f"  rule     Arm ARM (DDI 0487) {KINDS[name].manual}"]
+        assert report["text"][:2] == said
 
 
 def test_every_kind_has_its_story() -> None:
     """What docs and report readers know by name is shown once at least."""
     told = {kind for path in TRACES for kind in expected(path.read_text())}
-    assert told >= set(plugin_output.KINDS)
+    assert told >= set(KINDS)
+
+
+def for_people(cli: Path, script: str, tmp_path: Path) -> str:
+    """What is said for people; it has the lines that reports have."""
+    said = run(cli, tmp_path / "text", text=script)
+    text = (tmp_path / "text").read_text()
+    for line in map(json.loads, said.splitlines()):
+        if "report" in line:
+            assert "\n".join(line["text"]) + "\n" in text
+    return text
+
+
+STORY = """\
+on 0; on 1; page mm x y z; load 0 mm 17; load 1 mm 17; task 0 1
+map 0 mm 0x1000 x rw; map 0 mm 0x200000 y rw; map 0 mm 0x300000 z rw; user 0; task 0 1
+unmap 0 mm 0x1000; dsb 0 ishst; tlbi 0 vale1 17 0x1000; dsb 0 nsh
+unmap 0 mm 0x200000; unmap 0 mm 0x300000
+user 0
+"""
+FOR_PEOPLE = """\
+report 1: owed/local: a valid entry was taken away, and only the CPU that did it was told; others may hold it
+  rule     Arm ARM (DDI 0487) D8.17.8 "Ordering and completion of TLB maintenance instructions", R_QRNJC
+  entry    0x1000, ASID 17, a page at level 3, seen on CPU 0
+  old      page 0x40003000, descriptor 0x0068000040003f43
+  new      nothing, descriptor 0x0000000000000000
+  held by  CPU 1
+  changed  by CPU 0 at 0x3
+  noticed  by CPU 0 at 0x5
+  TLBIs    vale1 0x11000000000001 by CPU 0 at 0x3: reaches only its own CPU
+report 2: owed/no-tlbi: a valid entry was removed or replaced, and a CPU can still use it: no TLBI was issued for it
+  rule     Arm ARM (DDI 0487) D8.17 "TLB maintenance", R_GPPYH
+  entry    0x200000, ASID 17, a page at level 3, seen on CPU 0
+  old      page 0x40004000, descriptor 0x0068000040004f43
+  new      nothing, descriptor 0x0000000000000000
+  held by  CPUs 0, 1
+  changed  by CPU 0 at 0x4
+  noticed  by CPU 0 at 0x5
+  TLBIs    none for this ASID or address since the change
+verdict: reports: 2, seen 3 times
+  report 2, seen 2 times: owed/no-tlbi
+"""
+
+
+def test_the_text_of_reports(build: Callable[[str], Path], tmp_path: Path) -> None:
+    """Every line, with a TLBI and without; the verdict, and how often each was seen."""
+    assert for_people(build("trace-cli"), STORY, tmp_path) == FOR_PEOPLE
+
+
+def test_the_text_of_a_verdict(build: Callable[[str], Path], tmp_path: Path) -> None:
+    """What was seen, or what was not; and where contents differ, in the report before it."""
+    text = (HERE / "traces" / "good_all_seen.txt").read_text()
+    said = for_people(build("trace-cli"), text, tmp_path)
+    assert said.startswith("verdict: silent: 2 frees of pages, 1 frees of tables, 1 TLBIs, ") and said.count("\n") == 1
+    said = for_people(build("trace-cli"), without(text, "free"), tmp_path)
+    assert said == "verdict: blind: it did not see frees of pages, frees of tables\n"
+    said = for_people(build("trace-cli"), (HERE / "traces" / "bad_bbm_contents.txt").read_text(), tmp_path)
+    assert "\n  differs  the contents of the two pages, from byte 0x19 on\n" in said
 
 
 def without(text: str, word: str) -> str:

@@ -2,9 +2,11 @@
 /*
  * trace-cli - the rules of shadow.h on a story told in lines, without QEMU.
  *
+ *	trace-cli [TEXT]
+ *
  * Reads a script from standard input, an event a line or several with `;`
- * between them, and writes the lines of check mode. traces/ has such scripts,
- * traces/README.md their language. The "pc" of an event is the number of its
+ * between them, and writes the lines of check mode, and to the file TEXT what
+ * it says for people. traces/ has such scripts, traces/README.md their language. The "pc" of an event is the number of its
  * line. A bad script ends it with 2.
  */
 #include <inttypes.h>
@@ -77,6 +79,7 @@ static struct {
 } m;
 
 static unsigned int line;
+static FILE *people;
 
 static void __attribute__((noreturn, format(printf, 1, 2))) bad(const char *format, ...)
 {
@@ -133,7 +136,8 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 static void begin(void)
 {
 	m.ram.host = calloc(1, m.ram.size);
-	if (!m.ram.host || !shadow_init(&m.s, &m.ram, m.ncpus, m.speculation, stdout))
+	if (!m.ram.host || !shadow_init(&m.s, m.ncpus, m.speculation, stdout, people) ||
+	    !shadow_ram(&m.s, &m.ram))
 		bad("no memory for %u CPUs", m.ncpus);
 	m.s.physical = m.ntlbpa ? 0 : ~0ull;
 	m.s.moved = on_moved;
@@ -786,11 +790,16 @@ static bool run(char *text, bool open)
 	return c->run != do_reset;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char text[1024];
 	bool open = true;
 
+	people = fopen(argc > 1 ? argv[1] : "/dev/null", "w");
+	if (!people) {
+		perror(argv[1]);
+		return 2;
+	}
 	ready();
 	while (fgets(text, sizeof(text), stdin)) {
 		char *each;
@@ -804,5 +813,6 @@ int main(void)
 	}
 	if (open)
 		end();
+	fclose(people);
 	return 0;
 }

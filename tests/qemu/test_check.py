@@ -228,7 +228,6 @@ def test_json(checked: Check) -> None:
 
 def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
-    seen = {"frees": 1, "tlbis": 1, "table_stores": 1, "obligations": 1}
     whole = {
         "status": {},
         "trouble": None,
@@ -236,7 +235,8 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
         "reports": [],
         "errors": [],
         "measurements": [],
-        "end": {"verdict": "silent", "seen": seen},
+        "unchecked": [],
+        "end": {"verdict": "silent", "text": "1 frees of pages", "blind": []},
     }
     boot = plan.Boot("r01", 1, kernel, kernel)
     trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
@@ -244,7 +244,7 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
 
 
 FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
-KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "changed": {"functions": ["__p4d_free_tlb"]}}
+KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "text": ["report 1: free/table: early"], "changed": {"functions": ["__p4d_free_tlb"]}}
 NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 
 
@@ -255,8 +255,18 @@ def test_known_findings_do_not_fail() -> None:
     assert any("known finding early: freed early (docs/findings.md#early)" in line for line in known.lines())
     both = result("stock", "max", reports=[KNOWN, NEW])
     assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
+    assert "report 1, seen 3 times: free/table: early" in both.lines()
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).new
+
+
+def test_what_is_not_checked_is_said() -> None:
+    """Before the verdict, for each boot."""
+    lines = result("stock", "max", unchecked=["owed/rmap (no tlb_flush_rmaps)", "free (no x)"]).lines()
+    assert lines[-2:] == [
+        "not checked, for lack of a symbol: owed/rmap (no tlb_flush_rmaps), free (no x)",
+        "verdict: silent: 1 frees of pages",
+    ]
 
 
 def test_a_mutant_that_the_kernel_dies_of() -> None:

@@ -516,7 +516,7 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: Qemu, t
     """QEMU ends, not zero, with what the plugin has to say."""
     done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
-    known = "mode out insns skip cost quantum functions ram speculation ntlbpa symbols"
+    known = "mode out insns skip cost quantum functions speculation ntlbpa symbols"
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
 
 

@@ -66,7 +66,6 @@ def guests_of(
         kernel, machine = kernels[trial.boot.image], trial.machine(options)
         narrow = trial.hardware.asid_bits == NARROW and kernel.name != LAB
         words = (
-            f"ram={machine.memory_mib << 20}",
             f"speculation={'on' if options.speculation else 'off'}",
             *([] if trial.hardware.ntlbpa is None else [f"ntlbpa={int(trial.hardware.ntlbpa)}"]),
             f"symbols={kernel.place}",

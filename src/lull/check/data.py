@@ -240,5 +240,5 @@ def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str
 def matches(report: Mapping[str, Any], rules: Sequence[str]) -> bool:
     """Return true if ``report`` is of one of ``rules``, each written ``rule``, ``rule/kind`` or ``console/TEXT``."""
     if report["rule"] == "console":
-        return bool(died_of({"what": report["text"]}, rules))
+        return bool(died_of({"what": "\n".join(report["text"])}, rules))
     return report["rule"] in rules or f"{report['rule']}/{report['kind']}" in rules

@@ -26,8 +26,8 @@ class BootResult:
         trial: the trial that was booted.
         what: the line that names it (Trial.what).
         raw: the contents of boot.json: ``status`` of the jobs, ``trouble`` of the guest, ``measurements``
-            (``measured``), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end`` and
-            ``reports``, to which the reports on the console are added.
+            (``measured``), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end``,
+            ``unchecked`` and ``reports``, to which the reports on the console are added.
         known: place in ``reports`` -> the known finding that describes the report.
     """
 
@@ -77,12 +77,12 @@ class BootResult:
         if self.raw["errors"]:
             return FAILED, "; ".join(self.raw["errors"])
         if self.raw["checker"] and (missing := plugin_output.blind(self.raw["end"])):
-            return BLIND, f"it did not see {', '.join(missing)}"
+            return BLIND, missing
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
         if not self.raw["checker"]:
             return SILENT, "the kernel reported nothing"
-        return SILENT, plugin_output.seen_line(self.raw["end"])
+        return SILENT, str(self.raw["end"]["text"])
 
     def lines(self) -> list[str]:
         """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
@@ -93,10 +93,10 @@ class BootResult:
                 found.append(f"known finding {finding.name}: {finding.about} ({finding.doc})")
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
-                found += plugin_output.render(report)
+                found += plugin_output.lines(report)
         if skipped := self.skipped_jobs():
             found.append(f"skipped, see the console: {', '.join(skipped)}")
-        if unchecked := self.raw.get("unchecked"):
+        if unchecked := self.raw["unchecked"]:
             found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
         found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
         return found

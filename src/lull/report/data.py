@@ -69,7 +69,7 @@ class ReportedCheck:
     def reports(self) -> list[str]:
         """What was reported that no finding describes, as text, boot by boot."""
         return [
-            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *plugin_output.render(report)])
+            "\n".join([f"{boot['boot']}: {', '.join(boot['workloads'])}", *plugin_output.lines(report)])
             for boot in self.plain()
             for report in boot["reports"]
             if str(report["report"]) not in boot["known"]

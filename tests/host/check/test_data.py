@@ -115,6 +115,6 @@ def test_rules(rules: list[str], expected: bool) -> None:
 
 def test_rules_of_the_console() -> None:
     """Any part of what the kernel says."""
-    report = {"rule": "console", "kind": "BUG", "text": "BUG: Bad page state in process sh  pfn:48f2a"}
+    report = {"rule": "console", "kind": "BUG", "text": ["report 1: console/BUG: BUG: Bad page state in process sh"]}
     assert check_data.matches(report, ["owed", "console/Bad page state"])
     assert not check_data.matches(report, ["owed", "console/Bad page map"])
