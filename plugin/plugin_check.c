@@ -287,7 +287,7 @@ static void on_vbar(uint64_t value)
 		return;
 	pthread_mutex_lock(&lock);
 	if (linux_vectors(&guest, value))
-		report_slide(out, guest.symbols.slide);
+		report_guest(out, "slide", guest.symbols.slide);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -475,6 +475,7 @@ static void find_ram(const struct qemu_plugin_insn *handle)
 		refuse("the guest's RAM is not found in /proc/self/maps as one piece of memory");
 	if (!shadow_ram(&shadow, &ram))
 		refuse("no memory for a map of the guest's pages");
+	report_guest(out, "ram", ram.size);
 }
 
 static void on_translate(EVENT(struct qemu_plugin_tb *tb))

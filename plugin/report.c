@@ -290,12 +290,12 @@ void report_header(FILE *out, int api, unsigned int ncpus, bool speculation)
 	fflush(out);
 }
 
-void report_slide(FILE *out, uint64_t slide)
+void report_guest(FILE *out, const char *key, uint64_t value)
 {
 	struct json j = { .out = out };
 
 	json_open(&j, '{');
-	hex(&j, "slide", slide);
+	hex(&j, key, value);
 	json_close(&j, '}');
 	json_end_line(&j);
 	fflush(out);

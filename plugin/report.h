@@ -74,8 +74,11 @@ struct seen {
 unsigned int stack_intern(struct reports *r, const struct stack *s);
 void report_header(FILE *out, int api, unsigned int ncpus, bool speculation);
 
-/* Write by how much the addresses of the guest differ from those of its symbols. */
-void report_slide(FILE *out, uint64_t slide);
+/*
+ * Write what is found out about the guest: "ram", the size of its RAM in bytes, or "slide",
+ * by how much its addresses differ from those of its symbols.
+ */
+void report_guest(FILE *out, const char *key, uint64_t value);
 void report(struct reports *r, const struct finding *f);
 
 /* Write what is wrong with the check itself, so that its silence says nothing. */

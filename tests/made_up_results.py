@@ -118,7 +118,7 @@ def checked() -> dict[str, object]:
         "count": 2,
         "rule": "owed",
         "kind": "no-tlbi",
-        "text": ["report 1: owed/no-tlbi: no TLBI was issued", "  entry    0x5ce000, ASID 2"],
+        "text": ["report 1: owed/no-tlbi: a valid entry was removed", "  entry    0x5ce000, ASID 2"],
     }
     plain = {"machine": "max", "mutant": None, "workloads": ["fork_exec stock"], "known": {}, "reports": []}
     boots = [

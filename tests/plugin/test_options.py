@@ -161,8 +161,7 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         (
             "out=x memory=1",
-            "unknown option 'memory' "
-            "(known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
+            "unknown option 'memory' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
         ),
     ],
 )

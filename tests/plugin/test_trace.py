@@ -75,7 +75,10 @@ def test_story(build: Callable[[str], Path], path: Path) -> None:
     assert [totals(line) for line in lines if "window" in line] == windows(text)
     for report in (line for line in lines if "report" in line):
         name = f"{report['rule']}/{report['kind']}"
-        said = [f"report {report['report']}: {name}: {KINDS[name].says}", f"  rule     Arm ARM (DDI 0487) {KINDS[name].manual}"]
+        said = [
+            f"report {report['report']}: {name}: {KINDS[name].says}",
+            f"  rule     Arm ARM (DDI 0487) {KINDS[name].manual}",
+        ]
         assert report["text"][:2] == said
 
 

@@ -244,7 +244,14 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
 
 
 FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
-KNOWN = {"report": 1, "rule": "free", "kind": "table", "count": 3, "text": ["report 1: free/table: early"], "changed": {"functions": ["__p4d_free_tlb"]}}
+KNOWN = {
+    "report": 1,
+    "rule": "free",
+    "kind": "table",
+    "count": 3,
+    "text": ["report 1: free/table: early"],
+    "changed": {"functions": ["__p4d_free_tlb"]},
+}
 NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_tools import HERE, run
+from plugin_tools import HERE, PLUGIN, run
 from test_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
 from lull.guest.qemu import Qemu
@@ -523,6 +523,89 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: Qemu, t
 def test_full_disk(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
     done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},out=/dev/full")
     assert done.stderr.count("lull: cannot write to '/dev/full' (No space left on device)") == 1
+
+
+# One page of tables for both halves, of 39 bits each: three blocks of 1 GiB, the last two lead to the same RAM. Then
+# the last one is pointed elsewhere, through the upper half, as a kernel would.
+REPOINTED = """
+    .set root, data
+    adr x1, root
+    const64 x2, 0x0000000000000401
+    str x2, [x1]
+    const64 x2, 0x0000000040000705
+    str x2, [x1, #8]
+    str x2, [x1, #16]
+    const64 x2, 0x000000000000ff00
+    msr mair_el1, x2
+    const64 x2, 0x00000000b5193519
+    msr tcr_el1, x2
+    msr ttbr0_el1, x1
+    msr ttbr1_el1, x1
+    isb
+    tlbi vmalle1
+    dsb nsh
+    mrs x2, sctlr_el1
+    orr x2, x2, #1
+    msr sctlr_el1, x2
+    isb
+    const64 x3, 0xffffff8000000000
+    orr x3, x3, x1
+    const64 x2, 0x0000000000000401
+    str x2, [x3, #16]
+    dsb ish
+"""
+
+
+def test_the_installed_checker(cross: str, qemu: Qemu, tmp_path: Path) -> None:
+    """As someone has it who has nothing else of Lull: installed, loaded by hand, read on the terminal."""
+    run("make", "-C", PLUGIN, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
+    installed = tmp_path / "opt/lull"
+    assert "/opt/lull/lib/lull/lull.so" in (installed / "share/man/man7/lull-checker.7").read_text()
+    assert (installed / "share/doc/lull-checker/CHECKER.md").read_text() == (PLUGIN / "CHECKER.md").read_text()
+    plugin = f"{installed / 'lib/lull' / qemu.plugin},mode=check"
+    done = boot(tmp_path, cross, qemu, REPOINTED, plugin)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("report 1: bbm/output: the output address of a valid entry was changed")
+    assert lines[2].startswith("  entry    0x80000000, ASID 0, a block at level 1, seen on CPU 0")
+    assert lines[3:6] == [
+        "  old      page 0x40000000, descriptor 0x0000000040000705",
+        "  new      page 0x0, descriptor 0x0000000000000401",
+        "  held by  CPU 0",
+    ]
+    assert lines[-2].startswith("not checked, for lack of a symbol: free (no free_unref_page), ")
+    assert lines[-1] == "verdict: reports: 1, seen 1 time"
+    body = REPOINTED.replace("str x2, [x3, #16]", "")
+    assert (
+        boot(tmp_path, cross, qemu, body, plugin).stderr.splitlines()[-1].startswith("verdict: blind: it did not see ")
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-m", "193M"],
+        ["-m", "128M", "-object", "memory-backend-memfd,id=ram,size=128M,merge=off", "-machine", "memory-backend=ram"],
+    ],
+)
+def test_ram_is_found(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path, options: list[str]) -> None:
+    """All of it, and not what is mapped beside it."""
+    out = tmp_path / "reports"
+    done = boot(tmp_path, cross, qemu, "nop", f"{build(qemu.plugin)},mode=check,out={out}", *options)
+    assert done.returncode == 0, done.stderr
+    (found,) = (line["ram"] for line in map(json.loads, out.read_text().splitlines()) if "ram" in line)
+    assert int(found, 16) == int(options[1][:-1]) << 20
+
+
+def test_ram_in_two_pieces(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+    """Said, when the second one is used: tables there would not be seen."""
+    pieces = [f"-object memory-backend-ram,id={n},size=128M -numa node,memdev={n}".split() for n in ("a", "b")]
+    body = REPOINTED.replace("str x2, [x3, #16]", "const64 x3, 0xffffff8048001000\nstr x2, [x3]")
+    plugin = f"{build(qemu.plugin)},mode=check"
+    done = boot(tmp_path, cross, qemu, body, plugin, "-m", "256M", *(word for piece in pieces for word in piece))
+    lines = done.stderr.splitlines()
+    assert "error: the guest uses memory at 0x48001000, behind the 128 MiB of RAM that are one piece" in done.stderr
+    assert lines[-1] == "verdict: failed: see the errors above"
 
 
 def test_all_forms_are_covered() -> None:

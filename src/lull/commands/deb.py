@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull deb: a Lull kernel as Debian packages."""
+"""lull deb: a Lull kernel, or the checker alone, as Debian packages."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from lull import options, plan
+from lull.check import package
+from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import deb
 from lull.progress import say
@@ -29,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder for the packages (default: the working folder)",
     )
     parser.add_argument("--debug", action="store_true", help="also make the package of debug symbols")
+    parser.add_argument(
+        "--checker",
+        action="store_true",
+        help="make a package of the checker instead, a plugin for QEMU on this machine",
+    )
     parser.epilog = (
         "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. The switches are described in\n"
         "/usr/share/doc/linux-image-*-lull/README.lull.gz"
@@ -36,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Make the packages."""
+    """Make the packages. Raises UsageError for options of kernels beside --checker."""
+    if arguments.checker:
+        return run_checker(arguments)
     text = deb.read(arguments.config) if arguments.config else None
     if arguments.dry_run:
         named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
@@ -46,6 +56,20 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     tree = lab.tree_of("lull")
     config = deb.small(lab.base) if text is None else deb.of_user(text, lab.base, tree)
     found = deb.packages(tree, lab.base, config, lab.toolchain, debug=arguments.debug, say=say)
+    return hand_out(found, arguments)
+
+
+def run_checker(arguments: argparse.Namespace) -> int:
+    """Make the package of the checker."""
+    if arguments.config or arguments.debug:
+        raise UsageError("--config and --debug are for packages of a kernel", remedy="leave them out with --checker")
+    if arguments.dry_run:
+        return plan.show([f"would make {package.name()}"], {"package": package.name()}, as_json=arguments.json)
+    return hand_out([package.package()], arguments)
+
+
+def hand_out(found: Sequence[Path], arguments: argparse.Namespace) -> int:
+    """Copy packages to the folder of --out, and print their names."""
     published = deb.publish(found, arguments.out.absolute())
-    lines = [str(arguments.out / package.name) for package in published]
-    return plan.show(lines, {"packages": [str(package) for package in published]}, as_json=arguments.json)
+    lines = [str(arguments.out / path.name) for path in published]
+    return plan.show(lines, {"packages": [str(path) for path in published]}, as_json=arguments.json)

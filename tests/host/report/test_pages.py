@@ -99,7 +99,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
     assert "Worst variation" in found["published.md"] and rows(found["published.md"], "demote")
     assert "published and modelled" in found["modelled.md"]
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
-    assert "report 1, seen 2 times: owed/no-tlbi: no TLBI was issued\n  entry " in found["checker.md"]
+    assert "report 1, seen 2 times: owed/no-tlbi: a valid entry was removed\n  entry " in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]
 
 
