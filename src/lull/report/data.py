@@ -49,9 +49,11 @@ class ReportedCheck:
                 if b["mutant"] is None
             )
             scores = tuple(check_tables.Score(**{**s, "ends": tuple(s["ends"])}) for s in raw["mutants"])
+            found = cls(raw, results, boots, scores)
+            found.reports()  # they have no text in older versions
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a check.json of this version: {error!r}") from error
-        return cls(raw, results, boots, scores)
+        return found
 
     @property
     def verdict(self) -> str:
