@@ -491,9 +491,9 @@ def test_a_file_stands_for_its_folder_and_counts_once(folders: dict[str, Path]) 
         ("check.json", "[]", "not a check.json of this version"),
         (
             "check.json",
-            '{"boots": [{"mutant": null, "kernel": "", "machine": "", "verdict": "", "known": {}, "boot": "", "workloads": [],'
-            '"reports": [{"report": 1, "count": 1}]}], "mutants": []}',
-            "not a check.json of this version: KeyError(\'text\')",
+            '{"boots": [{"mutant": null, "kernel": "", "machine": "", "verdict": "", "known": {}, "boot": "", '
+            '"workloads": [], "reports": [{"report": 1, "count": 1}]}], "mutants": []}',
+            "not a check.json of this version: KeyError('text')",
         ),
         (
             "check.json",
