@@ -115,8 +115,8 @@ def stage(root: Path, part: Path, log: Path) -> None:
     (root / "DEBIAN").mkdir()
     fields = {"version": __version__, "architecture": architecture(), "maintainer": maintainer()}
     (root / "DEBIAN/control").write_text(CONTROL.format(kib=kib, depends=depends, **fields))
-    for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def compress(path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 
 import pytest
@@ -26,7 +27,11 @@ def field(path: str, name: str) -> str:
 @needs_packagers
 def test_a_package(tool: Tool) -> None:
     """Both builds of the plugin, how to use them, whom they belong to, and what they depend on."""
-    done = tool("deb", "--checker", "--out", "debs", DEBFULLNAME="A B", DEBEMAIL="a@b.example")
+    previous = os.umask(0o077)
+    try:
+        done = tool("deb", "--checker", "--out", "debs", DEBFULLNAME="A B", DEBEMAIL="a@b.example")
+    finally:
+        os.umask(previous)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (tool.cwd / "debs").iterdir()
     assert done.stdout == f"debs/{package.name()}\n" and path.name == package.name()
@@ -35,7 +40,10 @@ def test_a_package(tool: Tool) -> None:
     assert field(str(path), "Depends").startswith("libc6 (>= ")
     assert field(str(path), "Recommends").startswith("qemu-system-arm ")
     listing = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True, check=True).stdout
-    assert all(line.split()[1] == "root/root" for line in listing.splitlines())
+    assert {tuple(line.split()[:2]) for line in listing.splitlines()} == {
+        ("drwxr-xr-x", "root/root"),
+        ("-rw-r--r--", "root/root"),
+    }
     root = unpack_deb(path, tool.cwd / "root") / "usr"
     files = {str(file.relative_to(root)): file for file in root.rglob("*") if file.is_file()}
     doc = "share/doc/lull-checker"
