@@ -485,6 +485,10 @@ static void case_contpte(long round)
 	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
 	fill(memory, size, round + 1);
 	check(memory, size, round + 1, "a page of a folio taken apart, written");
+	/* All entries of a block change at once, so that it can be made contiguous again. */
+	must(mprotect(memory, size, PROT_READ));
+	check(memory, size, round + 1, "a page of a folio put together again");
+	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
 	end_use();
 	must(munmap(memory, size));
 }
