@@ -17,6 +17,7 @@
 #define OLD_ORDER	17		/* of _folio_order behind the first struct page, until 6.5 */
 #define VM_MM		16		/* of vm_mm in struct vm_area_struct, behind vm_start and vm_end */
 #define VM_FLAGS	32		/* behind vm_mm and vm_page_prot */
+#define VM_MAYSHARE	0x80
 #define VM_HUGETLB	0x400000
 #define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
 #define FREES		"free"		/* a rule without which the checker is blind */
@@ -321,7 +322,7 @@ static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64
 	if (!linux_read(l, cpu, vma + VM_MM, &mm) || !linux_read(l, cpu, vma + VM_FLAGS, &flags))
 		return;
 	*changer_of(l, task) = (struct changer){
-		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB,
+		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB && flags & VM_MAYSHARE,
 	};
 	/* If there is none, no CPU has ever loaded this address space, as during exec. */
 	if (root_of(l, cpu, mm, &root))
@@ -348,8 +349,8 @@ static bool locks_tables(struct linux_guest *l, unsigned int cpu, const struct c
 
 /*
  * A lock is dropped. mremap() moves HugeTLB pages one after the other, each under its
- * table lock, and flushes at the end. That is legitimate, since the lock of the file's
- * mappings keeps the pages. So these are not judged by the table lock.
+ * table lock, and flushes at the end. For pages of a file that is legitimate, since the
+ * lock of the file's mappings keeps them. So these are not judged by the table lock.
  */
 static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uint64_t pc)
 {

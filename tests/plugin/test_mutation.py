@@ -164,6 +164,7 @@ MUTATIONS = [
     Mutation("kernel-due-unseen", "shadow_context.c", "if (kernel && kernel->n_urgent)", "if (false)"),
     Mutation("kernel-vfree-due", "shadow_context.c", "if (owe_lazy(obl))\n", "if (false)\n"),
     Mutation("less-anew-unseen", "shadow_store.c", "else if (owe_lazy(obl))\n\t\t\t/*", "else if (false)\n\t\t\t/*"),
+    Mutation("hugetlb-private", "linux.c", "VM_HUGETLB && flags & VM_MAYSHARE,", "VM_HUGETLB,"),
     Mutation("hugetlb-like-others", "linux.c", "if (by && by->moves_hugetlb)", "if (false)"),
     Mutation("any-lock", "linux.c", "       page_is_followed(&l->shadow->spaces, pa);", "       true;"),
     Mutation("no-lock-in-mm", "linux.c", "if (by && lock >= by->mm && ", "if (false && "),
