@@ -15,7 +15,7 @@ from lull.errors import FetchError
 from lull.linux import apt
 from lull.linux.fetch import Fetched, Store
 from lull.plan import unknown
-from lull.progress import progress
+from lull.progress import progress, say
 
 SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid")
 """The suites in which kernels are looked for, beside those of the machine's release."""
@@ -59,9 +59,17 @@ def flavour(release: str) -> str:
 
 
 def archive(store: Store) -> apt.PrivateApt:
-    """A private apt with the suites that have arm64 kernels. Raises FetchError."""
-    sources = apt.with_suites(apt.machine_sources(), SUITES)
-    return store.fresh(apt.PrivateApt(sources, list(dict.fromkeys([apt.host_architecture(), "arm64"]))))
+    """A private apt with the suites that have arm64 kernels; only those of the machine's release if it has no others.
+
+    Raises: FetchError.
+    """
+    sources = apt.machine_sources()
+    architectures = list(dict.fromkeys([apt.host_architecture(), "arm64"]))
+    try:
+        return store.fresh(apt.PrivateApt(apt.with_suites(sources, SUITES), architectures))
+    except FetchError as error:
+        say(f"only kernels of this machine's release are looked for: {error.what} ({', '.join(SUITES)})")
+        return store.fresh(apt.PrivateApt(sources, architectures))
 
 
 def releases(private: apt.PrivateApt) -> list[str]:
