@@ -232,7 +232,8 @@ def _facts(results: Results) -> dict[str, str]:
 def table_of(grid: Grid) -> Table:
     """A table, its figures apart from their intervals."""
     rows = tuple(tuple(_cell(text, place, grid) for place, text in enumerate(row)) for row in grid.rows)
-    return Table(rows, tuple(any(cell.tail for cell in column) for column in zip(*rows, strict=True)))
+    columns = range(len(grid.header))
+    return Table(rows, tuple(any(row[column].tail for row in rows) for column in columns))
 
 
 def _cell(text: str, place: int, grid: Grid) -> Cell:

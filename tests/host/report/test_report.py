@@ -20,6 +20,7 @@ from lull import picture, report, timing
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge.goals import RunSlice
+from lull.judge.tables import Grid
 from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
@@ -423,6 +424,11 @@ def test_bars_are_shares_of_all_that_stock_has() -> None:
     others = [record for record in of_run.records if (record.kernel, record.metric) != ("lull", "tlbi_local")]
     found = report_plots.kinds(RunSlice(4, [*others, local]), ["stock", STICKY, "lull"])
     assert found and "11.6 times" in found.svg
+
+
+def test_a_table_without_rows() -> None:
+    """It has its head: a run of few workloads has such tables."""
+    assert report.table_of(Grid("none", ("workload", "stock"), (), 1)) == report.Table((), (False, False))
 
 
 def test_the_sweep_of_gaps_is_a_map() -> None:
