@@ -688,7 +688,7 @@ static void do_enter(char **w, int n)
 	bad("no such function: %s", w[2]);
 }
 
-/* moved CPU ADDRESS: after the last TLBI, the CPU may translate the address in another way */
+/* moved CPU ADDRESS: after the last TLBI, the CPU may translate the address in another way; else report trace/moved */
 static void do_moved(char **w, int n)
 {
 	uint64_t va = value_of(w[2]);
@@ -696,7 +696,7 @@ static void do_moved(char **w, int n)
 	(void)n;
 	if (!(m.moved_cpus & 1ull << cpu_of(w[1])) ||
 	    (!m.moved.every_va && (va < m.moved.start || va - m.moved.start >= m.moved.end - m.moved.start)))
-		bad("the last TLBI is not for CPU %s and address %s", w[1], w[2]);
+		puts("{\"report\":0,\"rule\":\"trace\",\"kind\":\"moved\"}");
 }
 
 static void do_reset(char **w, int n)
