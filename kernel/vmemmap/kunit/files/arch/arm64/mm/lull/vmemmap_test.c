@@ -48,10 +48,14 @@ static bool by_blocks(const struct folio *folio)
 /* A HugeTLB page with count 0, as they are when they come into a pool. */
 static struct folio *make_huge(struct kunit *test, struct hstate *h)
 {
+	const gfp_t gfp = GFP_KERNEL | __GFP_COMP | __GFP_NOWARN;
 	struct page *page;
 
-	page = alloc_contig_pages(pages_per_huge_page(h), GFP_KERNEL | __GFP_COMP,
-				  numa_node_id(), NULL);
+	/* alloc_contig_pages() takes no part of a free block with __GFP_COMP. */
+	if (h->order <= MAX_PAGE_ORDER)
+		page = alloc_pages(gfp, h->order);
+	else
+		page = alloc_contig_pages(pages_per_huge_page(h), gfp, numa_node_id(), NULL);
 	if (!page)
 		kunit_skip(test, "no %lu KiB in one piece", huge_page_size(h) / SZ_1K);
 	KUNIT_ASSERT_TRUE(test, page_ref_freeze(page, 1));
