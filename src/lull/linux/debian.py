@@ -131,10 +131,12 @@ def fetch(store: Store, name: str) -> DebianKernel:
 def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
     """Download the packages of a release, and keep its image and the MODULES.
 
-    Since 7.2 the image and the modules have packages of their own.
+    Since 7.0 the image and the modules have packages of their own. Without the modules, fewer programs can run.
     """
     names = [f"linux-{part}-{release}:arm64" for part in ("binary", "modules")]
     packages = [found for found in map(private.candidate, names) if found]
+    if len(packages) == 1:
+        say(f"no archive has the modules of {release}: programs that need some of them are skipped")
     packages = packages or [found for found in [private.candidate(f"linux-image-{release}:arm64")] if found]
     if not packages:
         raise FetchError(f"no archive of this machine has the kernel {release}", where=str(private.home))
