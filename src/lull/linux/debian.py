@@ -154,7 +154,7 @@ def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
         for used in ("debs", "root"):
             shutil.rmtree(part / used)
 
-    key = cache.key_of(*(package.sha256 for package in packages))
+    key = cache.key_of(*(package.sha256 for package in packages), *MODULES)
     return Fetched(packages[0], cache.make_entry("fetch", f"debian-{release}-{key}", make))
 
 
