@@ -93,6 +93,7 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 	l->vectors = symbols_find(&l->symbols, "vectors");
 	for (size_t i = 0; i < N_SYMBOLS; i++)
 		l->address[i] = symbols_find(&l->symbols, symbols[i].name);
+	l->old_order = symbols_find(&l->symbols, "free_huge_page");
 	s->reports.names = &l->symbols;
 	return true;
 }
@@ -247,11 +248,9 @@ static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
 		 unsigned int *order)
 {
-	bool old = false;
+	bool old = l->old_order;
 	uint64_t value;
 
-	for (size_t i = 0; i < N_SYMBOLS; i++)
-		old |= symbols[i].hook == HOOK_FREE_HUGE_PAGE && l->address[i];
 	*order = 0;
 	if (!linux_read(l, cpu, folio, &value))
 		return false;

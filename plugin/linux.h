@@ -69,6 +69,7 @@ struct linux_guest {
 	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
 	uint64_t vectors;		/* the same */
 	struct symbols symbols;
+	bool old_order;			/* the order of a folio is where it was until Linux 6.5 */
 	bool fixed;			/* the slide does not change any more */
 	/* The struct page of page frame n is at vmemmap + n * struct_page: */
 	uint64_t vmemmap, struct_page;	/* struct_page 0: not known yet */

@@ -78,17 +78,22 @@ def of_user(lab: Lab, image: Path, place: Path | None) -> CheckedKernel:
 
 def plain_image(image: Path, *, offline: bool) -> Path:
     """The file ``image``, or an uncompressed copy of it. Raises UsageError when it is no arm64 Linux kernel."""
+    if is_plain(image):
+        return image
+    plain = kallsyms.decompress(image, offline=offline)
+    if not is_plain(plain):
+        raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
+    return plain
+
+
+def is_plain(image: Path) -> bool:
+    """Return true for an uncompressed Image, false for a compressed one. Raises UsageError for everything else."""
     try:
         data = image.read_bytes()
     except OSError as error:
         what = f"the image cannot be read: {error.strerror}"
         raise UsageError(what, where=str(image), remedy="name the Image of an arm64 kernel") from error
-    if check_image.check_kind(data, str(image)):
-        return image
-    plain = kallsyms.decompress(image, offline=offline)
-    if not check_image.check_kind(plain.read_bytes(), str(image)):
-        raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
-    return plain
+    return check_image.check_kind(data, str(image))
 
 
 def of_debian(lab: Lab, name: str) -> CheckedKernel:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lull import options, plan, timing
 from lull.check import data
 from lull.check.conduct import conduct
-from lull.check.kernels import CheckedKernel, of_debian, of_user
+from lull.check.kernels import CheckedKernel, is_plain, of_debian, of_user, users_name
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
 from lull.lab import Lab
@@ -119,10 +119,10 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     )
 
 
-def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[CheckedKernel]) -> list[Trial]:
-    """The trials of the kernels asked for: those that the user has ``given``, or else kernels of the base."""
+def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[str]) -> list[Trial]:
+    """The trials of the kernels asked for: of those that the user has, by their names, or else kernels of the base."""
     if given:
-        specs = [plan.Spec(kernel.name, kernel.name) for kernel in given]
+        specs = [plan.Spec(name, name) for name in given]
         pairs = [(w, spec) for spec in specs for w in workloads(lab, arguments)]
     else:
         named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
@@ -131,6 +131,14 @@ def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[CheckedKern
         found = [(w, s) for w in chosen for s in [*plan.specs_for(w, named, lab.base), *more]]
         pairs = [pair for pair in dict.fromkeys(found) if pair[1] in named or sound(lab, pair[1])]
     return plan_kernels(pairs, hardware(arguments, [DEFAULT_MACHINE]), arguments.repeat)
+
+
+def users_names(lab: Lab, arguments: argparse.Namespace) -> list[str]:
+    """The names of ``users_kernels`` as far as they are known before anything is fetched."""
+    if arguments.image:
+        is_plain(arguments.image)  # refuses what is no kernel
+        return [users_name(lab, arguments.image)]
+    return list(dict.fromkeys(arguments.debian))
 
 
 def users_kernels(lab: Lab, arguments: argparse.Namespace) -> list[CheckedKernel]:
@@ -180,8 +188,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         arguments.checker == "on",
         0.0 if arguments.timing is None else walk_of(arguments.timing),
     )
-    given = users_kernels(lab, arguments)
-    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments, given)
+    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments, users_names(lab, arguments))
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
     findings = data.load_findings()
@@ -189,4 +196,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
         return plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
+    given = users_kernels(lab, arguments)
+    if given:
+        trials = kernels(lab, arguments, [kernel.name for kernel in given])
     return conduct(lab, trials, given, chosen, findings, arguments.out, as_json=arguments.json)
