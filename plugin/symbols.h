@@ -2,9 +2,9 @@
 /*
  * symbols - the names of the kernel's functions, from a file in the form of System.map.
  *
- * The kernel may run at other addresses than the file says, all by the same number, the
- * slide: because of KASLR, or because the symbols were read from an image that does not
- * say where it was linked to. Addresses that come in here are the guest's.
+ * The kernel may run at other addresses than the file says. All differ by the same number,
+ * the slide. KASLR is one reason; the other is an image that does not say where it was
+ * linked to. Addresses that come in here are the guest's.
  */
 #ifndef LULL_SYMBOLS_H
 #define LULL_SYMBOLS_H
