@@ -142,6 +142,7 @@ class PrivateApt:
     def __init__(self, sources: Sequence[AptSource], architectures: Sequence[str], *, bare: bool = False) -> None:
         lines = "".join(f"{s.line()}\n" for s in sources)
         lines += "".join(f"{s.line().replace('deb', 'deb-src', 1)}\n" for s in sources if bare)
+        self.sources = list(sources)
         self.key = cache.key_of(lines, *architectures, *(["bare"] if bare else []))
         self.home = cache.root() / "apt" / self.key
         self.config = self.home / "apt.conf"
@@ -207,6 +208,14 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
                 remedy="check the network and the mirror of the machine's apt configuration; "
                 "once everything is fetched, --offline needs no network",
             )
+
+    def accepted(self) -> list[AptSource]:
+        """The archives of suites whose index is there: after a failed update, those that can be used nevertheless."""
+        there = [p.name for p in (self.home / "lists").glob("*Release")]
+        ends = {s: f"_dists_{s.suite.replace('/', '_')}" for s in self.sources}
+        return [
+            s for s in self.sources if any(n.endswith((f"{ends[s]}_InRelease", f"{ends[s]}_Release")) for n in there)
+        ]
 
     def candidate(self, name: str, fits: Callable[[str], bool] = lambda version: True) -> Package | None:
         """The newest version of ``name`` (or ``name:arch``) in the archives for which ``fits`` is true, or None."""

@@ -59,17 +59,24 @@ def flavour(release: str) -> str:
 
 
 def archive(store: Store) -> apt.PrivateApt:
-    """A private apt with the suites that have arm64 kernels; only those of the machine's release if it has no others.
+    """A private apt with the suites that have arm64 kernels, but for those that cannot be fetched.
 
-    Raises: FetchError.
+    A mirror may lack suites, or an old copy may have expired.
+
+    Raises: FetchError if the machine's release cannot be fetched either.
     """
     sources = apt.machine_sources()
     architectures = list(dict.fromkeys([apt.host_architecture(), "arm64"]))
+    everything = apt.PrivateApt(apt.with_suites(sources, SUITES), architectures)
     try:
-        return store.fresh(apt.PrivateApt(apt.with_suites(sources, SUITES), architectures))
+        return store.fresh(everything)
     except FetchError as error:
-        say(f"only kernels of this machine's release are looked for: {error.what} ({', '.join(SUITES)})")
-        return store.fresh(apt.PrivateApt(sources, architectures))
+        accepted = everything.accepted()
+        missing = list(dict.fromkeys(s.suite for s in everything.sources if s not in accepted))
+        if not accepted or not missing:
+            raise
+        say(f"kernels of {', '.join(missing)} are not looked for: {error.what}")
+        return store.fresh(apt.PrivateApt(accepted, architectures))
 
 
 def releases(private: apt.PrivateApt) -> list[str]:

@@ -19,7 +19,7 @@ from support import BASE_FILES, FAKE, Tool, build_deb, write_files
 from lull.errors import DiskFull, FetchError
 from lull.guest import userland
 from lull.guest.userland import Userland
-from lull.linux import apt
+from lull.linux import apt, debian
 from lull.linux.fetch import Store
 
 pytestmark = pytest.mark.skipif(not (shutil.which("apt-get") and apt.codename()), reason="no apt here")
@@ -188,6 +188,20 @@ def test_fetch_verify_unpack_build(lull: Tool, archive: Archive) -> None:
     again = build(lull, "--offline")
     assert again.returncode == 0, again.stderr
     assert len(archive.requests) == asked
+
+
+def test_a_mirror_without_some_suites(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Debian's kernels are looked for in those that it has, and the others are named."""
+    monkeypatch.setenv("APT_CONFIG", str(machines_apt(archive, tmp_path / "etc apt")))
+    monkeypatch.setenv("LULL_CACHE", str(tmp_path / "cache"))
+    has = [apt.codename(), f"{apt.codename()}-backports"]
+    assert [s.suite for s in debian.archive(Store()).sources] == has
+    missing = ", ".join(s for s in debian.SUITES if s not in has)
+    assert (
+        f"kernels of {missing} are not looked for: the package indexes could not be fetched" in capsys.readouterr().err
+    )
 
 
 def test_a_version_that_was_tried(lull: Tool, archive: Archive) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lull.errors import FetchError, UsageError
-from lull.linux import apt, debian
+from lull.errors import UsageError
+from lull.linux import debian
 from lull.linux.fetch import Store
 
 KNOWN = [
@@ -90,19 +90,3 @@ def test_modules_are_kept_behind_what_they_need(tmp_path: Path) -> None:
     assert order == ["zsmalloc.ko", "lz4_compress.ko", "zram.ko", "ext4.ko"]
     assert (tmp_path / "kept/zram.ko").read_bytes() == module("zram", "zsmalloc,lz4-compress")
     assert {p.name for p in (tmp_path / "kept").iterdir()} == {*order, "order"}
-
-
-def test_a_mirror_without_the_other_suites(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own archives are asked, and the user is told."""
-    said: list[str] = []
-
-    def fresh(self: Store, private: apt.PrivateApt) -> apt.PrivateApt:
-        if "sid" in private.lists:
-            raise FetchError("the package indexes could not be fetched")
-        return private
-
-    monkeypatch.setattr(apt, "machine_sources", lambda: [apt.AptSource("http://mirror", "bookworm", "main", "")])
-    monkeypatch.setattr(Store, "fresh", fresh)
-    monkeypatch.setattr(debian, "say", said.append)
-    assert debian.archive(Store()).lists.splitlines() == ["deb http://mirror bookworm main"]
-    assert "could not be fetched" in said[0]
