@@ -10,6 +10,8 @@ What is deliberately coarse, here as in the checker (space.h):
   only the flush of a whole ASID, or of all, does that.
 * The root is an entry as well, which a CPU holds that had it loaded with something in it once. As long as the CPU's
   ASID is the same, it goes on walking from there, whatever TTBR0 has by now.
+* A table that is linked at two places: of each address space, a CPU may hold what was valid in the table when it last
+  had anything of that address space.
 * While something is owed for a descriptor, who walks there counts as having found the old one, in case it comes back.
 * Without speculation a CPU holds what it has used. TLBIs take that away at once, not with the DSB.
 * Of a page of tables that was given back it is known which CPUs may hold copies of something in it, and not of what.
@@ -265,6 +267,7 @@ class Cpu:
     kernel: Context | None = None
     cache: set[Entry] = field(default_factory=set)
     copies: dict[Entry, int] = field(default_factory=dict)  # by physical address, and when it could make each last
+    last: dict[Context, int] = field(default_factory=dict)  # up to which life it could fetch
     leaves: dict[tuple[int, int, int], int] = field(default_factory=dict)  # global: root, address, level; when it left
     pending: list[Pending] = field(default_factory=list)
 
@@ -401,6 +404,24 @@ class Naive:
                     self.life.setdefault(page + 8 * index, self.lives)
         for c in self.contexts:
             c.seen = c.root.seen if c.root else c.seen
+        self.linked_twice()
+
+    def linked_twice(self) -> None:
+        """See the top of this file."""
+        children = list(self.links.values())
+        twice = {page for page in self.tables if children.count(page) > 1}
+        tables = {below for page in twice for below, _, _ in self.below(page, 0, self.tables[page].level)}
+        for c in self.contexts if tables else []:
+            valid = [v for v in self.valid_of(c) if v[0] & ~0xFFF in tables]
+            there = {Entry(c, va, level, self.life[slot]) for slot, va, level, _ in valid}
+            for n, cpu in enumerate(self.cpu):
+                held = {e for e in there - cpu.cache if Entry(c) in cpu.cache and cpu.last.get(c, -1) >= e.life}
+                cpu.cache |= held
+                if Entry(c) in cpu.copies:
+                    cpu.copies |= dict.fromkeys(held, cpu.copies[Entry(c)])
+                for p in cpu.pending:
+                    if (n, Entry(c)) in p.removes:
+                        p.removes |= {(n, e) for e in held}
 
     def settle(self) -> None:
         """After every event: what can each CPU have fetched by now?"""
@@ -428,6 +449,7 @@ class Naive:
         """Fetched after a TLBI, nothing is removed by it; but for what hangs on a root that goes by it."""
         entries = self.fetchable(c)
         self.cpu[number].cache |= entries
+        self.cpu[number].last[c] = self.lives
         self.cpu[number].copies |= dict.fromkeys(entries, self.time)
         for cpu in self.cpu:
             for p in cpu.pending:
