@@ -137,7 +137,7 @@ static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, u
 			continue;
 		if (context_holders(&s->spaces, o, 0) & CPU(cpu)) {
 			report_asid(s, cpu, c, o, "reused", CPU(cpu), pc);
-			o->left[cpu] = 0;
+			o->unloaded[cpu] = o->left[cpu] = 0;
 		}
 		if (!(s->cpus[cpu].ttbr0 & TTBR_CNP) || !o->root || !o->root->seen_valid)
 			continue;

@@ -338,7 +338,7 @@ void context_unload(struct context *c, unsigned int cpu, uint64_t now)
 {
 	c->loaded &= ~CPU(cpu);
 	if (c->root ? c->root->seen_valid : !c->hollow)
-		c->left[cpu] = now;
+		c->unloaded[cpu] = c->left[cpu] = now;
 }
 
 bool page_was_table(struct spaces *s, uint64_t pa)
@@ -359,7 +359,7 @@ cpumask context_holders(const struct spaces *s, const struct context *c, uint64_
 	cpumask held = c->loaded;
 
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
-		if (c->left[cpu] > c->flushed[cpu] && c->left[cpu] > s->flushed_all[cpu] &&
+		if (c->unloaded[cpu] > c->flushed[cpu] && c->unloaded[cpu] > s->flushed_all[cpu] &&
 		    (c->left[cpu] > since || c->current & CPU(cpu)))
 			held |= CPU(cpu);
 	return held;

@@ -19,6 +19,10 @@
  * since which they are valid; contexts have the times at which each CPU left them
  * and was flushed. Comparing these gives the holders, without a record of accesses.
  *
+ * A CPU that has unloaded a context but keeps its ASID may go on walking from table
+ * descriptors in its TLB. A TLBI that was issued after the CPU unloaded the context
+ * ends that, and removes what such walks found before it is complete.
+ *
  * A flush of one address does not take a CPU off the holders of a descriptor that is
  * still valid: the CPU may fetch it again. For a CPU that has left the context since
  * then this is too strict. It costs a kernel nothing: a later flush of that address
@@ -57,7 +61,8 @@ struct context {
 	bool hollow;			/* its root never had a valid descriptor */
 	cpumask loaded;			/* CPUs that have it in TTBR0, or TTBR1, now */
 	cpumask current;		/* CPUs whose ASID is this one, whatever is in TTBR0 */
-	uint64_t left[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */
+	uint64_t unloaded[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */
+	uint64_t left[MAX_CPUS];	/* when it could last walk: that, or until when it kept the ASID */
 	uint64_t flushed[MAX_CPUS];	/* when each CPU last invalidated all entries of it */
 
 	/* For owe.c and used.c */
