@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Literal
 
+from lull.check.unpack import COMPLETE, is_packed
 from lull.errors import UsageError
 from lull.linux.symbols import Symbols
 
@@ -20,14 +21,11 @@ SIZE_AT = 16
 """Offset of the header's field image_size, 8 bytes, little-endian."""
 FLAGS_AT = 24
 """Offset of the header's field flags, 8 bytes; bit 0: big-endian."""
-PE_AT, SECTIONS = 60, 40
-"""Offset of the offset of the PE header, which kernels with an EFI stub have, and bytes of an entry of its sections."""
+PE_AT, PE_END, SECTIONS = 60, 0x1000, 40
+"""Offset of the offset of the PE header, which kernels with an EFI stub have; an offset behind all of it; and bytes of
+an entry of its sections."""
 BANNER = b"Linux version "
 """Every Linux kernel has this text."""
-PACKED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"BZh", b"]\0\0")
-"""How files begin that gzip, xz, zstd, lz4 (two forms), bzip2 and lzma have made."""
-ZBOOT = slice(4, 8), b"zimg"
-"""The mark of an EFI zboot image, which decompresses a kernel (drivers/firmware/efi/libstub/zboot-header.S)."""
 OTHERS = (
     (slice(0x202, 0x206), b"HdrS", "x86"),
     (slice(56, 60), b"RSC\x05", "RISC-V"),
@@ -60,7 +58,7 @@ def check_kind(data: bytes, where: str) -> bool:
     if is_plain(data):
         check_whole(data, where)
         return True
-    if data.startswith(PACKED) or data[ZBOOT[0]] == ZBOOT[1]:
+    if is_packed(data):
         return False
     what = "this is no arm64 kernel image: it has no 'ARM\\x64' at byte 56, and no compressed file begins so"
     if data[:4] == ELF:
@@ -77,19 +75,26 @@ def check_kind(data: bytes, where: str) -> bool:
 
 def check_whole(data: bytes, where: str) -> None:
     """Raise UsageError for an arm64 Image that is cut off, big-endian, or not Linux."""
+    check_size(data, pe_size(data), where)
     what = ""
     if data[FLAGS_AT] & 1:
         what = "a big-endian kernel: the checker reads page tables of little-endian ones"
     elif BANNER not in data:
-        what = "no Linux kernel, although it is an arm64 Image: a hypervisor or firmware?"
-    elif len(data) < pe_size(data):
-        what = f"the image is cut off: its header says {pe_size(data):#x} bytes, it has {len(data):#x}"
+        what = "no Linux kernel, although it is an arm64 Image: a hypervisor or firmware, or cut off?"
     if what:
         raise UsageError(what, where=where, remedy="name the complete Image of a little-endian arm64 Linux")
 
 
+def check_size(data: bytes, size: int, where: str) -> None:
+    """Raise UsageError for an Image that has fewer than ``size`` bytes."""
+    if len(data) < size:
+        what = f"the image is cut off: it has {len(data):#x} bytes of {size:#x}"
+        raise UsageError(what, where=where, remedy=COMPLETE)
+
+
 def pe_size(data: bytes) -> int:
     """The bytes of an Image by its PE header; 0 when it has none (CONFIG_EFI is off)."""
+    data = data[:PE_END].ljust(PE_END, b"\0")
     (at,) = struct.unpack_from("<I", data, PE_AT)
     if data[:2] != b"MZ" or data[at : at + 4] != b"PE\0\0":
         return 0
@@ -102,7 +107,7 @@ def pe_size(data: bytes) -> int:
 def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
     """Raise UsageError when the symbols are another kernel's: they span another size than the image's header says.
 
-    Symbols without ``_text`` or ``_end`` are not checked.
+    So it does for an image that ends before ``_edata``. Symbols without ``_text`` or ``_end`` are not checked.
     """
     start, end = symbols.address("_text"), symbols.address("_end")
     if start is None or end is None:
@@ -112,8 +117,9 @@ def check_fit(data: bytes, symbols: Symbols, where: str) -> None:
         raise UsageError(
             f"the symbols are of another kernel: the image takes {size:#x} bytes, they span {end - start:#x}",
             where=where,
-            remedy="name the System.map or vmlinux that was built with the image",
+            remedy=REMEDY,
         )
+    check_size(data, (symbols.address("_edata") or start) - start, where)
 
 
 def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from lull import cache, guest
 from lull.check import image as check_image
+from lull.check import unpack
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import debian, kallsyms, symbols
+from lull.progress import progress
 
 SLOWER = 2.0
 """Factor on the time limits of a kernel that is not configured for the lab: it has drivers, and maybe debugging."""
@@ -77,13 +79,21 @@ def of_user(lab: Lab, image: Path, place: Path | None) -> CheckedKernel:
 
 
 def plain_image(image: Path, *, offline: bool) -> Path:
-    """The file ``image``, or an uncompressed copy of it. Raises UsageError when it is no arm64 Linux kernel."""
+    """The file ``image``, or an uncompressed copy of it in the cache.
+
+    Raises: UsageError when it is no arm64 Linux kernel, FetchError.
+    """
     if is_plain(image):
         return image
-    plain = kallsyms.decompress(image, offline=offline)
-    if not is_plain(plain):
-        raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
-    return plain
+
+    def make(part: Path) -> None:
+        with progress.step(f"decompressing {image.name}"):
+            data = unpack.unpack(image.read_bytes(), str(image), offline=offline)
+        if not check_image.check_kind(data, f"{image}, decompressed"):
+            raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
+        (part / "Image").write_bytes(data)
+
+    return cache.make_entry("build", f"plain-{cache.key_of_files([image])}", make) / "Image"
 
 
 def is_plain(image: Path) -> bool:
@@ -99,10 +109,9 @@ def is_plain(image: Path) -> bool:
 def of_debian(lab: Lab, name: str) -> CheckedKernel:
     """A kernel of Debian's by its name, fetched if need be. Raises FetchError, and UsageError for an unknown name."""
     kernel = debian.fetch(lab.store, name)
-    place = kallsyms.extract(kernel.image, offline=lab.offline)
-    return CheckedKernel(
-        kernel.release, kernel.image, symbols.load(place, lab.toolchain.nm), place, SLOWER, kernel.modules
-    )
+    plain = plain_image(kernel.image, offline=lab.offline)
+    place = kallsyms.extract(plain, offline=lab.offline)
+    return CheckedKernel(kernel.release, plain, symbols.load(place, lab.toolchain.nm), place, SLOWER, kernel.modules)
 
 
 def users_name(lab: Lab, image: Path) -> str:

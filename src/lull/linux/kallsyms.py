@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Read a kernel's symbols from its image alone, and decompress images.
+"""Read a kernel's symbols from its image alone.
 
-Both are done by vmlinux-to-elf, which is run as a program: its licence (GPL-3.0-or-later) does not allow to import it.
+vmlinux-to-elf does this. It is run as a program: its licence (GPL-3.0-or-later) does not allow to import it.
 It finds the tables from which the kernel answers /proc/kallsyms.
 """
 
@@ -48,26 +48,6 @@ def extract(image: Path, *, offline: bool) -> Path:
         found.rename(part / "System.map")
 
     return cache.make_entry("build", f"symbols-{cache.key_of_files([image], extras_key())}", make) / "System.map"
-
-
-def decompress(image: Path, *, offline: bool) -> Path:
-    """The uncompressed Image that is in ``image`` (gzip, xz, zstd, lz4, or an EFI zboot image of these); in the cache.
-
-    Raises: UsageError when there is none, FetchError when the program cannot be fetched.
-    """
-
-    def make(part: Path) -> None:
-        with progress.step(f"decompressing {image.name}"):
-            done = run("vmlinuz_decompressor", [image, part / "Image"], offline)
-        if done.status != 0 or not (part / "Image").exists():
-            raise UsageError(
-                "the image could not be decompressed: is it cut off?",
-                where=str(image),
-                tail=done.errors[-500:],
-                remedy="name an uncompressed Image (arch/arm64/boot/Image)",
-            )
-
-    return cache.make_entry("build", f"plain-{cache.key_of_files([image], extras_key())}", make) / "Image"
 
 
 def extras_key() -> str:
