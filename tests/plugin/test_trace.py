@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,123 @@ def test_story(build: Callable[[str], Path], path: Path) -> None:
             f"  rule     Arm ARM (DDI 0487) {KINDS[name].manual}",
         ]
         assert report["text"][:2] == said
+
+
+HIGH = {"0xffff0000": "0xffffff80", "0xffff8000": "0xffffffc0", "0xfffffdff": "0xfffffffe"}
+"""How addresses of the kernel begin with 48 bits of address -> with 39."""
+LEVELS = {"bad_shared_table", "good_fork_of_two", "good_teardown"}
+"""Stories that give levels of tables as numbers."""
+
+
+def elsewhere(text: str, size: str) -> str:
+    """A story of 48 bits of address with another ``size`` of ``on``. Those that name a size stay as they are."""
+    moved = re.sub(r"\bon (\d)(?= *(;|$))", rf"on \1 {size}", text, flags=re.MULTILINE)
+    if moved == text or size != "4k39":
+        return moved
+    return re.sub("|".join(HIGH), lambda found: HIGH[found[0]], moved)
+
+
+def found_in(cli: Path, texts: Iterable[str]) -> list[list[str]]:
+    """The findings of each of several stories, all told to one process."""
+    found: list[set[str]] = []
+    for line in run(cli, text="".join(f"{text}reset\n" for text in texts)).splitlines():
+        said = json.loads(line)
+        found += [set()] if "plugin" in said else []
+        found[-1] |= {f"{said['rule']}/{said['kind']}"} if "report" in said else set()
+    return [sorted(one) for one in found]
+
+
+@pytest.mark.parametrize(("size", "less"), [("4k39", LEVELS), ("lpa2", LEVELS | {"good_range"})])
+def test_stories_with_other_sizes(build: Callable[[str], Path], size: str, less: set[str]) -> None:
+    """With 39 and 52 bits of address the same is found. With LPA2 a TLBI's range begins at a multiple of 64 KiB."""
+    texts = {path.stem: path.read_text() for path in TRACES if path.stem not in less}
+    moved = {name: text for name, old in texts.items() if (text := elsewhere(old, size)) != old}
+    assert len(moved) > 300
+    found = found_in(build("trace-cli"), moved.values())
+    assert dict(zip(moved, found, strict=True)) == {name: expected(text) for name, text in moved.items()}
+
+
+SIZES = {
+    "4k39": (12, 39),
+    "4k48": (12, 48),
+    "lpa2": (12, 52),
+    "16k36": (14, 36),
+    "16k47": (14, 47),
+    "16k48": (14, 48),
+    "16k52": (14, 52),
+    "64k42": (16, 42),
+    "64k48": (16, 48),
+    "64k52": (16, 52),
+}
+"""Each size that Linux has: log2 of the page size, and bits of address. With 36 and 42 bits, blocks are in the root."""
+SET = {12: 16, 14: 128, 16: 32}
+"""Pages of a contiguous block, by log2 of the page size."""
+OF_EACH_SIZE = {
+    "page": ("unmap 0 mm VA; FLUSH vale1is 17 VA ttl=3; DONE; free 0 x ORDER", ""),
+    "page, not flushed": ("unmap 0 mm VA", "owed/no-tlbi"),
+    "page, freed early": ("unmap 0 mm VA; free 0 x ORDER; FLUSH vale1is 17 VA; DONE", "free/page"),
+    "page, flushed as a block": ("unmap 0 mm VA; FLUSH vale1is 17 VA ttl=2; DONE", "owed/level"),
+    "page, the one before flushed": ("unmap 0 mm VA; FLUSH vale1is 17 VA-PAGE ttl=3; DONE", "owed/no-tlbi"),
+    "pages": ("unmap 0 mm VA; unmap 0 mm LAST; FLUSH rvale1is 17 VA 16 ttl=3; DONE", ""),
+    "pages, one not in the range": ("unmap 0 mm VA; unmap 0 mm LAST; FLUSH rvale1is 17 VA 14; DONE", "owed/no-tlbi"),
+    "block": ("unmap 0 mm BLOCK 2; FLUSH vale1is 17 BLOCK ttl=2; DONE", ""),
+    "block, by a range": ("unmap 0 mm BLOCK 2; FLUSH rvale1is 17 BLOCK PAGES ttl=2; DONE", ""),
+    "block, not flushed": ("unmap 0 mm BLOCK 2", "owed/no-tlbi"),
+    "block, flushed as a page": ("unmap 0 mm BLOCK 2; FLUSH vale1is 17 BLOCK ttl=3; DONE", "owed/level"),
+    "block, split in place": ("store 0 slot(mm,BLOCK,2) 0x42030000|table; FLUSH vae1is 17 BLOCK; DONE", "bbm/size"),
+    "table": ("let pt table(mm,ALONE); unmap 0 mm ALONE 2; FLUSH vae1is 17 ALONE; DONE; free 0 pt ORDER", ""),
+    "table, only leaves flushed": ("unmap 0 mm ALONE 2; FLUSH vale1is 17 ALONE; DONE", "owed/table"),
+    "root": ("load 0 reserved 0; load 1 reserved 0; dead 0 mm", ""),
+    "root, loaded": ("load 0 reserved 0; dead 0 mm", "free/root"),
+    "kernel page": ("store 0 slot(swapper,KERNEL) x|kro; FLUSH vaae1is KERNEL ttl=3; DONE", ""),
+    "kernel page, not flushed": ("store 0 slot(swapper,KERNEL) x|kro", "owed/permission"),
+    "contiguous block": ("UNMAP; UNMAP MORE; FLUSH aside1is 17; DONE", ""),
+    "contiguous block, half of it": ("UNMAP; FLUSH aside1is 17; DONE", "bbm/set"),
+}
+"""What happens, and what is reported of it."""
+
+
+def story_of(size: str, events: str) -> str:
+    """A story with ``events``; words in capitals have the addresses that suit the size: the last ones of each half."""
+    shift, bits = SIZES[size]
+    page, block = 1 << shift, 1 << (2 * shift - 3)
+    # At the end of the half, each in the reach of a last-level table of its own. Ranges begin at multiples of 64 KiB.
+    top = 1 << bits
+    contiguous = [top - 2 * block + n * page for n in range(SET[shift])]
+    unmaps = [f"unmap 0 mm {va}" for va in contiguous]
+    words = {
+        "FLUSH": "dsb 0 ishst; tlbi 0",
+        "DONE": "dsb 0 ish",
+        "ORDER": str(shift - 12),
+        "PAGES": str(block >> shift),
+        "PAGE": str(page),
+        "VA": str(top - 64 * page),
+        "LAST": str(top - 49 * page),
+        "BLOCK": str(top - 3 * block),
+        "ALONE": str(top - 4 * block),
+        "UNMAP": "\n".join(unmaps[SET[shift] // 2 :]),
+        "UNMAP MORE": "\n".join(unmaps[: SET[shift] // 2]),
+        "KERNEL": str((1 << 64) - top + 5 * page),
+    }
+    begin = [
+        "ram 64<<20; let reserved 0x42000000; let swapper 0x42010000; let mm 0x42020000; let x 0x42400000",
+        f"on 0 {size}; on 1 {size}",
+        "task 0 1; load 0 mm 17; map 0 mm VA x rw; map 0 mm LAST x+PAGE rw; map 0 mm ALONE x+PAGE+PAGE rw",
+        "map 0 mm BLOCK 0x40000000 rw 2",
+        *(f"map 0 mm {va} 0x43000000+{n * page} rw|cont" for n, va in enumerate(contiguous)),
+        "map 0 swapper KERNEL x krw; user 0",
+        "task 1 2; load 1 mm 17; user 1; task 0 1",
+    ]
+    text = "\n".join([*begin, events, "user 0", ""])
+    return re.sub("|".join(sorted(words, key=len, reverse=True)), lambda found: words[found[0]], text)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_each_size(build: Callable[[str], Path], size: str) -> None:
+    """Of pages and of addresses: leaves and tables at each place where a kernel of that size has them."""
+    found = found_in(build("trace-cli"), (story_of(size, events) for events, _ in OF_EACH_SIZE.values()))
+    want = {name: kinds.split() for name, (_, kinds) in OF_EACH_SIZE.items()}
+    assert dict(zip(OF_EACH_SIZE, found, strict=True)) == want
 
 
 def test_every_kind_has_its_story() -> None:

@@ -116,13 +116,14 @@ static void set_name(const char *text, uint64_t value)
 	m.n_names += i == m.n_names;
 }
 
-static uint64_t new_page(void)
+/* A page, or a table of @size bytes. */
+static uint64_t new_page(uint64_t size)
 {
-	uint64_t pa = m.next_page;
+	uint64_t pa = (m.next_page + size - 1) & ~(size - 1);
 
-	if (pa + PAGE > m.last_block)
+	if (pa + size > m.last_block)
 		bad("no memory left");
-	m.next_page += PAGE;
+	m.next_page = pa + size;
 	return pa;
 }
 
@@ -143,8 +144,8 @@ static void begin(void)
 	m.s.moved = on_moved;
 	m.next_page = m.ram.base;
 	m.last_block = m.ram.base + m.ram.size;
-	set_name("reserved", new_page());
-	set_name("swapper", new_page());
+	set_name("reserved", new_page(PAGE));
+	set_name("swapper", new_page(PAGE));
 	report_header(stdout, 4, m.ncpus, m.speculation);
 	m.started = true;
 }
@@ -232,8 +233,8 @@ static uint64_t name_value(const char *text)
 		if (!strcmp(m.names[i].text, text))
 			return m.names[i].value;
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		if (!strcmp(flags[i].text, text))
-			return flags[i].value;
+		if (!strcmp(flags[i].text, text))	/* with LPA2 the bits of SH are address */
+			return flags[i].value & ~(m.lower.lpa2 ? PTE_SH : 0);
 	bad("no such name: %s", text);
 }
 
@@ -352,7 +353,7 @@ static void do_ram(char **w, int n)
 static void do_page(char **w, int n)
 {
 	for (int i = 1; i < n; i++)
-		set_name(w[i], new_page());
+		set_name(w[i], new_page(PAGE));
 }
 
 static void do_huge(char **w, int n)
@@ -386,7 +387,8 @@ static void do_on(char **w, int n)
 	} sizes[] = {
 		{ "4k48", 0, 2, 16, false }, { "4k39", 0, 2, 25, false }, { "lpa2", 0, 2, 12, true },
 		{ "16k48", 2, 1, 16, false }, { "16k47", 2, 1, 17, false },
-		{ "64k48", 1, 3, 16, false }, { "64k42", 1, 3, 22, false },
+		{ "16k36", 2, 1, 28, false }, { "16k52", 2, 1, 12, true },
+		{ "64k48", 1, 3, 16, false }, { "64k42", 1, 3, 22, false }, { "64k52", 1, 3, 12, false },
 	};
 	unsigned int cpu = cpu_of(w[1]), i = 0;
 	uint64_t tcr = 1ull << 22 | 5ull << 32 | 1ull << 36;	/* A1, 48 bits of output, AS */
@@ -477,7 +479,7 @@ static void do_map(char **w, int n)
 		if (slot == NO_PA || (*word_at(slot) & 3) == 1)
 			bad("a block is in the way");
 		if (!(*word_at(slot) & 1))
-			store(cpu, slot, new_page() | 3);
+			store(cpu, slot, new_page(1ull << regime_for(va)->granule) | 3);
 	}
 	store(cpu, slot_of(root, va, level), desc);
 }
