@@ -349,7 +349,8 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "what TLB maintenance costs, for 'lull calibrate'", options);
 	if (!ms || !rounds)
 		finish(USAGE, "ms= and rounds= are 1 or more");
-	need_4k_pages();
+	if (PAGE != 4096)
+		skip("pages of 4096 bytes are needed, and this kernel's have %lu", PAGE);
 	find_cpus();
 	stay(0);
 	for (i = 0; i < MAPPINGS; i++)

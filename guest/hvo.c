@@ -2,13 +2,14 @@
 /*
  * HVO (system D): HugeTLB pages give most of their struct pages back. The program runs the four operations with which
  * system D was published, each in a window: allocate 1 GiB pages; demote them to 2 MiB pages; free these; and, after 1
- * GiB pages are allocated again, free 1 GiB pages.
+ * GiB pages are allocated again, free 1 GiB pages. On kernels with pages of 16 KiB, it demotes to 32 MiB pages: what an
+ * entry of a PMD table maps (HUGE).
  *
  * After each step the program verifies that the pools have the right sizes, and that the vmemmap has exactly as many
  * pages less as the kernel said in its log at boot. It maps, writes and reads back memory of the pools. A kernel without
  * HVO runs it, too, and must give nothing back.
  *
- * One 2 MiB page is kept allocated all the time. The first optimised page turns a static key on, and the last one
+ * One page of the small size is kept allocated all the time. The first optimised page turns a static key on, and the last one
  * turns it off. Each patches about 380 jumps in the kernel, with a TLBI and a barrier for each jump, and that is not
  * part of the four operations.
  */
@@ -17,31 +18,19 @@
 #include <ctype.h>
 #include <sys/klog.h>
 
-#ifndef MAP_HUGE_2MB
-#define MAP_HUGE_2MB	(21 << 26)
-#endif
-#ifndef MAP_HUGE_1GB
-#define MAP_HUGE_1GB	(30 << 26)
-#endif
-
-#define GIGA		"/sys/kernel/mm/hugepages/hugepages-1048576kB/"
-#define MEGA		"/sys/kernel/mm/hugepages/hugepages-2048kB/"
-
-#define GIB	(1UL << 30)
-#define TWO_MIB	(2UL << 20)
-#define PIECES	((long)(GIB / TWO_MIB))
-#define KEPT	1L		/* 2 MiB pages that stay allocated all the time */
+#define PIECES	((long)(GIB / HUGE))
+#define KEPT	1L		/* pages of the small size that stay allocated all the time */
 
 static long pages = 2, touch = 16;
 
 static const struct option_spec options[] = {
 	{ "pages", &pages, NULL, "1 GiB pages (published: 600)" },
-	{ "touch", &touch, NULL, "2 MiB pages whose memory is used, and if any, that of a 1 GiB page too" },
+	{ "touch", &touch, NULL, "small HugeTLB pages whose memory is used, and if any, that of a 1 GiB page too" },
 	{ }
 };
 
 static long memmap_before;	/* pages of vmemmap when the pools were empty */
-static long gives_mega, gives_giga;	/* pages of vmemmap that a 2 MiB page and a 1 GiB page give back */
+static long gives_small, gives_giga;	/* pages of vmemmap that a small page and a 1 GiB page give back */
 
 /* ---- the kernel's files ---- */
 
@@ -58,27 +47,19 @@ static bool word_in(const char *path, char *word)
 	return found;
 }
 
-/* Return the first word in a file of the kernel as a number, or -1. */
-static long number_in(const char *path)
-{
-	char word[32];
-
-	return word_in(path, word) ? atol(word) : -1;
-}
-
 /* The settings from before the program started. */
 static struct setting {
 	const char *path;
 	char before[32];
-} settings[] = { { OPTIMIZE, "" }, { GIGA "demote_size", "" } };
+} settings[] = { { OPTIMIZE, "" }, { POOLS "hugepages-1048576kB/demote_size", "" } };
 
 /* Restore the settings, however the program ends. */
 static void put_back(void)
 {
 	struct setting *s;
 
-	put_file(MEGA "nr_hugepages", "0");
-	put_file(GIGA "nr_hugepages", "0");
+	put_file(pool(HUGE, "nr_hugepages"), "0");
+	put_file(pool(GIB, "nr_hugepages"), "0");
 	for (s = settings; s < settings + 2; s++)
 		if (*s->before)
 			put_file(s->path, s->before);
@@ -89,15 +70,18 @@ static void put_back(void)
  * size of HugeTLB pages, and says 0 if it has no HVO. Linux keeps one page of vmemmap for each HugeTLB page, and Lull
  * keeps two.
  */
-static long said_to_give(const char *log, const char *size)
+static long said_to_give(const char *log, unsigned long bytes)
 {
-	const char *found;
+	const char *found, *unit = bytes < GIB ? "MiB" : "GiB";
+	double size = bytes < GIB ? bytes >> 20 : bytes >> 30;
 	char text[64];
 
-	snprintf(text, sizeof(text), " KiB vmemmap can be freed for a %s page\n", size);
+	/* The kernel writes numbers with three digits. */
+	snprintf(text, sizeof(text), " KiB vmemmap can be freed for a %.*f %s page\n", (size < 10) + (size < 100), size,
+		 unit);
 	found = strstr(log, text);
 	if (!found)
-		skip("the kernel's log does not say how much vmemmap a page of %s gives back", size);
+		skip("the kernel's log does not say how much vmemmap a page of %.0f %s gives back", size, unit);
 	while (found > log && isdigit(found[-1]))
 		found--;
 	return atol(found) * 1024 / (long)PAGE;
@@ -112,10 +96,10 @@ static void turn_on(void)
 
 	verify(log, "no memory for the kernel's log");
 	must(klogctl(READ_ALL, log, size));
-	gives_mega = said_to_give(log, "2.00 MiB");
-	gives_giga = said_to_give(log, "1.00 GiB");
+	gives_small = said_to_give(log, HUGE);
+	gives_giga = said_to_give(log, GIB);
 	free(log);
-	if (!gives_mega && !gives_giga) {
+	if (!gives_small && !gives_giga) {
 		printf("hvo: this kernel has no HVO: nothing is to be given back\n");
 		return;
 	}
@@ -126,38 +110,37 @@ static void turn_on(void)
 
 /* ---- verification ---- */
 
-static void verify_pool(const char *name, long wanted)
+static void verify_pool(size_t bytes, long wanted)
 {
-	char path[128];
-	long all, idle;
+	long all = number_in(pool(bytes, "nr_hugepages")), idle = number_in(pool(bytes, "free_hugepages"));
 
-	snprintf(path, sizeof(path), "%snr_hugepages", name);
-	all = number_in(path);
-	snprintf(path, sizeof(path), "%sfree_hugepages", name);
-	idle = number_in(path);
-	verify(all == wanted && idle == wanted, "%s: %ld pages, %ld of them free, and not %ld", name, all, idle, wanted);
+	verify(all == wanted && idle == wanted, "%s: %ld pages, %ld of them free, and not %ld", pool(bytes, ""), all, idle,
+	       wanted);
 }
 
 /* Return the number of pages of vmemmap that are given back, without those of the kept page. */
 static long given_back(void)
 {
-	return memmap_before - memmap() - KEPT * gives_mega;
+	return memmap_before - memmap() - KEPT * gives_small;
 }
 
 /* Verify the sizes of the pools, and that their pages have given back all the vmemmap that they can. */
-static void verify_pools(long giga, long mega)
+static void verify_pools(long giga, long small)
 {
-	long given = given_back(), due = giga * gives_giga + mega * gives_mega;
+	long given = given_back(), due = giga * gives_giga + small * gives_small;
 
-	verify_pool(GIGA, giga);
-	verify_pool(MEGA, mega + KEPT);
+	verify_pool(GIB, giga);
+	verify_pool(HUGE, small + KEPT);
 	verify(given == due, "%ld pages of vmemmap are given back, and not %ld", given, due);
 }
 
-/* Verify that memory of a pool can be used: write a different word to each 4 KiB of it, and read all back. */
-static void use(size_t size, int flag)
+/*
+ * Verify that memory of the pool of HugeTLB pages of @bytes can be used: write a different word to each page of the
+ * kernel, and read all back.
+ */
+static void use(size_t size, size_t bytes)
 {
-	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | flag);
+	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | huge_flag(bytes));
 	size_t step = PAGE / sizeof(*memory), words = size / sizeof(*memory), at;
 
 	for (at = 0; at < words; at += step) {
@@ -218,24 +201,24 @@ static void tell_of(const char *name, long operations, const char *unit)
 /* Fill the pool of 1 GiB pages. */
 static void allocate(const char *name)
 {
-	order(GIGA "nr_hugepages", pages, name);
-	if (number_in(GIGA "nr_hugepages") < pages)
+	order(pool(GIB, "nr_hugepages"), pages, name);
+	if (number_in(pool(GIB, "nr_hugepages")) < pages)
 		skip("only %ld of %ld pages of 1 GiB: it takes %ld GiB of memory, and a kernel with CONFIG_CONTIG_ALLOC",
-		     number_in(GIGA "nr_hugepages"), pages, pages + 6);
+		     number_in(pool(GIB, "nr_hugepages")), pages, pages + 6);
 	verify_pools(pages, 0);
 }
 
 int main(int argc, char **argv)
 {
+	char mib[24], free_small[24], small_page[24];
 	struct setting *s;
 
 	parse_options(argc, argv, "HugeTLB pages give their struct pages back", options);
+	need_pool(HUGE);
+	need_pool(GIB);
 	if (pages < 1 || touch > pages * PIECES)
-		finish(USAGE, "pages is at least 1, and has at least touch x 2 MiB");
-	need_4k_pages();
-	if (number_in(GIGA "nr_hugepages") < 0 || number_in(MEGA "nr_hugepages") < 0)
-		skip("this kernel has no HugeTLB pages of 1 GiB and 2 MiB");
-	if (number_in(GIGA "nr_hugepages") || number_in(MEGA "nr_hugepages"))
+		finish(USAGE, "pages is at least 1, and has at least touch x %lu MiB", HUGE >> 20);
+	if (number_in(pool(GIB, "nr_hugepages")) || number_in(pool(HUGE, "nr_hugepages")))
 		skip("somebody else uses HugeTLB pages");
 	for (s = settings; s < settings + 2; s++)
 		if (!word_in(s->path, s->before))
@@ -243,31 +226,34 @@ int main(int argc, char **argv)
 	must(atexit(put_back));
 	memmap_before = memmap();
 	turn_on();
-	if (!put_file(GIGA "demote_size", "2M"))
-		die("1 GiB pages cannot be demoted to 2 MiB");
+	snprintf(mib, sizeof(mib), "%luM", HUGE >> 20);
+	snprintf(free_small, sizeof(free_small), "free-%lum", HUGE >> 20);
+	snprintf(small_page, sizeof(small_page), "%lu MiB page", HUGE >> 20);
+	if (!put_file(pool(GIB, "demote_size"), mib))
+		die("1 GiB pages cannot be demoted to %s", mib);
 	pin(0);
-	order(MEGA "nr_hugepages", KEPT, NULL);
+	order(pool(HUGE, "nr_hugepages"), KEPT, NULL);
 	verify_pools(0, 0);
 
 	allocate("allocate-1g");
 	tell_of("allocate-1g", pages, "1 GiB page");
 
-	order(GIGA "demote", pages, "demote");
+	order(pool(GIB, "demote"), pages, "demote");
 	verify_pools(0, pages * PIECES);
 	tell_of("demote", pages, "1 GiB page");
 	if (touch)
-		use(touch * TWO_MIB, MAP_HUGE_2MB);
+		use(touch * HUGE, HUGE);
 	verify_pools(0, pages * PIECES);
 
-	order(MEGA "nr_hugepages", KEPT, "free-2m");
+	order(pool(HUGE, "nr_hugepages"), KEPT, free_small);
 	verify_pools(0, 0);
-	tell_of("free-2m", pages * PIECES, "2 MiB page");
+	tell_of(free_small, pages * PIECES, small_page);
 
 	allocate(NULL);
 	if (touch)
-		use(GIB, MAP_HUGE_1GB);
+		use(GIB, GIB);
 	verify_pools(pages, 0);
-	order(GIGA "nr_hugepages", 0, "free-1g");
+	order(pool(GIB, "nr_hugepages"), 0, "free-1g");
 	verify_pools(0, 0);
 	tell_of("free-1g", pages, "1 GiB page");
 	return 0;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The kernel copies HugeTLB pages that have given their struct pages back: by copy-on-write after fork(), and by
- * migration. It copies 2 MiB pages, 2 MiB pages that were part of a 1 GiB page, and 32 MiB pages. Contents are
- * compared.
+ * migration. It copies 2 MiB pages, 2 MiB pages that were part of a 1 GiB page, and 32 MiB pages; with pages of 16 KiB,
+ * 32 MiB pages of both kinds, and with pages of 64 KiB, 512 MiB pages. Contents are compared.
  *
  * Most struct pages of such a page are read-only. A kernel that writes to one of them while it copies stops with an
  * oops. KASAN with memory tags did so: it resets a tag in page->flags of each page to which it copies.
  */
 #include "hvo.h"
 
-#define POOL(kib)	"/sys/kernel/mm/hugepages/hugepages-" #kib "kB/"
 #define MIB	(1UL << 20)
 
 #ifndef MADV_SOFT_OFFLINE
@@ -61,9 +60,9 @@ static bool migrate(uint64_t *memory, size_t size)
 
 static long copied, migrated;
 
-static void copy_pages(size_t size, int log)
+static void copy_pages(size_t size)
 {
-	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | log << 26);
+	uint64_t *memory = (uint64_t *)map_memory(size, MAP_PRIVATE | MAP_HUGETLB | huge_flag(size));
 
 	fill(memory, size, 1);
 	for (long i = 0; i < rounds; i++, copied++)
@@ -72,48 +71,58 @@ static void copy_pages(size_t size, int log)
 	must(munmap(memory, size));
 }
 
-static void order(const char *file, const char *number)
+static void order(size_t bytes, const char *file, const char *text)
 {
-	if (!put_file(file, number))
-		skip("%s cannot be %s", file, number);
+	if (!put_file(pool(bytes, file), text))
+		skip("%s cannot be %s", pool(bytes, file), text);
 }
 
 static long given;	/* pages of vmemmap that were given back */
 
 /* Fill a pool, or demote pages, and verify that vmemmap is given back: @before is the pages of it with empty pools. */
-static void order_optimized(const char *file, const char *number, long before)
+static void order_optimized(size_t bytes, const char *file, const char *text, long before)
 {
-	order(file, number);
-	verify(memmap() < before, "%s is %s, and no vmemmap was given back", file, number);
+	order(bytes, file, text);
+	verify(memmap() < before, "%s is %s, and no vmemmap was given back", pool(bytes, file), text);
 	given += before - memmap();
+}
+
+static void copy_from_pool(size_t bytes, const char *n)
+{
+	long before = memmap();
+
+	order_optimized(bytes, "nr_hugepages", n, before);
+	if (number_in(pool(bytes, "nr_hugepages")) < atol(n))
+		skip("there is no memory for %s HugeTLB pages of %zu KiB", n, bytes >> 10);
+	copy_pages(bytes);
+	order(bytes, "nr_hugepages", "0");
+}
+
+static void copy_demoted(void)
+{
+	long before = memmap();
+	char mib[24];
+
+	snprintf(mib, sizeof(mib), "%luM", HUGE / MIB);
+	order_optimized(GIB, "nr_hugepages", "1", before);
+	order(GIB, "demote_size", mib);
+	order_optimized(GIB, "demote", "1", before);
+	copy_pages(HUGE);
+	order(HUGE, "nr_hugepages", "0");
 }
 
 int main(int argc, char **argv)
 {
-	long before;
-
 	parse_options(argc, argv, "HugeTLB pages without their own struct pages are copied", options);
-	need_4k_pages();
+	need_pool(HUGE);
 	if (!booted_with_hvo() || !put_file(OPTIMIZE, "1"))
 		skip("this kernel has no HVO, or was not booted with hugetlb_free_vmemmap=on");
 
-	before = memmap();
-	order_optimized(POOL(2048) "nr_hugepages", "8", before);
-	copy_pages(2 * MIB, 21);
-	order(POOL(2048) "nr_hugepages", "0");
-
-	before = memmap();
-	order_optimized(POOL(32768) "nr_hugepages", "4", before);
-	copy_pages(32 * MIB, 25);
-	order(POOL(32768) "nr_hugepages", "0");
-
-	before = memmap();
-	order_optimized(POOL(1048576) "nr_hugepages", "1", before);
-	order(POOL(1048576) "demote_size", "2M");
-	order_optimized(POOL(1048576) "demote", "1", before);
-	copy_pages(2 * MIB, 21);
-	order(POOL(2048) "nr_hugepages", "0");
-
+	copy_from_pool(HUGE, HUGE > 2 * MIB ? "4" : "8");
+	if (HUGE < 32 * MIB)
+		copy_from_pool(32 * MIB, "4");
+	if (!access(pool(GIB, "demote"), W_OK))
+		copy_demoted();
 	printf("hvo_copy: %ld copied, %ld migrated, %ld pages of vmemmap were given back\n", copied, migrated, given);
 	return 0;
 }

@@ -6,7 +6,7 @@
  *
  *	walk		one process on each CPU reads /proc/kpageflags, kpagecount, kpagecgroup and page_idle, which
  *			takes references; compacts memory
- *	pools		grows, shrinks and demotes pools of 64 KiB, 2 MiB, 32 MiB and 1 GiB pages
+ *	pools		grows, shrinks and demotes the pools of all sizes up to 1 GiB
  *	hold		maps HugeTLB pages; writes, moves, discards, pins, forks, migrates, poisons and verifies them
  *	churn		uses small and huge pages of the page allocator, which become HugeTLB pages and back
  *	blocks		takes memory blocks offline and online
@@ -79,31 +79,58 @@ static void count_many(int what, long n)
 
 /* ---- the pools ---- */
 
-static const struct size {
-	unsigned long kib;
-	int log;		/* log2 of its bytes, for mmap() and memfd_create() */
+/*
+ * The sizes of HugeTLB pages, the smallest first, as the kernel lists them. Larger pages than 1 GiB would take too long
+ * to clear, and are left alone. Kernels with pages of
+ *
+ *	4 KiB		have HugeTLB pages of 64 KiB, 2 MiB (HUGE), 32 MiB and 1 GiB,
+ *	16 KiB		of 2 MiB, 32 MiB (HUGE) and 1 GiB,
+ *	64 KiB		of 2 MiB, 512 MiB (HUGE) and 16 GiB.
+ */
+static struct size {
+	size_t bytes;
+	int log;		/* log2 of it, for mmap() and memfd_create() */
 	long few;		/* most pages of one mapping */
-} sizes[] = { { 64, 16, 32 }, { 2048, 21, 8 }, { 32768, 25, 2 }, { 1048576, 30, 1 } };
+} sizes[8];
 
-#define SIZES	((int)(sizeof(sizes) / sizeof(*sizes)))
+static int n_sizes, n_usual;	/* all; and those below 1 GiB, which are first */
+static const struct size *huge;	/* the size HUGE */
 
-static const char *pool_file(const struct size *size, const char *file)
+static int by_size(const void *one, const void *other)
 {
-	static char path[128];
+	return ((const struct size *)one)->log - ((const struct size *)other)->log;
+}
 
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/%s", size->kib, file);
-	return path;
+static void find_sizes(void)
+{
+	DIR *folder = opendir(POOLS);
+	struct dirent *entry;
+	struct size *size;
+	size_t kib;
+
+	while (folder && (entry = readdir(folder))) {
+		if (sscanf(entry->d_name, "hugepages-%zukB", &kib) != 1 || kib > GIB >> 10)
+			continue;
+		verify(n_sizes < (int)(sizeof(sizes) / sizeof(*sizes)), "there are more sizes of HugeTLB pages");
+		size = &sizes[n_sizes++];
+		size->bytes = kib << 10;
+		size->log = __builtin_ctzl(size->bytes);
+		size->few = kib <= 64 ? 32 : kib <= 2048 ? 8 : kib <= 32768 ? 2 : 1;
+		n_usual += size->bytes < GIB;
+	}
+	if (folder)
+		closedir(folder);
+	qsort(sizes, n_sizes, sizeof(*sizes), by_size);
+	for (size = sizes; size < sizes + n_sizes; size++)
+		if (size->bytes == HUGE)
+			huge = size;
 }
 
 static long pool_get(const struct size *size, const char *file)
 {
-	FILE *in = fopen(pool_file(size, file), "r");
-	long value = 0;
+	long value = number_in(pool(size->bytes, file));
 
-	if (!in)
-		return 0;	/* the kernel has pages of other sizes */
-	verify(fscanf(in, "%ld", &value) == 1, "%s: no number", pool_file(size, file));
-	fclose(in);
+	verify(value >= 0, "%s: no number", pool(size->bytes, file));
 	return value;
 }
 
@@ -112,7 +139,7 @@ static bool pool_put(const struct size *size, const char *file, long value)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%ld", value);
-	return put_file(pool_file(size, file), text);
+	return put_file(pool(size->bytes, file), text);
 }
 
 /*
@@ -126,7 +153,7 @@ static long room(const struct size *size)
 
 	must(sysinfo(&memory));
 	spare = (long)memory.freeram - (long)memory.totalram / 8 * 3;
-	pages = spare > 0 ? (spare >> 10) / (long)size->kib : 0;
+	pages = spare > 0 ? spare / (long)size->bytes : 0;
 	return pages < 32 * size->few ? pages : 32 * size->few;
 }
 
@@ -144,22 +171,22 @@ static void resize(const struct size *size, long pages)
 		count(GAVE_BACK);
 }
 
-/* Demote the largest free pages to any smaller size. 2 MiB pages are not demoted. */
+/* Demote the largest free pages to any smaller size. Linux demotes to HUGE or more. */
 static void demote(uint64_t *random)
 {
-	const struct size *from = &sizes[SIZES - 1], *to;
+	const struct size *from = &sizes[n_sizes - 1], *to;
 	char text[24];
 	long pages;
 
-	while (from > sizes + 1 && !pool_get(from, "free_hugepages"))
+	while (from > huge && !pool_get(from, "free_hugepages"))
 		from--;
-	if (from == sizes + 1)
+	if (from == huge)
 		return;
 	step("a pool is demoted");
-	to = &sizes[1 + any(random, from - sizes - 1)];
-	snprintf(text, sizeof(text), "%lukB", to->kib);
-	if (!put_file(pool_file(from, "demote_size"), text))
-		die("pages of %lu KiB cannot become pages of %s", from->kib, text);
+	to = huge + any(random, from - huge);
+	snprintf(text, sizeof(text), "%zukB", to->bytes >> 10);
+	if (!put_file(pool(from->bytes, "demote_size"), text))
+		die("pages of %zu KiB cannot become pages of %s", from->bytes >> 10, text);
 	pages = pool_get(from, "nr_hugepages");
 	/* The kernel may refuse, if it has no memory for struct pages. */
 	pool_put(from, "demote", 1 + any(random, 2 * from->few));
@@ -168,14 +195,14 @@ static void demote(uint64_t *random)
 		count_many(DEMOTED, pages);
 }
 
-/* 1 GiB pages need a GiB in which no other pool has a page. */
+/* The largest pages need memory in which no other pool has a page. */
 static void make_room(void)
 {
-	const struct size *size;
+	const struct size *size, *largest = &sizes[n_sizes - 1];
 
-	for (size = sizes; size < sizes + SIZES; size++)
+	for (size = sizes; size <= largest; size++)
 		resize(size, 0);
-	resize(&sizes[SIZES - 1], room(&sizes[SIZES - 1]));
+	resize(largest, room(largest));
 }
 
 static void pools(uint64_t random)
@@ -186,7 +213,7 @@ static void pools(uint64_t random)
 	make_room();
 	while (!stopped()) {
 		hop(&random, 0);
-		size = &sizes[any(&random, SIZES)];
+		size = &sizes[any(&random, n_sizes)];
 		pages = pool_get(size, "nr_hugepages");
 		switch (any(&random, 16)) {
 		case 0:
@@ -397,11 +424,9 @@ static void hold_check(const struct holding *h, const char *what)
 		long found = *(volatile long *)(h->memory + at);
 
 		verify(found == expected(at, h->holds), "%s of %lu KiB, at %p, page frame 0x%lx, holds 0x%lx, not 0x%lx",
-		       what, h->size->kib, h->memory + at, frame_of(h->memory + at), found, expected(at, h->holds));
+		       what, h->page >> 10, h->memory + at, frame_of(h->memory + at), found, expected(at, h->holds));
 	}
 }
-
-#define LOOK	512L		/* struct pages of a 2 MiB page */
 
 /*
  * Verify that all struct pages of a page have the right flags, and are mapped once; also the struct pages that share
@@ -409,15 +434,15 @@ static void hold_check(const struct holding *h, const char *what)
  */
 static void look_at(const struct holding *h, size_t page, uint64_t *random)
 {
-	long frames = h->page / PAGE, n = frames < LOOK ? frames : LOOK, first, i;
+	long frames = h->page / PAGE, most = HUGE / PAGE, n = frames < most ? frames : most, first, i;
 	unsigned long pfn = frame_of(h->memory + page);
-	uint64_t flags[LOOK], counts[LOOK];
+	uint64_t flags[n], counts[n];
 
 	/*
 	 * Read the first struct pages, or any others: beyond the first ones, all pages of struct pages are the same
 	 * page.
 	 */
-	first = frames > LOOK && one_in(random, 2) ? any(random, frames / LOOK) * LOOK : 0;
+	first = frames > n && one_in(random, 2) ? any(random, frames / n) * n : 0;
 	if (!pfn || read_frames("/proc/kpageflags", pfn + first, flags, n) != n ||
 	    read_frames("/proc/kpagecount", pfn + first, counts, n) != n)
 		return;
@@ -429,9 +454,9 @@ static void look_at(const struct holding *h, size_t page, uint64_t *random)
 
 		verify((flags[i] & (KPF_HUGE | KPF_HEAD | KPF_TAIL)) == due,
 		       "page frame 0x%lx, number %ld of a page of %lu KiB, has flags 0x%lx", pfn + first + i, first + i,
-		       h->size->kib, flags[i]);
+		       h->page >> 10, flags[i]);
 		verify(counts[i] == 1, "page frame 0x%lx, number %ld of a page of %lu KiB, is mapped %lu times",
-		       pfn + first + i, first + i, h->size->kib, counts[i]);
+		       pfn + first + i, first + i, h->page >> 10, counts[i]);
 	}
 	count(LOOKED_AT);
 }
@@ -447,7 +472,7 @@ static void pin_page(const struct holding *h, size_t at)
 	verify(vmsplice(pipes[1], &from, 1, SPLICE_F_NONBLOCK) == (ssize_t)PAGE, "a HugeTLB page cannot be pinned");
 	usleep(200);
 	verify(read(pipes[0], copy, PAGE) == (ssize_t)PAGE && *(long *)copy == expected(at, h->holds),
-	       "a pinned page of %lu KiB holds 0x%lx, not 0x%lx", h->size->kib, *(long *)copy, expected(at, h->holds));
+	       "a pinned page of %lu KiB holds 0x%lx, not 0x%lx", h->page >> 10, *(long *)copy, expected(at, h->holds));
 	close(pipes[0]);
 	close(pipes[1]);
 	count(PINNED);
@@ -480,7 +505,7 @@ static bool discard(const struct holding *h, size_t page)
 	attempt(&access);
 	if (access.faulted)
 		return false;
-	verify(!access.value, "a HugeTLB page of %lu KiB that was discarded holds 0x%lx", h->size->kib, access.value);
+	verify(!access.value, "a HugeTLB page of %lu KiB that was discarded holds 0x%lx", h->page >> 10, access.value);
 	count(DISCARDED);
 	return true;
 }
@@ -527,7 +552,7 @@ static unsigned long break_page(const struct holding *h, size_t at)
 	if (!poison_page(h->memory + at))
 		return 0;
 	attempt(&access);
-	verify(access.faulted, "a broken page of %lu KiB can be read", h->size->kib);
+	verify(access.faulted, "a broken page of %lu KiB can be read", h->page >> 10);
 	count(POISONED);
 	return pfn;
 }
@@ -549,11 +574,11 @@ static bool use(struct holding *h, uint64_t *random)
 		break;
 	case 2:
 		/*
-		 * Do not fork with private pages of 64 KiB or 1 GiB: copy_hugetlb_page_range() tests whether the page
-		 * of their PTE or PUD table is a shared PMD table, by a field that is not set for such tables. If it
-		 * looks shared, the child gets no pages (docs/findings.md).
+		 * Do not fork with private pages that are mapped by entries of a PTE or PUD table:
+		 * copy_hugetlb_page_range() tests whether this table is a shared PMD table, by a field that is not set
+		 * for such tables. If it looks shared, the child gets no pages (docs/findings.md).
 		 */
-		if (h->fd >= 0 || (h->page >= HUGE && h->size < &sizes[SIZES - 1]))
+		if (h->fd >= 0 || (h->page >= HUGE && h->page < HUGE / 8 * PAGE))
 			fork_page(h, random);
 		break;
 	case 3:
@@ -565,7 +590,7 @@ static bool use(struct holding *h, uint64_t *random)
 		move(h);
 		break;
 	case 5:
-		if (h->size < &sizes[SIZES - 1])
+		if (h->size < &sizes[n_usual])
 			migrate(h->memory + at);
 		break;
 	default:
@@ -580,7 +605,7 @@ static bool take(struct holding *h, uint64_t *random)
 	static char *const place = (char *)(0x8000UL << 30) - (16UL << 30);
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | h->size->log << MAP_HUGE_SHIFT;
 
-	h->page = h->size->kib << 10;
+	h->page = h->size->bytes;
 	h->length = h->page * (1 + any(random, h->size->few));
 	h->stride = h->page > HUGE ? h->page / 1024 : PAGE;
 	h->fd = -1;
@@ -592,7 +617,7 @@ static bool take(struct holding *h, uint64_t *random)
 	h->memory = mmap(place, h->length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, h->fd, 0);
 	if (h->memory != MAP_FAILED)
 		return true;
-	verify(errno == ENOMEM, "pages of %lu KiB cannot be mapped: errno %d", h->size->kib, errno);
+	verify(errno == ENOMEM, "pages of %lu KiB cannot be mapped: errno %d", h->page >> 10, errno);
 	if (h->fd >= 0)
 		close(h->fd);
 	return false;
@@ -607,10 +632,10 @@ static void hold(uint64_t random)
 	while (!stopped()) {
 		hop(&random, 0);
 		/* Pages of 1 GiB take long to clear, and other processes wait for that. */
-		h.size = &sizes[one_in(&random, 64) ? SIZES - 1 : any(&random, SIZES - 1)];
+		h.size = &sizes[one_in(&random, 64) ? n_sizes - 1 : any(&random, n_usual)];
 		step("HugeTLB pages are mapped");
-		for (tries = SIZES; tries && !pool_get(h.size, "free_hugepages"); tries--)
-			h.size = &sizes[any(&random, SIZES - 1)];
+		for (tries = n_sizes; tries && !pool_get(h.size, "free_hugepages"); tries--)
+			h.size = &sizes[any(&random, n_usual)];
 		if (!take(&h, &random)) {
 			count(REFUSED);
 			nap(&random, 10000);
@@ -644,15 +669,17 @@ static void hold(uint64_t random)
 static void churn(uint64_t random)
 {
 	struct sysinfo memory;
-	size_t size, at;
+	size_t size, unit, at;
 	long holds;
 	char *pages;
 
 	while (!stopped()) {
 		hop(&random, 0);
 		must(sysinfo(&memory));
-		size = (memory.freeram / 16 < (64UL << 20) ? memory.freeram / 16 : 64UL << 20) & ~(HUGE - 1);
-		size = HUGE * (1 + any(&random, size / HUGE + 1));
+		size = memory.freeram / 16 < (64UL << 20) ? memory.freeram / 16 : 64UL << 20;
+		/* Clearing one of 512 MiB takes long. */
+		unit = HUGE > (64UL << 20) && !one_in(&random, 8) ? CONT : HUGE;
+		size = unit * (1 + any(&random, size / unit + 1));
 		holds = stamp(&random);
 		step("pages are taken");
 		pages = map_memory(size, MAP_PRIVATE);
@@ -686,7 +713,7 @@ static void take_one(uint64_t random)
 	char *page;
 
 	(void)random;
-	pool_put(&sizes[1], "nr_overcommit_hugepages", 1);
+	pool_put(huge, "nr_overcommit_hugepages", 1);
 	while (!stopped()) {
 		step("a HugeTLB page is taken");
 		page = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
@@ -774,16 +801,6 @@ static void put_number(const char *path, long value)
 		die("%s refuses %ld", path, value);
 }
 
-static long get_number(const char *path)
-{
-	FILE *in = fopen(path, "r");
-	long value;
-
-	verify(in && fscanf(in, "%ld", &value) == 1, "%s: no number", path);
-	fclose(in);
-	return value;
-}
-
 static void sweep_optimize(uint64_t random)
 {
 	while (!stopped()) {
@@ -841,7 +858,7 @@ static void empty_pools(void)
 	int i, tries;
 	long left;
 
-	for (i = 0; i < SIZES; i++) {
+	for (i = 0; i < n_sizes; i++) {
 		for (tries = 0; tries < 10; tries++) {
 			pool_put(&sizes[i], "nr_overcommit_hugepages", 0);
 			pool_put(&sizes[i], "nr_hugepages", pool_get(&sizes[i], "nr_hugepages"));
@@ -851,43 +868,70 @@ static void empty_pools(void)
 				break;
 			usleep(100000);
 		}
-		verify(!left, "of %ld pages of %lu KiB that do not go %ld are free, %ld surplus", left, sizes[i].kib,
+		verify(!left, "of %ld pages of %lu KiB that do not go %ld are free, %ld surplus", left, sizes[i].bytes >> 10,
 		       pool_get(&sizes[i], "free_hugepages"), pool_get(&sizes[i], "surplus_hugepages"));
 	}
 	pfn = huge_frame(&flags);
 	verify(!pfn, "page frame 0x%lx has flags 0x%lx, and there are no HugeTLB pages", pfn, flags);
 }
 
+static long old_optimize = -1;	/* vm.hugetlb_optimize_vmemmap before; -1: the kernel does not have it */
+
+static void put_back(void)
+{
+	if (old_optimize >= 0)
+		put_number(OPTIMIZE, old_optimize);
+}
+
+/*
+ * With HVO, verify that a HugeTLB page gives struct pages back: otherwise the storm would test nothing. The struct pages
+ * of a page of the size HUGE take eight pages of memory, those of smaller ones less than one. Returns false if there is no
+ * memory for such a HugeTLB page.
+ */
+static bool try_hvo(void)
+{
+	pool_put(huge, "nr_hugepages", 1);
+	if (!pool_get(huge, "nr_hugepages"))
+		return false;
+	verify(memmap() < memmap_before, "HVO is on, and a HugeTLB page of %lu KiB gives no struct pages back", HUGE >> 10);
+	empty_pools();
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	long old_optimize = 0;
-	bool can_optimize;
+	bool hvo = false;
 
 	actors_wanted = "walk,pools,hold,churn,blocks";
 	patience = 120;
 	parse_options(argc, argv, "HugeTLB pages come and go while all who look at struct pages do", options);
 	check_wishes(&hammer);
-	need_4k_pages();
-	if (access(pool_file(&sizes[1], "nr_hugepages"), W_OK))
-		skip("this kernel has no HugeTLB pages of 2 MiB");
+	need_pool(HUGE);
+	find_sizes();
 	if (sweep && access(OPTIMIZE, W_OK))
 		skip("sweep=1: this kernel has no " OPTIMIZE);
 	memmap();		/* skips a kernel that does not count the vmemmap's pages, before anything changes */
 	find_memory();
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
-	can_optimize = !access(OPTIMIZE, W_OK);
 	chased = (unsigned long *)map_memory(PAGE, MAP_SHARED);
-	if (can_optimize) {
-		old_optimize = get_number(OPTIMIZE);
+	if (!access(OPTIMIZE, W_OK)) {
+		old_optimize = number_in(OPTIMIZE);
 		put_number(OPTIMIZE, optimize);
+		/* With larger pages, no vmemmap is mapped by blocks, and the switch is enough. */
+		hvo = optimize && (booted_with_hvo() || PAGE > 4096);
 	}
 	empty_pools();
 	memmap_before = memmap();
+	if (hvo && !try_hvo()) {
+		put_back();
+		skip("HVO is on, and there is no memory for a HugeTLB page that gives struct pages back");
+	}
 	run_storm(&hammer);
 	empty_pools();
 	verify(memmap() == memmap_before, "struct pages take %ld pages of memory, and took %ld before the storm", memmap(),
 	       memmap_before);
-	if (can_optimize)
-		put_number(OPTIMIZE, old_optimize);
+	put_back();
+	if (hvo && named(actors_wanted, "pools") && !shared->tally[GAVE_BACK])
+		skip("HVO is on, and no pool gave struct pages back");
 	return 0;
 }

@@ -414,14 +414,6 @@ static void wait_asleep(pid_t pid)
 	}
 }
 
-/* Skip a program whose numbers and pools are those of kernels with pages of 4 KiB. */
-__attribute__((unused))
-static void need_4k_pages(void)
-{
-	if (PAGE != 4096)
-		skip("pages of 4096 bytes are needed, and this kernel's have %lu", PAGE);
-}
-
 /* Have no huge pages in this memory. A kernel that has none at all refuses the advice, which does no harm. */
 __attribute__((unused))
 static void use_small_pages(void *memory, size_t size)

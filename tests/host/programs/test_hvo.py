@@ -221,7 +221,7 @@ def test_operations_of_one_page(folder: Path) -> None:
     ("kernel", "says"),
     [
         ("hvo lull off", "was not booted with hugetlb_free_vmemmap=on"),
-        ("hvo full", "the kernel's log does not say how much vmemmap a page of 2.00 MiB gives back"),
+        ("hvo full", "the kernel's log does not say how much vmemmap a page of 2 MiB gives back"),
     ],
 )
 def test_what_is_to_be_given_back_must_be_known(folder: Path, kernel: str, says: str) -> None:
