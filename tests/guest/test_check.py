@@ -134,6 +134,17 @@ def test_hvo_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
     assert boot["seen"]["repointed"] >= 4
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("kernel", ["kunit16k", "kunit64k"])
+def test_hvo_with_other_pages_is_silent(real: Tool, kernel: str, tmp_path: Path) -> None:
+    """Pools of HugeTLB pages that give back struct pages, on kernels with pages of 16 and 64 KiB."""
+    out = tmp_path / "out"
+    words = ("--workload", "hvo_hammer", "--append", "kunit.enable=0", "--out", str(out))
+    silent(real, "--kernel", kernel, *words)
+    (boot,) = json.loads((out / "check.json").read_text())["boots"]
+    assert boot["status"] == {"1": 0} and boot["seen"]["repointed"] >= 6
+
+
 def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
     """A flush of the whole ASID costs threads what they read beside it; one of the page that changed, nothing."""
     out = tmp_path / "out"
