@@ -11,6 +11,7 @@
  *	churn		uses small and huge pages of the page allocator, which become HugeTLB pages and back
  *	blocks		takes memory blocks offline and online
  *	hotplug		takes CPUs offline and online; only with hotplug=1
+ *	plug		takes memory away, with its struct pages, and plugs it again; only with plug=1
  *	sweep		switches vm.hugetlb_optimize_vmemmap on and off; only with sweep=1
  *	take, peek	allocate and free one HugeTLB page; read its page frames; only if actors= names them
  *
@@ -30,6 +31,7 @@
 
 #define BLOCKS		"/sys/devices/system/memory/"
 #define IDLE		"/sys/kernel/mm/page_idle/bitmap"
+#define PLUG		"/sys/kernel/mm/lull/lab_memory"
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
 
 #ifndef MADV_SOFT_OFFLINE
@@ -47,11 +49,12 @@
 #define PAGEMAP_PRESENT	(1UL << 63)
 #define PAGEMAP_PFN	((1UL << 55) - 1)
 
-static long sweep, optimize = 1, poison = 4;
+static long sweep, unplug, optimize = 1, poison = 4;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
 	{ "sweep", &sweep, NULL, "1: vm.hugetlb_optimize_vmemmap changes meanwhile" },
+	{ "plug", &unplug, NULL, "1: memory is taken away and plugged meanwhile: the lab kernel with lull_plug=SIZE" },
 	{ "optimize", &optimize, NULL, "vm.hugetlb_optimize_vmemmap, where the kernel has it" },
 	{ "poison", &poison, NULL, "pages that may be lost for good; what debugfs can heal does not count" },
 	{ }
@@ -61,7 +64,7 @@ static const char *const rows[] = { NULL };
 
 enum {
 	WALKED = OFFLINED + 1, HUGE_SEEN, COMPACTED, GROWN, SHRUNK, DEMOTED, HELD, REFUSED, UNBACKED, LOOKED_AT, PINNED,
-	FORKED, DISCARDED, MOVED, MIGRATED, POISONED, LOST, CHURNED, BLOCKS_OFF, BLOCKS_KEPT, SWITCHED,
+	FORKED, DISCARDED, MOVED, MIGRATED, POISONED, LOST, CHURNED, BLOCKS_OFF, BLOCKS_KEPT, UNPLUGGED, SWITCHED,
 	GAVE_BACK, TALLIES
 };
 
@@ -69,7 +72,7 @@ static const char *const tallies[] = {
 	"offlined",
 	"walked", "huge_seen", "compacted", "grown", "shrunk", "demoted", "held", "refused", "unbacked", "looked_at", "pinned",
 	"forked", "discarded", "moved", "migrated", "poisoned", "lost", "churned", "blocks_off", "blocks_kept",
-	"switched", "gave_back"
+	"unplugged", "switched", "gave_back"
 };
 
 static void count_many(int what, long n)
@@ -745,19 +748,19 @@ static void peek_at_it(uint64_t random)
 
 /* ---- what changes under all of them ---- */
 
-/* Return the number of a random memory block, or -1 if there are none. */
-static long any_block(uint64_t *random)
+/* Return the number of memory blocks. One of them is chosen at random if @random is not NULL. */
+static long find_blocks(uint64_t *random, long *chosen)
 {
 	DIR *folder = opendir(BLOCKS);
 	struct dirent *entry;
-	long number, chosen = -1, seen = 0;
+	long number, seen = 0;
 
 	while (folder && (entry = readdir(folder)))
-		if (sscanf(entry->d_name, "memory%ld", &number) == 1 && one_in(random, ++seen))
-			chosen = number;
+		if (sscanf(entry->d_name, "memory%ld", &number) == 1 && ++seen && random && one_in(random, seen))
+			*chosen = number;
 	if (folder)
 		closedir(folder);
-	return chosen;
+	return seen;
 }
 
 static bool set_block(long number, const char *state)
@@ -770,25 +773,53 @@ static bool set_block(long number, const char *state)
 
 /*
  * On arm64 memory that was present at boot stays online, but the kernel refuses late, after it has isolated the block.
+ * With plug=1 a block that is offline may be taken away before it comes back.
  */
 static void blocks(uint64_t random)
 {
 	long number;
 
-	if (any_block(&random) < 0)
+	if (!find_blocks(NULL, NULL))
 		skip("no memory block can go offline here");
 	while (!stopped()) {
-		number = any_block(&random);
+		find_blocks(&random, &number);
 		step("a memory block goes");
 		if (set_block(number, "offline")) {
 			count(BLOCKS_OFF);
 			nap(&random, 50000);
 			step("a memory block comes back");
-			verify(set_block(number, "online"), "memory block %ld does not come back", number);
+			verify(set_block(number, "online") || unplug, "memory block %ld does not come back", number);
 		} else {
 			count(BLOCKS_KEPT);
 		}
 		nap(&random, 200000);
+	}
+}
+
+static void interrupted(int signal)
+{
+	(void)signal;
+}
+
+/* To take memory away, the kernel migrates its pages. It tries again until it is interrupted if pages cannot be migrated. */
+static void plug_memory(uint64_t random)
+{
+	const struct sigaction action = { .sa_handler = interrupted };	/* without SA_RESTART */
+	long all = find_blocks(NULL, NULL);
+
+	must(sigaction(SIGALRM, &action, NULL));
+	while (!stopped()) {
+		nap(&random, 500000);
+		step("memory is unplugged");
+		alarm(20);
+		put_file(PLUG, "out");
+		alarm(0);
+		if (find_blocks(NULL, NULL) < all)
+			count(UNPLUGGED);
+		nap(&random, 100000);
+		step("memory is plugged");
+		put_file(PLUG, "in");
+		verify(find_blocks(NULL, NULL) == all, "memory that was taken away does not come back");
 	}
 }
 
@@ -820,6 +851,7 @@ static const struct actor actors[] = {
 	{ "churn", churn, 1, NULL },
 	{ "blocks", blocks, 1, NULL },
 	{ "hotplug", plug, 1, &hotplug },
+	{ "plug", plug_memory, 1, &unplug },
 	{ "sweep", sweep_optimize, 1, &sweep },
 	{ "take", take_one, 1, NULL },
 	{ "peek", peek_at_it, 1, NULL },
@@ -910,6 +942,8 @@ int main(int argc, char **argv)
 	find_sizes();
 	if (sweep && access(OPTIMIZE, W_OK))
 		skip("sweep=1: this kernel has no " OPTIMIZE);
+	if (unplug && access(PLUG, W_OK))
+		skip("plug=1: no memory can be plugged here");
 	memmap();		/* skips a kernel that does not count the vmemmap's pages, before anything changes */
 	find_memory();
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);	/* may be there, or not exist */
