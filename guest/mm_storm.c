@@ -469,6 +469,7 @@ static void case_contpte(long round)
 {
 	size_t size = 8 * CONT, at;
 	char *memory, path[96];
+	pid_t pid;
 
 	snprintf(path, sizeof(path), THP "hugepages-%lukB/enabled", CONT >> 10);
 	if (!put_file(path, "always")) {
@@ -489,6 +490,21 @@ static void case_contpte(long round)
 	must(mprotect(memory, size, PROT_READ));
 	check(memory, size, round + 1, "a page of a folio put together again");
 	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+	/*
+	 * After fork(), the first and the last page of each block are written, and are this process's alone again. The
+	 * first mprotect() puts the blocks together. The second makes only these two pages writable: it takes them apart.
+	 */
+	pid = fork_child();
+	if (!pid)
+		_exit(0);
+	wait_child(pid);
+	for (at = 0; at < size; at += CONT) {
+		*(volatile char *)(memory + at + PAGE - 1) = 1;
+		*(volatile char *)(memory + at + CONT - 1) = 1;
+	}
+	must(mprotect(memory, size, PROT_READ));
+	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
+	check(memory, size, round + 1, "a page of a folio that fork() shared");
 	end_use();
 	must(munmap(memory, size));
 }
