@@ -58,12 +58,12 @@ def test_checkpatch(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_fixes_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
-    """checkpatch.pl --strict on each fix: a sign-off is missing, and no history tells it which commits there are.
+    """checkpatch.pl --strict on the fixes of all series: a sign-off is missing, and commits are not known.
 
     It does not know the line that stable kernels want at the top of a backport, either.
     """
     mails = []
-    for mail in export.fixes(lab.base):
+    for mail in sorted(export.FIXES.glob("*.patch")):
         text = re.sub(r"(?m)^commit [0-9a-f]{40} upstream\.$", "Backport.", mail.read_text())
         mails.append(tmp_path / mail.name)
         mails[-1].write_text(text)
