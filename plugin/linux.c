@@ -200,7 +200,9 @@ bool linux_read(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint
 
 unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu)
 {
-	return l->shadow->cpus[cpu].upper.granule;
+	unsigned int granule = l->shadow->cpus[cpu].upper.granule;
+
+	return granule ? granule : 12;
 }
 
 /* A page frame and its struct page, from the kernel's boot. Two of them tell where all the others are. */

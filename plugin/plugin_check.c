@@ -334,11 +334,13 @@ static void on_mark(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
 	uint64_t x0 = read_x(cpu, 0), pa;
+	unsigned int more;
 
 	pthread_mutex_lock(&lock);
 	switch (site->insn.mark) {
 	case MARK_FREE:
-		shadow_free(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
+		more = linux_page_shift(&guest, cpu) - 12;
+		shadow_free(&shadow, cpu, x0 << more, read_x(cpu, 1) + more, site->pc);
 		break;
 	case MARK_DEAD:
 		shadow_dead(&shadow, cpu, x0, site->pc);

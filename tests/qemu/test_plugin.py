@@ -556,6 +556,41 @@ REPOINTED = """
 """
 
 
+# A table in the second half of a page of 16 or 64 KiB. The page is freed while the table is loaded.
+FREED = """
+    const64 x1, {root:#x}
+    const64 x2, 0x0000000040000705
+    str x2, [x1, #{entry}]
+    const64 x2, 0x000000000000ff00
+    msr mair_el1, x2
+    const64 x2, {tcr:#x}
+    msr tcr_el1, x2
+    msr ttbr0_el1, x1
+    msr ttbr1_el1, x1
+    isb
+    tlbi vmalle1
+    dsb nsh
+    mrs x2, sctlr_el1
+    orr x2, x2, #1
+    msr sctlr_el1, x2
+    isb
+    const64 x0, {pfn:#x}
+    mov x1, #0
+    hint #114
+"""
+
+
+@pytest.mark.parametrize(("shift", "tcr", "block"), [(14, 0x7521B521, 25), (16, 0xF5217521, 29)], ids=["16k", "64k"])
+def test_pages_that_a_marker_frees(
+    build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path, shift: int, tcr: int, block: int
+) -> None:
+    """A marker has the number of a page, and the page the size that the tables of the kernel have."""
+    page = 0x42000000
+    body = FREED.format(root=page + (1 << shift - 1), entry=(0x40000000 >> block) * 8, tcr=tcr, pfn=page >> shift)
+    done = boot(tmp_path, cross, qemu, body, f"{build(qemu.plugin)},mode=check")
+    assert done.stderr.startswith("report 1: free/root: "), done.stderr
+
+
 def test_the_installed_checker(cross: str, qemu: Qemu, tmp_path: Path) -> None:
     """As someone has it who has nothing else of Lull: installed, loaded by hand, read on the terminal."""
     run("make", "-C", PLUGIN, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
