@@ -21,6 +21,13 @@ def test_boot_parameter(real: Tool) -> None:
     assert "[auto]" in real("boot", "--append", "lull_young=often", *show, timeout=300).stdout
 
 
+def test_no_disk_with_debians_programs(real: Tool) -> None:
+    """A program of Debian's is skipped, and the console says why."""
+    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--", "debian", "true", timeout=300)
+    assert done.returncode == 77, done.stdout + done.stderr
+    assert "skipped: this kernel has not mounted the disk" in done.stdout
+
+
 def test_a_real_panic_is_told(real: Tool) -> None:
     """An init that ends: exit 4 and the kernel's own words."""
     done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "true", timeout=300)

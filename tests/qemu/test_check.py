@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
@@ -265,6 +266,20 @@ def test_known_findings_do_not_fail() -> None:
     assert "report 1, seen 3 times: free/table: early" in both.lines()
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).new
+
+
+def test_every_program_was_skipped() -> None:
+    """A silent boot in which nothing ran says nothing, unless another boot of the same check did run something."""
+    jobs = tuple(plan.Job(n, plan.Workload(name, name), plan.Spec("mine", "mine")) for n, name in ((1, "a"), (2, "b")))
+
+    def ended(*status: int) -> check_verdicts.BootResult:
+        boot = result("mine", "max", status=dict(enumerate(status, 1)))
+        return replace(boot, trial=replace(boot.trial, boot=replace(boot.trial.boot, jobs=jobs)))
+
+    assert check_verdicts.exit_code([ended(77, 77)]) == 1
+    assert check_verdicts.overall([ended(77, 77)]) == "blind: every program was skipped"
+    assert check_verdicts.exit_code([ended(77, 0)]) == check_verdicts.exit_code([ended(77, 77), ended(0, 0)]) == 0
+    assert check_verdicts.exit_code([ended(77, 1)]) == 1
 
 
 def test_what_is_not_checked_is_said() -> None:

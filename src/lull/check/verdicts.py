@@ -170,22 +170,29 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
     return scores
 
 
+def nothing_ran(results: Sequence[BootResult]) -> bool:
+    """Return true if there were programs to run, and each was skipped in each boot."""
+    return 0 < sum(len(r.trial.boot.jobs) for r in results) == sum(len(r.skipped_jobs()) for r in results)
+
+
 def exit_code(results: Sequence[BootResult]) -> int:
     """The exit status of the results, without the goals.
 
-    1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, or a mutant was not caught each time by the rule
-    meant for it; else the exit code of the first guest that crashed, hung or broke off; else 0.
+    1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, every program was skipped, or a mutant was not
+    caught each time by the rule meant for it; else the exit code of the first guest that crashed, hung or broke off;
+    else 0.
     """
     found = [r for r in plain(results) if r.verdict()[0] != SILENT]
-    if any(not s.held for s in mutant_scores(results)) or any(
-        r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found
-    ):
+    wrong = any(r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found)
+    if wrong or nothing_ran(results) or any(not s.held for s in mutant_scores(results)):
         return FELL_SHORT
     return int(found[0].raw["trouble"]["code"]) if found else 0
 
 
 def overall(results: Sequence[BootResult]) -> str:
     """The last line of the output: boots by verdict, and mutants that were caught."""
+    if nothing_ran(results):
+        return f"{BLIND}: every program was skipped"
     parts = []
     if boots := plain(results):
         bad = [r for r in boots if r.verdict()[0] != SILENT]

@@ -25,8 +25,9 @@ NAME = re.compile(r"(\d+(?:\.\d+)+)(?:[+-]\S+?)??-((?:cloud-|rt-)?arm64(?:-\d+k)
 """A name that a user gives: the beginning of a release, and the flavour."""
 NEWEST = "newest"
 """Names the newest kernel of each series and flavour."""
-MODULES = ("zram", "lz4", "lzo", "lzo_rle", "virtio_mmio", "virtio_blk", "loop", "ext4")
-"""Modules that the workloads use, of kernels that do not have them built in."""
+MODULES = ("zram", "lz4", "lzo", "lzo_rle", "virtio_mmio", "virtio_blk", "loop", "crc32c_generic", "ext4")
+"""Modules that the workloads use, of kernels that do not have them built in. Until 6.13, ext4 asks for crc32c_generic
+when it mounts a file system, and does not name it among the modules that it needs."""
 SUFFIXES = (".ko", ".ko.xz")
 DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 """What a module says of the modules that it needs (the section .modinfo)."""
@@ -121,18 +122,23 @@ def fetch(store: Store, name: str) -> DebianKernel:
 
     Raises: FetchError when it cannot be fetched, UsageError when there is none of that name.
     """
-    found = store.have(f"debian-{name}")
+    found = store.have(entry(name))
     if not found:
         private = archive(store)
         release = resolve(name, releases(private))
-        found = store.remember(f"debian-{name}", download(store, private, release))
-        store.remember(f"debian-{release}", found)
+        found = store.remember(entry(name), download(store, private, release))
+        store.remember(entry(release), found)
     listed = (found.path / "modules" / "order").read_text().split()
     return DebianKernel(
         found.path.name.removeprefix("debian-").rpartition("-")[0],
         found.path / "vmlinuz",
         [found.path / "modules" / module for module in listed],
     )
+
+
+def entry(name: str) -> str:
+    """The name under which a kernel is remembered: others if MODULES changes."""
+    return f"debian-{name}-{cache.key_of(*MODULES)}"
 
 
 def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
