@@ -6,18 +6,26 @@
  * the address space locked.
  *
  * Each number of processes has a window. It ends when all pages are restored, which Linux leaves to a kernel thread.
+ *
+ * With rt=CPU a real-time thread runs on this CPU, and the processes on those before it. The thread reads the counter in
+ * a loop, to find the longest time for which it was interrupted. The program counts the interrupts that this CPU takes,
+ * and fails if one of them is an IPI. The CPU must be isolated (isolcpus=): to any other CPU the scheduler sends IPIs,
+ * which wake kernel threads there. The thread opens the window, so that insns_own has the instructions of this CPU.
  */
 #include "hvo.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #define MAX_PROCESSES	16
 
-static long rounds = 16;
+static long rounds = 16, rt;
 
 static const struct option_spec options[] = {
 	{ "rounds", &rounds, NULL, "pages that each process maps, one after the other" },
+	{ "rt", &rt, NULL, "the CPU of a real-time thread, which must not receive an IPI; 0: no such thread" },
 	{ }
 };
 
@@ -40,7 +48,7 @@ static void work(long number)
 {
 	long i;
 
-	pin(number % sysconf(_SC_NPROCESSORS_ONLN));
+	pin(number % (rt ? rt : sysconf(_SC_NPROCESSORS_ONLN)));
 	pthread_barrier_wait(start);
 	for (i = 0; i < rounds; i++) {
 		volatile long *memory = map_page();
@@ -63,6 +71,145 @@ static void wait_restored(long before)
 	verify(memmap() == before, "%ld pages of vmemmap, and not %ld as before", memmap(), before);
 }
 
+/* ---- the real-time thread ---- */
+
+/* Kinds of interrupts. A row of /proc/interrupts is of the first kind whose text it has. */
+static const struct kind {
+	const char *text, *metric;
+} kinds[] = {
+	{ "Rescheduling interrupts", "ipi_reschedule" },
+	{ "Function call interrupts", "ipi_call" },
+	{ "CPU stop", "ipi_stop" },
+	{ "IPI", "ipi_other" },
+	{ "arch_timer", "irq_timer" },
+	{ "", "irq_other" },
+};
+
+enum { IPIS = 4, KINDS = sizeof(kinds) / sizeof(*kinds) };
+
+static struct watch {
+	pthread_t thread;
+	atomic_bool runs, stop;
+	uint64_t ticks, longest;	/* of the counter: in all, and between two readings at most */
+	long preempted;
+	long irqs[KINDS];
+} watch;
+
+static long ipis;	/* that the CPU received, in all windows */
+
+static uint64_t counter(void)
+{
+#ifdef __aarch64__
+	uint64_t now;
+
+	asm volatile("mrs %0, cntvct_el0" : "=r" (now));
+	return now;
+#else
+	return __builtin_ia32_rdtsc();
+#endif
+}
+
+/* The real-time thread: keep the CPU number @rt busy until watch.stop is set. */
+static void *watch_cpu(void *unused)
+{
+	struct sched_param priority = { .sched_priority = 50 };
+	struct rusage before, after;
+	uint64_t first, last, now;
+	sigset_t all;
+
+	(void)unused;
+	/*
+	 * A signal to this thread would be an IPI, and so would be the timer of the fair server (deadline.c), which starts
+	 * when a thread that is not yet real-time comes to a CPU.
+	 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	must(sched_setscheduler(0, SCHED_FIFO, &priority));
+	pin(rt);
+	must(getrusage(RUSAGE_THREAD, &before));
+	open_window();
+	first = last = counter();
+	watch.runs = true;
+	while (!atomic_load_explicit(&watch.stop, memory_order_relaxed)) {
+		now = counter();
+		if (now - last > watch.longest)
+			watch.longest = now - last;
+		last = now;
+	}
+	close_window();
+	must(getrusage(RUSAGE_THREAD, &after));
+	watch.ticks = last - first;
+	watch.preempted = after.ru_nivcsw - before.ru_nivcsw;
+	return NULL;
+}
+
+/* Add the number of interrupts that the CPU number @rt has taken since boot, times @sign, to watch.irqs. */
+static void add_interrupts(long sign)
+{
+	FILE *in = fopen("/proc/interrupts", "r");
+	char row[4096], name[16], *at, *end;
+	long column = 0, i, n = 0;
+
+	snprintf(name, sizeof(name), "CPU%ld ", rt);
+	end = in && fgets(row, sizeof(row), in) ? strstr(row, name) : NULL;
+	verify(end, "/proc/interrupts has no %s", name);
+	for (at = row; at < end; at++)
+		column += *at == 'C';
+	while (fgets(row, sizeof(row), in)) {
+		at = strchr(row, ':') + 1;
+		for (i = 0; i <= column; i++, at = end) {
+			n = strtol(at, &end, 10);
+			if (end == at)
+				break;
+		}
+		if (i <= column)
+			continue;	/* a row without numbers for each CPU */
+		for (i = 0; !strstr(row, kinds[i].text); i++)
+			;
+		watch.irqs[i] += sign * n;
+	}
+	fclose(in);
+}
+
+/* Return the first CPU of isolcpus=, or -1. */
+static long isolated(void)
+{
+	FILE *in = fopen("/sys/devices/system/cpu/isolated", "r");
+	long cpu = -1;
+
+	if (in && fscanf(in, "%ld", &cpu) != 1)
+		cpu = -1;
+	if (in)
+		fclose(in);
+	return cpu;
+}
+
+static void start_watch(void)
+{
+	struct timespec moment = { .tv_nsec = 1000 * 1000 };
+
+	memset(&watch, 0, sizeof(watch));
+	verify(!pthread_create(&watch.thread, NULL, watch_cpu, NULL), "pthread_create");
+	while (!watch.runs)
+		nanosleep(&moment, NULL);
+	add_interrupts(-1);
+}
+
+static void end_watch(void)
+{
+	long i;
+
+	add_interrupts(1);
+	watch.stop = true;
+	verify(!pthread_join(watch.thread, NULL), "pthread_join");
+	for (i = 0; i < KINDS; i++) {
+		add_metric(kinds[i].metric, watch.irqs[i]);
+		ipis += i < IPIS ? watch.irqs[i] : 0;
+	}
+	add_metric("preempted", watch.preempted);
+	add_metric("longest_gap_ns", 1e9 * window.seconds * watch.longest / watch.ticks);
+}
+
 static void measure(long processes)
 {
 	pid_t all[MAX_PROCESSES];
@@ -81,12 +228,18 @@ static void measure(long processes)
 		}
 	}
 	fresh_window();
-	open_window();
+	if (rt)
+		start_watch();
+	else
+		open_window();
 	pthread_barrier_wait(start);
 	for (i = 0; i < processes; i++)
 		wait_child(all[i]);
 	wait_restored(before);
-	close_window();
+	if (rt)
+		end_watch();
+	else
+		close_window();
 	pthread_barrier_destroy(start);
 	snprintf(name, sizeof(name), "processes-%ld", processes);
 	report(name, processes * rounds, "page optimized and restored", "");
@@ -101,6 +254,8 @@ int main(int argc, char **argv)
 	if (rounds < 1)
 		finish(USAGE, "rounds is at least 1");
 	need_pool(HUGE);
+	if (rt && isolated() != rt)
+		skip("the kernel was not booted with isolcpus=%ld", rt);
 	if (access(OPTIMIZE, W_OK) || !booted_with_hvo())
 		skip("this kernel has no HVO, or was not booted with hugetlb_free_vmemmap=on");
 	must(atexit(put_back));
@@ -122,5 +277,6 @@ int main(int argc, char **argv)
 		else
 			printf("hvo_many: there is no memory for %ld processes\n", processes);
 	}
+	verify(!ipis, "the CPU of the real-time thread received %ld IPIs", ipis);
 	return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""HVO on real kernels: how much memory it gives back, what controls it, and HVO with memory tags."""
+"""HVO on real kernels: memory that it gives back, its controls, whom it interrupts, and HVO with memory tags."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lull.guest.runner import launch_retrying
 from lull.lab import Lab
 
 ON = "hugetlb_free_vmemmap=on"
+IPIS = ("ipi_reschedule", "ipi_call", "ipi_stop", "ipi_other")
 MEMMAP = ("nr_memmap_pages", "nr_memmap_boot_pages")
 
 
@@ -76,3 +77,31 @@ def test_hvo(lab: Lab, tmp_path: Path, kernel: str, given: list[int]) -> None:
     outcome = launch_retrying(guest, "run 1 hvo\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     assert set(outcome.status.values()) == {0}
     assert [w["metrics"]["memmap_given_back"] for w in outcome.windows] == given
+
+
+DISTURBING = {
+    "nothing": "",
+    "patching": "echo 0 >/proc/sys/kernel/timer_migration; echo 1 >/proc/sys/kernel/timer_migration",
+    "stopping": "echo 0 >/sys/devices/system/cpu/cpu4/online; echo 1 >/sys/devices/system/cpu/cpu4/online",
+}
+"""Done again and again while hvo_many runs: a static key changes, after which all CPUs get an IPI; CPU hotplug."""
+
+
+@pytest.mark.parametrize("kernel", ["lull", "unsafe"])
+def test_no_ipi_reaches_a_real_time_cpu(lab: Lab, tmp_path: Path, kernel: str) -> None:
+    """HVO sends none to the CPU of hvo_rt. The program fails if anything else does."""
+    if kernel == "lull" and "vmemmap" not in lab.base.features:
+        pytest.skip("this base has no HVO")
+    workload = lab.workloads["hvo_rt"]
+    guest = lab.guest(kernel, Machine(vcpus=5), append=workload.append)
+    job = ""
+    for number, command in enumerate(DISTURBING.values(), 1):
+        job += f"(while :; do {command or ':'}; sleep 0.1; done) &\n"
+        job += f"run {number} {workload.program} {' '.join(workload.args)} rounds=4\nkill $!; wait\n"
+    outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 120, tell=print, say=print)
+    ipis = {
+        name: sum(w["metrics"][kind] for w in outcome.windows if w["job"] == number for kind in IPIS)
+        for number, name in enumerate(DISTURBING, 1)
+    }
+    assert ipis["nothing"] == 0 < min(ipis["patching"], ipis["stopping"])
+    assert [outcome.status[number] for number in (1, 2, 3)] == [0, 1, 1]
