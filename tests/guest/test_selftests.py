@@ -10,6 +10,7 @@ import pytest
 from support import SUMMARY, lab_under_test
 
 from lull import plan, selftests
+from lull.check.kernels import of_debian
 
 
 class TestKernels:
@@ -35,3 +36,14 @@ class TestKernels:
     def test_whole(self, tmp_path: Path) -> None:
         """Every test."""
         self.conduct(list(selftests.load()), tmp_path / "run")
+
+    @pytest.mark.whole
+    def test_debian(self, tmp_path: Path) -> None:
+        """A kernel of Debian's under the checker: as many tests run, and nothing is reported."""
+        lab = lab_under_test()
+        lab.suite_name = "real"
+        kernel = of_debian(lab, "6.1-cloud-arm64")
+        status = selftests.conduct(lab, [selftests.load()["basic"]], [], 1, tmp_path / "run", checked=[kernel])
+        found = json.loads((tmp_path / "run/selftests.json").read_text())
+        assert status == 0, found["findings"]
+        assert sum(e.get(kernel.name) == "ok" for e in found["outcomes"].values()) > 20

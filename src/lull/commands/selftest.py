@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 
 from lull import options, plan, selftests
+from lull.check.kernels import of_debian
 from lull.errors import UsageError
 from lull.lab import Lab
+from lull.linux import debian
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "kernel",
         help="as for run; the others are compared with the first (default: stock and lull); repeatable",
+    )
+    parser.add_argument(
+        "--debian",
+        metavar="RELEASE",
+        **options.SEVERAL,
+        help="run them under the checker on a kernel of Debian's, as for check, and compare nothing; repeatable",
     )
     parser.add_argument(
         "--tests",
@@ -28,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(suite="real")
     parser.epilog = (
         "exit: 0 all tests ended as on the first kernel, and there as guest/selftests-baseline.toml "
-        "says; 1 one did not\n"
+        "says, and the checker was silent; 1 one did not\n"
         "example: lull selftest --tests hugetlb --kernel stock --kernel lull+residency=off"
     )
 
@@ -40,10 +48,20 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     known = selftests.load()
     plan.require("tests", arguments.tests, known)
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
-    specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or lab.base.default_kernels)]
+    names = list(dict.fromkeys(arguments.debian))
+    if names and arguments.kernel:
+        raise UsageError("--debian and --kernel are different kernels", remedy="choose one of them")
+    if names and not (suites := [suite for suite in suites if suite.options]):
+        raise UsageError("Debian's kernels have no KUnit suites", remedy="name other tests, or leave --debian out")
+    usual = [] if names else lab.base.default_kernels
+    specs = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or usual)]
     if arguments.dry_run:
-        boots = [(suite, setting) for suite in suites for setting in selftests.settings_for(suite, specs, lab)]
+        own = [selftests.Setting(name, name) for name in names]
+        boots = [(suite, setting) for suite in suites for setting in [*selftests.settings_for(suite, specs, lab), *own]]
         lines = [f"would boot {setting.kernel} ({setting.name}): {suite.name}" for suite, setting in boots]
         data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
         return plan.show(lines, data, as_json=arguments.json)
-    return selftests.conduct(lab, suites, specs, arguments.repeat, arguments.out, as_json=arguments.json)
+    checked = [of_debian(lab, name) for given in names for name in debian.names(lab.store, given)]
+    return selftests.conduct(
+        lab, suites, specs, arguments.repeat, arguments.out, checked=checked, as_json=arguments.json
+    )

@@ -18,9 +18,12 @@ from functools import partial
 from pathlib import Path
 
 from lull import cache, guest, paths, plan, process, toml
+from lull.check import data as check_data
+from lull.check import plugin_output
+from lull.check.kernels import CheckedKernel
 from lull.errors import BuildError, GuestGarbage, GuestHang, GuestPanic
 from lull.guest.qemu import Machine
-from lull.guest.runner import Guest, launch_retrying
+from lull.guest.runner import Guest, Plugin, launch_retrying
 from lull.lab import Lab
 from lull.linux.toolchain import Toolchain, jobs
 from lull.linux.tree import Tree
@@ -28,7 +31,7 @@ from lull.progress import progress, say
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
 from lull.selftests import suite_outcomes
-from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, SuiteOutcome
+from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, Baseline, SuiteOutcome
 
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
@@ -261,6 +264,33 @@ def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> 
     return found
 
 
+def checked_guest(lab: Lab, kernel: CheckedKernel, userland: Path) -> Guest:
+    """A guest that runs a kernel under the checker, which sees the RAM of one NUMA node.
+
+    Args:
+        userland: the initramfs with the tests.
+    """
+    plugin = Plugin(lab.plugin, "check", (f"symbols={kernel.place}",))
+    found = lab.guest_of(kernel.image, replace(MACHINE, nodes=1), "", plugin)
+    archive = guest.with_modules(userland, kernel.modules, lab.generator) if kernel.modules else userland
+    return replace(found, initramfs=archive, limit_factor=kernel.limit_factor)
+
+
+def with_checker(outcome: SuiteOutcome, place: Path, known: Sequence[check_data.KnownFinding]) -> SuiteOutcome:
+    """``outcome`` with what the checker wrote to the folder of the boot, if it did: its reports are the kernel's.
+
+    Reports of known findings are only told. A boot in which the checker saw too little is in trouble.
+    """
+    output = plugin_output.read(sorted(place.glob("reports*.jsonl")))
+    told = {finding.name for finding in known for report in output.reports if finding.describes(report)}
+    if told:
+        say(f"known findings of the checker in {place.name}: {', '.join(sorted(told))}")
+    new = [report for report in output.reports if not any(finding.describes(report) for finding in known)]
+    trouble = "; ".join(filter(None, [*output.errors, plugin_output.blind(output.end)]))
+    lines = ["\n".join(plugin_output.lines(report)) for report in new]
+    return replace(outcome, reports=[*outcome.reports, *lines], trouble=outcome.trouble or trouble)
+
+
 def conduct(
     lab: Lab,
     suites: Sequence[SelftestSuite],
@@ -268,6 +298,7 @@ def conduct(
     repeat: int,
     out: Path | None,
     *,
+    checked: Sequence[CheckedKernel] = (),
     as_json: bool = False,
 ) -> int:
     """Run the suites on the kernels, and print and write the results.
@@ -278,22 +309,28 @@ def conduct(
         specs: the kernels; the others are compared with the first.
         repeat: boots of each suite under each setting.
         out: the folder of the results; None: a new one in ./results.
+        checked: kernels to run under the checker, instead of ``specs``. Their tests are not compared with any.
         as_json: print selftests.json instead of the table.
     """
     baseline = suite_outcomes.load_baseline()
+    known = check_data.load_findings()
+    if checked:
+        baseline = Baseline(varies={"*": "this kernel has another configuration"}, reports=baseline.reports)
     userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))
     images = dict.fromkeys(spec.image for spec in specs)
     guests = {i: replace(lab.guest(i, MACHINE, count=False), initramfs=userland) for i in images}
-    boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in settings_for(s, specs, lab)]
-    made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()}" for g in guests.values())
+    guests |= {kernel.name: checked_guest(lab, kernel, userland) for kernel in checked}
+    own = [Setting(kernel.name, kernel.name) for kernel in checked]
+    boots = [(s, t, n) for s in suites for n in range(1, repeat + 1) for t in [*settings_for(s, specs, lab), *own]]
+    made = (f"{g.image} {g.initramfs} {g.disk} {g.parameters()} {g.plugin}" for g in guests.values())
     jobs_ = (f"{job(setting, suite)} {suite.append} {setting.append}" for suite, setting, _ in boots)
     found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
     with holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
 
         def note(suite: SelftestSuite, setting: Setting, kept: Kept, place: Path) -> None:
             read = suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit
-            log = (place / "console.log").read_text(errors="replace")
-            found[setting.name, suite.name].append(read(log, kept["trouble"]))
+            outcome = read((place / "console.log").read_text(errors="replace"), kept["trouble"])
+            found[setting.name, suite.name].append(with_checker(outcome, place, known) if checked else outcome)
 
         turns = [
             Turn(boot_of(s, t, n), partial(one_boot, guests[t.kernel], s, t), partial(note, s, t)) for s, t, n in boots

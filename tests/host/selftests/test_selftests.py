@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support import DATA, lab_under_test
 
 from lull import base as bases
 from lull import plan, selftests
+from lull.check.data import KnownFinding
 from lull.errors import BuildError, UsageError
 from lull.selftests import SelftestSuite, Setting, suite_outcomes
 from lull.selftests.suite_outcomes import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, SuiteOutcome
@@ -200,3 +202,31 @@ def test_files_are_well_formed(tmp_path: Path) -> None:
 def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
     """A star is anything; all else is itself."""
     assert suite_outcomes.matches(pattern, name) is fits
+
+
+SEEN = {"verdict": "silent", "text": "1 frees of pages", "blind": []}
+BLIND = {"verdict": "blind", "text": "it did not see frees of pages", "blind": ["frees"]}
+FREED = {"report": 1, "rule": "free", "kind": "table", "text": ["report 1: free/table: early", "  entry"]}
+KNOWN = KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")
+
+
+@pytest.mark.parametrize(
+    ("lines", "reports", "trouble"),
+    [
+        ([SEEN], [], ""),
+        ([{**FREED, "changed": {"functions": ["__p4d_free_tlb"]}}, SEEN], [], ""),
+        ([{**FREED, "changed": {"functions": ["other"]}}, SEEN], ["report 1: free/table: early\n  entry"], ""),
+        ([BLIND], [], "it did not see frees of pages"),
+        ([{"error": "no memory"}, SEEN], [], "no memory"),
+        ([], [], "the plugin wrote no verdict"),
+    ],
+)
+def test_what_the_checker_said(
+    tmp_path: Path, lines: list[dict[str, object]], reports: list[str], trouble: str
+) -> None:
+    """New reports fail, and so does a checker that saw nothing; known findings do not."""
+    (tmp_path / "reports.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    outcome = selftests.with_checker(SuiteOutcome({"a": "ok"}), tmp_path, [KNOWN])
+    assert (outcome.verdicts, list(outcome.reports), outcome.trouble) == ({"a": "ok"}, reports, trouble)
+    died = selftests.with_checker(SuiteOutcome({}, (), "the guest hung"), tmp_path, [KNOWN])
+    assert died.trouble == "the guest hung"
