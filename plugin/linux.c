@@ -10,6 +10,7 @@
 #include "rely.h"
 
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
+#define OLD_HEAD	(1ull << 16)	/* until 6.5 */
 #define MOST_ORDER	18		/* 1 GiB in pages of 4 KiB */
 #define BATCH		31		/* PAGEVEC_SIZE; 15 until 6.9 */
 #define LIST		65536		/* pages in a list, far more than Linux has */
@@ -93,7 +94,7 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 	l->vectors = symbols_find(&l->symbols, "vectors");
 	for (size_t i = 0; i < N_SYMBOLS; i++)
 		l->address[i] = symbols_find(&l->symbols, symbols[i].name);
-	l->old_order = symbols_find(&l->symbols, "free_huge_page");
+	l->old_folios = symbols_find(&l->symbols, "free_huge_page");
 	s->reports.names = &l->symbols;
 	return true;
 }
@@ -246,17 +247,22 @@ static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 		shadow_free(l->shadow, cpu, pa >> 12, order + linux_page_shift(l, cpu) - 12, pc);
 }
 
+bool linux_is_head(const struct linux_guest *l, uint64_t flags)
+{
+	return flags & (l->old_folios ? OLD_HEAD : PG_HEAD);
+}
+
 /* As folio_order(): in the second struct page; the flags of the first say whether there is a second. */
 bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
 		 unsigned int *order)
 {
-	bool old = l->old_order;
+	bool old = l->old_folios;
 	uint64_t value;
 
 	*order = 0;
 	if (!linux_read(l, cpu, folio, &value))
 		return false;
-	if (!(value & PG_HEAD))
+	if (!linux_is_head(l, value))
 		return true;
 	if (!linux_read(l, cpu, folio + l->struct_page + (old ? OLD_ORDER / 8 * 8 : 0), &value))
 		return false;

@@ -69,7 +69,7 @@ struct linux_guest {
 	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
 	uint64_t vectors;		/* the same */
 	struct symbols symbols;
-	bool old_order;			/* the order of a folio is where it was until Linux 6.5 */
+	bool old_folios;		/* PG_head and the order are where they were until Linux 6.5 */
 	bool fixed;			/* the slide does not change any more */
 	/* The struct page of page frame n is at vmemmap + n * struct_page: */
 	uint64_t vmemmap, struct_page;	/* struct_page 0: not known yet */
@@ -114,6 +114,9 @@ unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu);
  */
 bool linux_page(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
 		uint64_t *pa);
+
+/* Return true if these are the flags of a folio of several pages: of its first struct page. */
+bool linux_is_head(const struct linux_guest *l, uint64_t flags);
 
 /* Read the order of the folio at @folio. Returns false for no folio. */
 bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,

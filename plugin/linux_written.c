@@ -23,7 +23,6 @@
 #include "linux.h"
 
 #define PG_LOCKED	(1ull << 0)
-#define PG_HEAD		(1ull << 6)
 #define MAPPING_ANON	1ull		/* PAGE_MAPPING_ANON: in the low bits of the pointer */
 #define MAPPING_FLAGS	3ull
 #define MOST_GATHERED	510		/* MAX_GATHER_BATCH, 4 KiB */
@@ -65,9 +64,9 @@ static bool folio_read(struct linux_guest *l, unsigned int cpu, uint64_t page, s
 }
 
 /* Return true for a small folio of a file that is not mapped. */
-static bool folio_unmapped(const struct folio *f)
+static bool folio_unmapped(const struct linux_guest *l, const struct folio *f)
 {
-	return !(f->flags & PG_HEAD) && f->mapping && !(f->mapping & MAPPING_FLAGS) &&
+	return !linux_is_head(l, f->flags) && f->mapping && !(f->mapping & MAPPING_FLAGS) &&
 	       f->mapcount == UINT32_MAX;
 }
 
@@ -134,14 +133,14 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 		break;
 	case HOOK_COPY_HIGHPAGE:
 		if (folio_read(l, cpu, x[1], &f) &&
-		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(&f))))
+		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(l, &f))))
 			written(l, cpu, x[1], 1, RELIES_ALL, pc);
 		break;
 	case HOOK_FLUSH_RMAP_BATCH:
 		rmaps_flushed(l, cpu, x[0], pc);
 		break;
 	case HOOK_FOLIO_UNLOCK:
-		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(&f))
+		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(l, &f))
 			written(l, cpu, f.at, 1, RELIES_UNLOCK, pc);
 		break;
 	default:

@@ -664,7 +664,8 @@ static void do_enter(char **w, int n)
 {
 	static const char * const names[] = {
 		[HOOK_FREE_PAGES] = "free_frozen_pages", [HOOK_FREE_LIST] = "free_unref_page_list",
-		[HOOK_FREE_FOLIOS] = "free_unref_folios", [HOOK_BOOT_FREE] = "memblock_free_pages",
+		[HOOK_FREE_FOLIOS] = "free_unref_folios", [HOOK_FREE_HUGE_PAGE] = "free_huge_page",
+		[HOOK_BOOT_FREE] = "memblock_free_pages",
 		[HOOK_BOOT_PAGE] = "__free_pages_core",
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
@@ -683,6 +684,7 @@ static void do_enter(char **w, int n)
 		x[i - 3] = value_of(w[i]);
 	for (size_t hook = 0; hook < sizeof(names) / sizeof(names[0]); hook++) {
 		if (names[hook] && !strcmp(names[hook], w[2])) {
+			m.linux_guest.old_folios |= hook == HOOK_FREE_HUGE_PAGE;
 			linux_enter(&m.linux_guest, cpu, hook, x, line);
 			return;
 		}
