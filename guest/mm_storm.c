@@ -464,21 +464,30 @@ static void case_thp_collapse(long round)
 	must(munmap(memory, HUGE));
 }
 
-/* Folios that contiguous entries map; a change to one page splits the contiguous block. */
-static void case_contpte(long round)
+/* Map folios of the size of a contiguous block, and fill them. Returns NULL if this kernel has none. */
+static char *map_contpte(size_t size, long round)
 {
-	size_t size = 8 * CONT, at;
 	char *memory, path[96];
-	pid_t pid;
 
 	snprintf(path, sizeof(path), THP "hugepages-%lukB/enabled", CONT >> 10);
 	if (!put_file(path, "always")) {
 		cannot("this kernel has no folios for contiguous entries");
-		return;
+		return NULL;
 	}
 	memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
 	fill(memory, size, round);
 	put_file(path, "never");
+	return memory;
+}
+
+/* Folios that contiguous entries map; a change to one page splits the contiguous block. */
+static void case_contpte(long round)
+{
+	size_t size = 8 * CONT, at;
+	char *memory = map_contpte(size, round);
+
+	if (!memory)
+		return;
 	begin_use(memory, size);
 	for (at = 0; at < size; at += CONT)
 		must(mprotect(memory + at + 5 * PAGE, 2 * PAGE, PROT_READ));
@@ -490,10 +499,23 @@ static void case_contpte(long round)
 	must(mprotect(memory, size, PROT_READ));
 	check(memory, size, round + 1, "a page of a folio put together again");
 	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
-	/*
-	 * After fork(), the first and the last page of each block are written, and are this process's alone again. The
-	 * first mprotect() puts the blocks together. The second makes only these two pages writable: it takes them apart.
-	 */
+	end_use();
+	must(munmap(memory, size));
+}
+
+/*
+ * After fork(), the first and the last page of each block are written, and are this process's alone again. The first
+ * mprotect() puts the blocks together. The second makes only these two pages writable: it takes them apart.
+ */
+static void case_contpte_fork(long round)
+{
+	size_t size = 8 * CONT, at;
+	char *memory = map_contpte(size, round);
+	pid_t pid;
+
+	if (!memory)
+		return;
+	begin_use(memory, size);
 	pid = fork_child();
 	if (!pid)
 		_exit(0);
@@ -504,7 +526,7 @@ static void case_contpte(long round)
 	}
 	must(mprotect(memory, size, PROT_READ));
 	must(mprotect(memory, size, PROT_READ | PROT_WRITE));
-	check(memory, size, round + 1, "a page of a folio that fork() shared");
+	check(memory, size, round, "a page of a folio that fork() shared");
 	end_use();
 	must(munmap(memory, size));
 }
@@ -826,7 +848,8 @@ static const struct storm_case cases[] = {
 	{ "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
 	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
-	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte }, { "pageout", case_pageout },
+	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte },
+	{ "contpte_fork", case_contpte_fork }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
 	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "table_shared", case_table_shared },
 	{ "compaction", case_compaction },
