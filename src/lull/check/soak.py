@@ -66,6 +66,7 @@ class SoakChoice:
         workloads: the workloads.
         append: kernel parameters of every round.
         memory_mib: MiB of a guest, unless a workload needs more.
+        vcpus: virtual CPUs of every guest; None: drawn for each round.
         words: the options of the command that give all this except the seed.
     """
 
@@ -75,6 +76,7 @@ class SoakChoice:
     workloads: tuple[plan.Workload, ...]
     append: str = ""
     memory_mib: int = 3072
+    vcpus: int | None = None
     words: tuple[str, ...] = ()
 
     def line(self, number: int) -> str:
@@ -163,7 +165,7 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     chance = random.Random(f"{choice.seed} {number}")
     image = chance.choices(choice.kernels, [KERNELS.get(k, 1) for k in choice.kernels])[0]
     hardware = chance.choice(choice.machines)
-    vcpus = chance.choice(VCPUS)
+    vcpus = chance.choice(VCPUS)  # drawn in any case, so that the other draws of a seed are the same
     words = [p for p in PARAMETERS if chance.random() < 1 / 3]
     known = fitting(choice.workloads, image)
     jobs = []
@@ -173,7 +175,11 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     name = plan.slug(f"{number:05d}-{image}-{hardware.name}")
     boot = plan.Boot(name, number, image, image, tuple(jobs))
     append = " ".join(filter(None, [*words, choice.append]))
-    return Round(number, Trial(boot, hardware), CheckOptions(vcpus, choice.memory_mib, append))
+    return Round(
+        number,
+        Trial(boot, hardware),
+        CheckOptions(vcpus if choice.vcpus is None else choice.vcpus, choice.memory_mib, append),
+    )
 
 
 def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path, tell: Tell) -> Kept:

@@ -51,7 +51,7 @@ class Trial:
 
     def machine(self, options: CheckOptions) -> Machine:
         """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need."""
-        vcpus = max(self.mutant.vcpus if self.mutant else 0, options.vcpus)
+        vcpus = max(self.mutant.vcpus, options.vcpus) if self.mutant else options.vcpus
         memory_mib = max(options.memory_mib, self.boot.memory)
         return Machine(vcpus, memory_mib, self.hardware.cpu, mte=self.hardware.mte)
 

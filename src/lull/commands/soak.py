@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("cpu", **options.MACHINES, help="choose only from these machines, named as for check; repeatable")
     add("workload", help="choose only from these workloads; repeatable")
+    own("--vcpus", metavar="N", type=int, help="virtual CPUs of every guest (default: drawn for each round)")
     add("append")
     add("out")
     parser.epilog = (
@@ -65,11 +66,18 @@ def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
         *(word for k in arguments.kernel for word in ("--kernel", k)),
         *(word for c in arguments.cpu for word in ("--cpu", c)),
         *(word for w in arguments.workload for word in ("--workload", w)),
+        *(["--vcpus", str(arguments.vcpus)] if arguments.vcpus is not None else []),
         *(["--append", arguments.append] if arguments.append else []),
     ]
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
     return soak.SoakChoice(
-        seed, kernels, machines or tuple(matrix(known, None, None)), tuple(chosen), arguments.append, words=tuple(words)
+        seed,
+        kernels,
+        machines or tuple(matrix(known, None, None)),
+        tuple(chosen),
+        arguments.append,
+        vcpus=arguments.vcpus,
+        words=tuple(words),
     )
 
 

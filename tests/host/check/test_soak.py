@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from lull import base as bases
 from lull import guest, plan
@@ -69,6 +70,12 @@ def test_everything_is_drawn() -> None:
     assert any(len(members(job)) == soak.CROWD[1] for job in jobs)
     policies = {pair for job in jobs for pair in job.spec.settings}
     assert policies == {(f.name, p) for f in BASE.features.values() for p in f.policies}
+
+
+def test_a_number_of_vcpus() -> None:
+    """Every guest has as many as were asked for, and nothing else of the rounds changes."""
+    fixed = [soak.draw(BASE, replace(choice(), vcpus=8), number) for number in ROUNDS]
+    assert fixed == [replace(r, options=replace(r.options, vcpus=8)) for r in drawn()]
 
 
 def test_seeds_of_programs_are_of_the_round() -> None:
