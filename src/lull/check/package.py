@@ -44,7 +44,7 @@ COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 
 Files: *
-Copyright: the authors of Lull
+Copyright: 2026 the authors of Lull
 License: GPL-2.0-only
  On Debian systems the whole text of this license is in
  /usr/share/common-licenses/GPL-2.
