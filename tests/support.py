@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lull import cache, paths
+from lull.base import DEFAULT
 from lull.errors import FetchError, LullError
 from lull.guest import qemu
 from lull.lab import Lab
@@ -28,6 +29,8 @@ SUMMARY: list[str] = []
 """What tests found that is worth a line at the end (conftest.py prints it)."""
 REAL_CACHE = cache.root()
 """The user's cache: named here before any test replaces it."""
+BASE_OF_TEST = "LULL_TEST_BASE"
+"""The environment variable with the base on which a test marked ``bases`` runs (tests/guest/conftest.py)."""
 NEWER = ["trixie", "trixie-backports"]
 """Debian's suites with a QEMU 11."""
 
@@ -70,9 +73,9 @@ def fetch_newer_qemu(store: Store) -> Fetched:
 
 
 def lab_under_test() -> Lab:
-    """The lab that 'lull test' was asked to test: its --offline and --tree."""
-    tree = os.environ.get("LULL_TEST_TREE")
-    return Lab(user_tree=Path(tree) if tree else None, offline=bool(os.environ.get("LULL_TEST_OFFLINE")))
+    """The lab that 'lull test' was asked to test: its --offline and --tree; on the base of this test."""
+    tree, base = os.environ.get("LULL_TEST_TREE"), os.environ.get(BASE_OF_TEST, DEFAULT)
+    return Lab(base, Path(tree) if tree else None, offline=bool(os.environ.get("LULL_TEST_OFFLINE")))
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Path:
@@ -161,9 +164,13 @@ def apply_mails(tree: Path, *folders: Path) -> str:
 
 
 def common() -> list[str]:
-    """--offline and --tree as 'lull test' was given them."""
+    """--offline and --tree as 'lull test' was given them, and --base for a test on another base."""
     lab = lab_under_test()
-    return [*(["--offline"] if lab.offline else []), *(["--tree", str(lab.user_tree)] if lab.user_tree else [])]
+    return [
+        *(["--base", lab.base_name] if lab.base_name != DEFAULT else []),
+        *(["--offline"] if lab.offline else []),
+        *(["--tree", str(lab.user_tree)] if lab.user_tree else []),
+    ]
 
 
 def silent(real: Tool, *words: str) -> None:

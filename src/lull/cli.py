@@ -78,7 +78,7 @@ WITHOUT = {
     "compare": ALL - {"--json"},
     "list": ALL - {"--json", "--base", "--suite"},
     "doctor": ALL - {"--json", "--base"},
-    "test": ALL - {"--offline", "--dry-run", "--tree"},
+    "test": ALL - {"--offline", "--dry-run", "--tree", "--base"},
     "tree": {"--suite"},
     "save": ALL - {"--dry-run", "--json", "--base"},
     "kunit": {"--suite"},

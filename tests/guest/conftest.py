@@ -1,12 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Real kernels are built into, and taken from, the user's cache."""
+"""Real kernels are built into, and taken from, the user's cache. A test marked ``bases`` runs on each base."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE
+from support import BASE_OF_TEST, REAL_CACHE
+
+from lull import paths
+
+BASES = sorted(base.stem for base in paths.BASES.glob("*.toml"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked ``bases`` on each base, or on the only one that 'lull test' was asked for."""
+    if metafunc.definition.get_closest_marker("bases"):
+        only = os.environ.get("LULL_TEST_ONLY")
+        metafunc.parametrize("base_of_test", [only] if only else BASES, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def base_of_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base of the lab under test, in a test that is marked ``bases``."""
+    if hasattr(request, "param"):
+        monkeypatch.setenv(BASE_OF_TEST, request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from lull import base as bases
 from lull.lab import Lab
 from lull.linux import export
@@ -19,6 +21,7 @@ NOT_OURS = {
 """Where a line follows its neighbours, and they are not as checkpatch.pl would have them now."""
 
 
+@pytest.mark.bases
 def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
     """checkpatch.pl --strict on every file and hook of every feature. Linux has CamelCase of its own."""
     tree = lab.pristine.path
@@ -43,6 +46,7 @@ def test_features_pass_checkpatch(lab: Lab, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.bases
 def test_checkpatch(lab: Lab, tmp_path: Path) -> None:
     """checkpatch.pl --strict on each mail: only what a submission fills in, and lines like their neighbours."""
     mails = [mail for found in export.export(lab.pristine, lab.base, tmp_path / "out").values() for mail in found[1:]]

@@ -17,6 +17,7 @@ def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str 
     return kunit.cases(lab.guest(kernel, kunit.machine(cpu), append=append, count=False), folder / "boot", print)
 
 
+@pytest.mark.bases
 def test_kunit(lab: Lab, tmp_path: Path) -> None:
     """Lull's KUnit suites on the kunit kernel: all planned cases ran, none failed, none skipped."""
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull*")

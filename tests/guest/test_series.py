@@ -29,6 +29,7 @@ def folders_of(lab: Lab, name: str, mails: Path) -> list[Path]:
     return [*(mails / subject.name for subject in before), mails / name]
 
 
+@pytest.mark.bases
 def test_each_series_applies_alone(lab: Lab, tmp_path: Path) -> None:
     """git am of a series and those that it needs, on the files that hooks change; together they have every patch."""
     mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
@@ -46,6 +47,7 @@ def test_each_series_applies_alone(lab: Lab, tmp_path: Path) -> None:
     assert subjects == {re.findall(r"(?m)^# (.*)", note)[0] for note in notes}
 
 
+@pytest.mark.bases
 def test_each_fix_applies_alone(lab: Lab, tmp_path: Path) -> None:
     """git am of each fix of fixes/ on the pristine tree, and of all of them one after the other."""
     mails = export.export_fixes(lab.pristine, lab.base, tmp_path / "mails")
@@ -61,6 +63,7 @@ def test_each_fix_applies_alone(lab: Lab, tmp_path: Path) -> None:
     assert len(git(tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == len(mails) > 0
 
 
+@pytest.mark.bases
 def test_recipients_are_those_of_get_maintainer(lab: Lab, tmp_path: Path) -> None:
     """The entries of MAINTAINERS that a subject names are those that the kernel's script finds by the files changed."""
     mails = export.export(lab.pristine, lab.base, tmp_path / "mails")

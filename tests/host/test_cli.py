@@ -201,6 +201,8 @@ def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
         (["check", "nowhere", "--symbols", "file"], "cannot be read: No such file"),
         (["check", "file"], "this is no arm64 kernel image"),
         (["report", "nowhere"], "holds no results"),
+        (["test", "--base", "7.3", "--fast"], "--fast builds no kernel"),
+        (["test", "--base", "7.9"], "unknown base '7.9'"),
         (["calibrate", "--out", "/proc/x.toml"], "cannot write"),
     ],
 )
@@ -312,6 +314,13 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
     if "--json" not in WITHOUT.get(command[0], ()):
         assert json.loads(within(*command, "--dry-run", "--json").stdout)
     assert not any(own_cache.iterdir())
+
+
+def test_tests_of_a_base(tool: Tool) -> None:
+    """With --base: only what is marked so, on this base; a tree of the user's: on no other base."""
+    assert tool("test", "--base", "7.3", "--dry-run").stdout.endswith("-m 'bases and not whole'\n")
+    assert tool("test", "--base", "7.3", "--all", "--dry-run").stdout.endswith("-m bases\n")
+    assert tool("test", "--base", "6.12", "--dry-run").stdout.endswith("-m 'not whole'\n")
 
 
 def test_dry_run_of_a_run_for_people(tool: Tool) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull test: Lull's own tests, the fast ones first, through pytest."""
+"""lull test: Lull's own tests, the fast ones first, through pytest.
+
+Tests marked ``bases`` run on each base kernel. With ``--base`` only they run, on that base.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import subprocess
 import sys
 
 from lull import cache, changed, paths, plan, process
+from lull.base import DEFAULT
+from lull.errors import UsageError
 from lull.lab import Lab
 from lull.progress import say
 
@@ -33,10 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Run pytest over tests/. Returns 0, or 1 when a test failed."""
+    """Run pytest over tests/. Returns 0, or 1 when a test failed. Raises UsageError."""
     words = [sys.executable, "-m", "pytest", "--durations=8"]
     without = "guest" if arguments.fast else "" if arguments.all else "whole"
-    words += ["-m", f"not {without}"] if without else []
+    other = lab.base.name != DEFAULT
+    if other and arguments.fast:
+        raise UsageError(f"--fast --base {lab.base.name}: --fast builds no kernel", remedy="leave --fast out")
+    only = lab.base_name if other or lab.user_tree else ""
+    marks = [*(["bases"] if other else []), *([f"not {without}"] if without else [])]
+    words += ["-m", " and ".join(marks)] if marks else []
     if arguments.changed:
         files = changed.changed_files()
         chosen, left = changed.select(files)
@@ -57,5 +67,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         "LULL_CACHE": str(cache.root()),
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
         "LULL_TEST_TREE": str(lab.user_tree.absolute()) if lab.user_tree else "",
+        "LULL_TEST_ONLY": only,
     }
     return 0 if subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode == 0 else 1
