@@ -120,7 +120,8 @@ def checked() -> dict[str, object]:
         "kind": "no-tlbi",
         "text": ["report 1: owed/no-tlbi: a valid entry was removed", "  entry    0x5ce000, ASID 2"],
     }
-    plain = {"machine": "max", "mutant": None, "workloads": ["fork_exec stock"], "known": {}, "reports": []}
+    plain = {"machine": "max", "mutant": None, "known": {}, "reports": []}
+    plain |= {"workloads": ["fork_exec stock"], "status": {"1": 0}}
     boots = [
         {**plain, "boot": "r01-stock-max", "kernel": "stock", "verdict": "silent"},
         {**plain, "boot": "r01-lull-max", "kernel": "lull", "verdict": "reports", "reports": [report_]},

@@ -20,10 +20,12 @@ from lull import plan
 from lull.check import data as check_data
 from lull.check import results as check_results
 from lull.check import show as check_show
+from lull.check import tables as check_tables
 from lull.check import trials as check_trials
 from lull.check import verdicts as check_verdicts
 from lull.commands import check as check_command
 from lull.lab import Lab
+from lull.report import data as report_data
 from lull.run.records import Results
 
 Check = Callable[..., CompletedProcess[str]]
@@ -327,6 +329,15 @@ def test_the_table_of_many_kernels() -> None:
     assert grid.header == ("kernel", "max", "max+kpti")
     assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", "silent (early)", "silent (early)"))
     assert len(grid.rows) == 5
+
+
+def test_the_table_names_what_was_skipped() -> None:
+    """Silent is not all of it where a program could not run; the page that the report makes says the same."""
+    boots = [check_tables.BootVerdict(f"kernel{n}", "max", "silent", ("early",), ("young",)) for n in range(5)]
+    assert check_tables.grids(boots, [], [])[0].rows[4] == ("kernel4", "silent (early; skipped: young)")
+    assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["silent (1 known; 1 skipped)"] * 2),)
+    written = {"workloads": ["swap_bench lull", "young lull+young=none"], "status": {"1": 0, "2": 77}}
+    assert report_data.skipped(written) == ("young",)
 
 
 def test_page_walks_for_what_was_lost() -> None:

@@ -19,7 +19,13 @@ def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
     """The tables: verdicts of machines x kernels, valid entries that TLBIs removed, the modelled time of their page
     walks (when ``walk``, the nanoseconds of one, is not 0), and the mutants."""
     boots = [
-        BootVerdict(r.trial.boot.image, r.trial.hardware.name, r.verdict()[0], tuple(f.name for f in r.known.values()))
+        BootVerdict(
+            r.trial.boot.image,
+            r.trial.hardware.name,
+            r.verdict()[0],
+            tuple(f.name for f in r.known.values()),
+            tuple(r.skipped_jobs()),
+        )
         for r in plain(results)
     ]
     records = records_of(results, 0)

@@ -25,12 +25,18 @@ WALKS = "seconds_walks"
 
 @dataclass(frozen=True)
 class BootVerdict:
-    """One boot in the table of verdicts; ``known``: names of the known findings that it reported."""
+    """One boot in the table of verdicts.
+
+    Args:
+        known: the names of the known findings that it reported.
+        skipped: the workloads that this kernel or machine cannot run.
+    """
 
     kernel: str
     machine: str
     verdict: str
-    known: tuple[str, ...]
+    known: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,16 +104,22 @@ def _matrix(boots: Sequence[BootVerdict]) -> Grid:
 
 
 def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
-    """The cell for the boots of one kernel on one machine: their verdicts, and the known findings that they showed.
+    """The cell for the boots of one kernel on one machine: their verdicts, the known findings that they showed, and the
+    workloads that were skipped.
 
     Args:
-        names: with the findings' names, not only how many there are.
+        names: with the names of findings and workloads, not only how many there are.
     """
     bad = Counter(b.verdict for b in boots if b.verdict != SILENT)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""
     known = sorted({name for b in boots for name in b.known})
-    notes = f" ({', '.join(known) if names else f'{len(known)} known'})" if known else ""
-    return (", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if boots else "")) + notes
+    skipped = sorted({name for b in boots for name in b.skipped})
+    if names:
+        notes = [", ".join(known)] * bool(known) + [f"skipped: {', '.join(skipped)}"] * bool(skipped)
+    else:
+        notes = [f"{len(found)} {word}" for word, found in (("known", known), ("skipped", skipped)) if found]
+    words = ", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if boots else "")
+    return words + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:

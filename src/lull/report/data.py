@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from lull.check import plugin_output
 from lull.check import tables as check_tables
 from lull.errors import UsageError
+from lull.guest.runner import SKIPPED
 from lull.judge import compare, joint
 from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
@@ -44,7 +45,9 @@ class ReportedCheck:
         raw = json.loads(text)
         try:
             boots = tuple(
-                check_tables.BootVerdict(b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()))
+                check_tables.BootVerdict(
+                    b["kernel"], b["machine"], b["verdict"], tuple(dict(b["known"]).values()), skipped(b)
+                )
                 for b in raw["boots"]
                 if b["mutant"] is None
             )
@@ -102,6 +105,12 @@ class ReportSource:
     def results(self) -> Results | None:
         """Of the run, or of the check."""
         return self.run or (self.check.results if self.check else None)
+
+
+def skipped(boot: dict[str, Any]) -> tuple[str, ...]:
+    """The workloads of a boot of check.json that the kernel or the machine cannot run. Jobs are numbered from 1."""
+    names = [words.partition(" ")[0] for words in boot["workloads"]]
+    return tuple(name for number, name in enumerate(names, 1) if boot["status"].get(str(number)) == SKIPPED)
 
 
 def load(paths: Sequence[Path]) -> list[ReportSource]:

@@ -498,7 +498,7 @@ def test_a_file_stands_for_its_folder_and_counts_once(folders: dict[str, Path]) 
         (
             "check.json",
             '{"boots": [{"mutant": null, "kernel": "", "machine": "", "verdict": "", "known": {}, "boot": "", '
-            '"workloads": [], "reports": [{"report": 1, "count": 1}]}], "mutants": []}',
+            '"workloads": [], "status": {}, "reports": [{"report": 1, "count": 1}]}], "mutants": []}',
             "not a check.json of this version: KeyError('text')",
         ),
         (
