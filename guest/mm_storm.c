@@ -325,9 +325,17 @@ static void case_unmap(long round)
 	must(munmap(memory, size));
 }
 
+/* The middle of the addresses that a process has: the largest power of two below the stack, which is at their end. */
+static uintptr_t half_of_addresses(void)
+{
+	return 1UL << (63 - __builtin_clzl((uintptr_t)__builtin_frame_address(0)));
+}
+
 /* Unmap a few pages that are alone in their page table, or in the table above it: their tables are freed, too. */
 static void case_unmap_tables(long round)
 {
+	uintptr_t half = half_of_addresses();
+	uintptr_t place = 0x20000 * HUGE < half ? 0x20000 * HUGE : half;
 	char *memory, *far;
 	int i;
 
@@ -335,7 +343,7 @@ static void case_unmap_tables(long round)
 		memory = small(3 * PAGE, round + i);
 		check(memory, 3 * PAGE, round + i, "a small mapping");
 		must(munmap(memory, 3 * PAGE));
-		far = (char *)(0x20000 * HUGE + ((uintptr_t)(round * 8 + i) << 31));
+		far = (char *)(place + ((uintptr_t)(place < half ? round * 8 + i : i) << 31));
 		map_at(far, 2 * PAGE, MAP_PRIVATE, -1);
 		fill(far, 2 * PAGE, round);
 		check(far, 2 * PAGE, round, "a mapping far from all others");
@@ -710,6 +718,10 @@ static void case_table_shared(long round)
 
 	if (!room_for(4))
 		return;
+	if (8 * size > half_of_addresses()) {
+		cannot("there are too few addresses");
+		return;
+	}
 	if (!put_file("/proc/sys/vm/nr_hugepages", "4")) {
 		cannot("this kernel has no HugeTLB");
 		return;
