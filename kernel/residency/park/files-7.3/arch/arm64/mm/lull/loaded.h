@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a switch of address spaces executes for residency. See loaded.c.
+ */
+#ifndef __ARM64_MM_LULL_LOADED_H
+#define __ARM64_MM_LULL_LOADED_H
+
+#include <linux/cpumask.h>
+#include <linux/mm_types.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+
+#include <asm/barrier.h>
+#include <asm/lull_loaded.h>
+#include <asm/mmu_context.h>
+
+/* loaded.c is the same for Linux 6.12, which has this name. */
+#define TTBR_ASID_MASK	TTBRx_EL1_ASID_MASK
+
+#ifdef CONFIG_LULL_RESIDENCY
+
+static __always_inline void res_leave(struct mm_struct *next)
+{
+	struct lull_cpu *cpu = this_cpu_ptr(&lull_cpu);
+
+	update_saved_ttbr0(current, &init_mm);
+	WRITE_ONCE(cpu->leaving, cpu->loaded);
+	/* leaving first: whoever reads loaded and then leaving finds @mm in one of them. */
+	smp_store_release(&cpu->loaded, next);
+}
+
+/**
+ * lull_load() - this CPU is about to load an address space
+ * @mm: the address space; its ASID is in active_asids
+ *
+ * Context: preemption is off. TTBR0_EL1 and the ASID are set next.
+ */
+static __always_inline void lull_load(struct mm_struct *mm)
+{
+	res_leave(mm);
+}
+
+#else
+
+static inline void lull_load(struct mm_struct *mm) {}
+
+#endif
+
+#endif /* __ARM64_MM_LULL_LOADED_H */
