@@ -356,7 +356,7 @@ def test_counters_are_what_the_hooks_add() -> None:
     assert switches.counters(features["gather"]) == ["gather_runs", "gather_hull"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
-    for name, feature in bases.load("7.3").features.items():
+    for name, feature in bases.load("7.3").exported().items():
         assert switches.counters(feature) == switches.counters(features[name])
 
 
