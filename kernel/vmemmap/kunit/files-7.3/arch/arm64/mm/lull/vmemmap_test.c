@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests for HVO without break-before-make.
+ *
+ * They take real HugeTLB pages that are in no pool, and look at all their struct
+ * pages, and at the entries that map them, after each operation.
+ */
+#include <kunit/test.h>
+#include <linux/gfp.h>
+#include <linux/hugetlb.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/nodemask.h>
+#include <linux/pgtable.h>
+#include <linux/sizes.h>
+#include <linux/uaccess.h>
+
+#include <asm/lull_vmemmap.h>
+
+#include "../../../../mm/hugetlb_internal.h"
+#include "../../../../mm/hugetlb_vmemmap.h"
+#include "../../../../mm/internal.h"
+#include "../../../../mm/page_alloc.h"
+
+#define MANY		20
+#define PER_FRAME	(PAGE_SIZE / sizeof(struct page))
+
+static bool was_enabled;
+
+static int vmemmap_init(struct kunit *test)
+{
+	was_enabled = vmemmap_optimize_enabled;
+	WRITE_ONCE(vmemmap_optimize_enabled, true);
+	test->priv = size_to_hstate(PMD_SIZE);
+	KUNIT_ASSERT_NOT_NULL(test, test->priv);
+	return 0;
+}
+
+static void vmemmap_exit(struct kunit *test)
+{
+	WRITE_ONCE(vmemmap_optimize_enabled, was_enabled);
+}
+
+static bool by_blocks(const struct folio *folio)
+{
+	return pmd_leaf(READ_ONCE(*pmd_off_k((unsigned long)folio)));
+}
+
+/* A HugeTLB page with count 0, as they are when they come into a pool. */
+static struct folio *make_huge(struct kunit *test, struct hstate *h)
+{
+	const gfp_t gfp = GFP_KERNEL | __GFP_COMP | __GFP_NOWARN;
+	struct page *page;
+
+	/* alloc_contig_frozen_pages() takes no part of a free block with __GFP_COMP. */
+	if (h->order <= MAX_PAGE_ORDER)
+		page = alloc_frozen_pages(gfp, h->order);
+	else
+		page = alloc_contig_frozen_pages(pages_per_huge_page(h), gfp,
+						 numa_node_id(), NULL);
+	if (!page)
+		kunit_skip(test, "no %lu KiB in one piece", huge_page_size(h) / SZ_1K);
+	init_new_hugetlb_folio(page_folio(page));
+	return page_folio(page);
+}
+
+/* Free a page that is not optimized. */
+static void free_huge(struct folio *folio)
+{
+	__folio_clear_hugetlb(folio);
+	free_frozen_pages(&folio->page, folio_order(folio));
+}
+
+static struct folio *make_mapped_by_pages(struct kunit *test, struct hstate *h)
+{
+	struct folio *folio = make_huge(test, h);
+
+	if (by_blocks(folio)) {
+		free_huge(folio);
+		kunit_skip(test, "boot with hugetlb_free_vmemmap=on");
+	}
+	return folio;
+}
+
+static void make_many(struct kunit *test, struct hstate *h, struct list_head *list)
+{
+	int i;
+
+	for (i = 0; i < MANY; i++)
+		list_add(&make_mapped_by_pages(test, h)->lru, list);
+}
+
+static void free_many(struct list_head *list)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, list, lru) {
+		list_del(&folio->lru);
+		free_huge(folio);
+	}
+}
+
+static pte_t entry(const struct page *page)
+{
+	unsigned long addr = (unsigned long)page;
+
+	return __ptep_get(pte_offset_kernel(pmd_off_k(addr), addr));
+}
+
+/* Can this CPU write to a struct page, by what its TLB and the tables say? */
+static bool writable(struct page *page)
+{
+	unsigned long index = page->__folio_index;
+
+	return !copy_to_kernel_nofault(&page->__folio_index, &index, sizeof(index));
+}
+
+/* Each struct page is as it should be, and each entry maps what it should. */
+static void expect(struct kunit *test, struct hstate *h, struct folio *folio, bool optimized)
+{
+	unsigned long i, nr = pages_per_huge_page(h), bad = 0;
+	unsigned long head, tails, shared;
+
+	KUNIT_EXPECT_TRUE(test, PageHead(&folio->page));
+	KUNIT_EXPECT_EQ(test, folio_order(folio), huge_page_order(h));
+	KUNIT_EXPECT_EQ(test, folio_test_hugetlb_vmemmap_optimized(folio), optimized);
+	for (i = 1; i < nr; i++) {
+		struct page *page = folio_page(folio, i);
+
+		bad += !PageTail(page) || PageHead(page) || page_count(page) ||
+		       compound_head(page) != &folio->page;
+	}
+	KUNIT_EXPECT_EQ_MSG(test, bad, 0, "tail pages");
+	if (by_blocks(folio))
+		return;
+
+	head = pte_pfn(entry(&folio->page));
+	tails = pte_pfn(entry(folio_page(folio, PER_FRAME)));
+	shared = page_to_pfn(hugetlb_vmemmap_tail(h, folio_zone(folio)));
+	KUNIT_EXPECT_TRUE(test, pte_write(entry(&folio->page)));
+	KUNIT_EXPECT_NE(test, head, tails);
+	for (i = PER_FRAME; i < nr; i += PER_FRAME) {
+		struct page *page = folio_page(folio, i);
+		unsigned long pfn = pte_pfn(entry(page));
+
+		bad += pte_write(entry(page)) == optimized;
+		bad += writable(page) == optimized;
+		if (i > PER_FRAME)
+			bad += (pfn == tails) != optimized;
+		bad += (pfn == shared) != optimized;
+		bad += pfn == head;
+	}
+	KUNIT_EXPECT_EQ_MSG(test, bad, 0, "entries");
+}
+
+/* Again and again, because QEMU's TLB may hold what an earlier round left. */
+static void test_one(struct kunit *test)
+{
+	struct hstate *h = test->priv;
+	struct folio *folio = make_mapped_by_pages(test, h);
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		expect(test, h, folio, false);
+		hugetlb_vmemmap_optimize_folio(h, folio);
+		expect(test, h, folio, true);
+		hugetlb_vmemmap_optimize_folio(h, folio);
+		expect(test, h, folio, true);
+		KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, folio), 0);
+	}
+	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, folio), 0);
+	expect(test, h, folio, false);
+	free_huge(folio);
+}
+
+static void test_many(struct kunit *test)
+{
+	struct hstate *h = test->priv;
+	struct folio *folio;
+	LIST_HEAD(list);
+	LIST_HEAD(restored);
+
+	make_many(test, h, &list);
+	hugetlb_vmemmap_optimize_folios(h, &list);
+	KUNIT_EXPECT_EQ(test, list_count_nodes(&list), MANY);
+	list_for_each_entry(folio, &list, lru)
+		expect(test, h, folio, true);
+	list_add(&make_huge(test, h)->lru, &list);	/* and one that is full */
+	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folios(h, &list, &restored), MANY);
+	KUNIT_EXPECT_TRUE(test, list_empty(&list));
+	KUNIT_EXPECT_EQ(test, list_count_nodes(&restored), MANY + 1);
+	list_for_each_entry(folio, &restored, lru)
+		expect(test, h, folio, false);
+	free_many(&restored);
+}
+
+/* A tail page is not like the others: PG_hwpoison, and fields that nobody reads. */
+static void test_differ(struct kunit *test)
+{
+	struct hstate *h = test->priv;
+	struct folio *folio = make_mapped_by_pages(test, h);
+	struct page *page = folio_page(folio, PER_FRAME);
+
+	page->__folio_index = 1;
+	set_bit(PG_referenced, &page->flags.f);
+	folio_page(folio, pages_per_huge_page(h) - 1)->__folio_index = 2;
+	hugetlb_vmemmap_optimize_folio(h, folio);
+	expect(test, h, folio, true);
+	KUNIT_EXPECT_FALSE(test, test_bit(PG_referenced, &page->flags.f));
+	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folio(h, folio), 0);
+	expect(test, h, folio, false);
+	free_huge(folio);
+}
+
+/* Not wanted, too small, or mapped by blocks: the page stays as it is. */
+static void test_left_alone(struct kunit *test)
+{
+	struct hstate *h = test->priv, *small = size_to_hstate(CONT_PTE_SIZE);
+	struct folio *folio = make_huge(test, h);
+
+	if (by_blocks(folio)) {
+		hugetlb_vmemmap_optimize_folio(h, folio);
+		expect(test, h, folio, false);
+	}
+	WRITE_ONCE(vmemmap_optimize_enabled, false);
+	hugetlb_vmemmap_optimize_folio(h, folio);
+	WRITE_ONCE(vmemmap_optimize_enabled, true);
+	expect(test, h, folio, false);
+	free_huge(folio);
+	if (!small || hugetlb_vmemmap_optimizable(small))
+		return;
+	folio = make_huge(test, small);
+	hugetlb_vmemmap_optimize_folio(small, folio);
+	KUNIT_EXPECT_FALSE(test, folio_test_hugetlb_vmemmap_optimized(folio));
+	free_huge(folio);
+}
+
+static struct kunit_case vmemmap_cases[] = {
+	KUNIT_CASE(test_one),
+	KUNIT_CASE(test_many),
+	KUNIT_CASE(test_differ),
+	KUNIT_CASE(test_left_alone),
+	{}
+};
+
+static struct kunit_suite vmemmap_suite = {
+	.name = "lull_vmemmap",
+	.init = vmemmap_init,
+	.exit = vmemmap_exit,
+	.test_cases = vmemmap_cases,
+};
+
+kunit_test_suite(vmemmap_suite);
