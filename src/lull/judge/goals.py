@@ -45,11 +45,12 @@ def is_of(workload: str, program: str) -> bool:
 
 @dataclass(frozen=True)
 class RunSlice:
-    """The records of a run with one number of vCPUs; ``ranges``: its CPUs have range TLBIs."""
+    """The records of a run with one number of vCPUs; ``ranges``: its CPUs have range TLBIs; ``base``: the base."""
 
     vcpus: int
     records: Sequence[Record]
     ranges: bool = True
+    base: str = "6.12"
 
     def find(self, kernels: Sequence[str], workload: str, metrics: Sequence[str]) -> Record | None:
         """The record, of one of ``metrics``, of the first of ``kernels`` that has one with values; None without any."""
@@ -104,7 +105,7 @@ def check(feature: str, results: Results, judge: Callable[[RunSlice], Sequence[C
     numbers = list(dict.fromkeys(record.vcpus for record in results.records))
     found: list[Check] = []
     for vcpus in numbers:
-        run = RunSlice(vcpus, [record for record in results.records if record.vcpus == vcpus], ranges)
+        run = RunSlice(vcpus, [record for record in results.records if record.vcpus == vcpus], ranges, results.base)
         where = "" if len(numbers) == 1 else f" ({vcpus} vCPUs)"
         found += [Check(f"{feature}: {c.name}{where}", c.verdict, c.detail) for c in judge(run)]
     return found
