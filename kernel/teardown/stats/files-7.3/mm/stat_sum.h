@@ -11,10 +11,12 @@
  * Where memcg, node or item of a folio differ from those of the folios before
  * it, what was added until then is applied first.
  *
- * From the first stat_sum_add() to stat_sum_apply() the caller has a reference to
- * each folio. So the folio stays charged, and its obj_cgroup is not freed. The
- * memcg is read from the obj_cgroup when the sum is applied. If it has become the
- * parent meanwhile, the parent has taken over the child's statistics, too.
+ * From the first stat_sum_add() to stat_sum_apply() the caller is in one RCU
+ * read-side section, as with a page table mapped, or has the folios locked. So no
+ * obj_cgroup is freed meanwhile: memory failure may uncharge a folio that others
+ * have references to, but not one that is locked. The memcg is read from the
+ * obj_cgroup when the sum is applied. If it has become the parent meanwhile, the
+ * parent has taken over the child's statistics, too.
  */
 #ifndef __MM_STAT_SUM_H
 #define __MM_STAT_SUM_H
