@@ -430,6 +430,8 @@ def test_tree_and_save_round_trip(fake: Fake, own_base: Path, tmp_path: Path) ->
     done = fake("save", str(tree), *base)
     assert done.returncode == 0, done.stderr
     feature = own_base.parents[1] / "fast"
+    done = fake("save", str(tree), "--base", "7.3", "--dry-run")
+    assert done.returncode == 2 and "the tree is Linux 6.12" in done.stderr and "--base" in done.stderr
     assert (feature / "files/init/fast.h").read_text() == "#define BROADCASTS\t2\n"
     assert (feature / "files/init/new.h").exists()
     assert '+#include "new.h"' in (feature / "hooks/6.12.patch").read_text()

@@ -21,7 +21,7 @@ from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import UsageError
 from lull.linux import message
-from lull.linux.tree import Tree, apply_patch
+from lull.linux.tree import Tree, apply_patch, check_series
 from lull.progress import progress
 
 TRAILER = "Lull-feature"
@@ -205,10 +205,12 @@ def stable_diff(text: str) -> str:
 def changes(tree: Path, base: Base) -> list[Change]:
     """The changes that make the features' folders what the commits of ``tree`` say.
 
-    Raises: UsageError when ``tree`` is no git tree or has uncommitted changes, or as ``groups`` does.
+    Raises: UsageError when ``tree`` is no git tree, is of another series or has uncommitted changes, or as ``groups``
+        does.
     """
     if not (tree / ".git").exists():
         raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
+    check_series(tree, base)
     if git(tree, "status", "--porcelain").strip():
         raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
     found: list[Change] = []

@@ -109,7 +109,7 @@ def check_series(path: Path, base: Base) -> str:
         raise UsageError(
             f"the tree is Linux {version}, the features here are for {base.series}",
             where=str(path),
-            remedy=f"name a {base.series} tree",
+            remedy=f"name a {base.series} tree, or the tree's base with --base",
         )
     return version
 
