@@ -313,6 +313,7 @@ struct context *context_get(struct spaces *s, uint16_t asid, uint64_t root,
 	if (!c)
 		abort();
 	context_init(c, asid);
+	c->since = now;
 	c->root = t;
 	c->kernel = r->upper;
 	list_add(&t->contexts, &c->in_root);

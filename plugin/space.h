@@ -59,6 +59,7 @@ struct context {
 	uint16_t asid;
 	bool kernel;
 	bool hollow;			/* its root never had a valid descriptor */
+	uint64_t since;			/* when it was first loaded */
 	cpumask loaded;			/* CPUs that have it in TTBR0, or TTBR1, now */
 	cpumask current;		/* CPUs whose ASID is this one, whatever is in TTBR0 */
 	uint64_t unloaded[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */

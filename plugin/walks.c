@@ -396,7 +396,9 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /*
  * walk/renamed: report if context @c, which the CPUs @who have loaded, reaches the table
- * of obligation @obl under another ASID. Returns true if it was reported.
+ * of obligation @obl under an ASID that is newer than the change. Returns true if it was
+ * reported. (Under KPTI an address space has two ASIDs at a time. A context that was
+ * there before the change has an obligation of its own.)
  */
 static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation *obl,
 			  const struct context *c, cpumask who, uint64_t pc)
@@ -405,7 +407,7 @@ static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation 
 	unsigned int index;
 	struct table *t = table_at(&s->spaces, obl->slot, &index);
 
-	if (!t || !differs(t, obl))
+	if (c->since <= obl->when || !t || !differs(t, obl))
 		return false;
 	table_places(&s->spaces, t, index, add_user, &u);
 	if (!u.found)

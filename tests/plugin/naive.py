@@ -162,6 +162,7 @@ class Context:
     asid: int
     kernel: bool = False
     seen: bool = False
+    born: int = 0
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,7 @@ class Naive:
             if c.root and (c.root.pa, c.asid, c.kernel) == (root, asid, kernel):
                 return c
         table = self.tables[root] = self.tables.get(root) or self.new_table(root, 1)
-        self.contexts.append(Context(table, asid, kernel))
+        self.contexts.append(Context(table, asid, kernel, born=self.time))
         return self.contexts[-1]
 
     def new_table(self, page: int, level: int) -> Table:
@@ -587,8 +588,8 @@ class Naive:
                     self.forget(w, who)
 
     def renamed(self, w: Owed, c: Context, cpus: set[int]) -> bool:
-        """These CPUs have its tables loaded under another ASID."""
-        if c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
+        """These CPUs have its tables loaded under another ASID, which it has got since."""
+        if c.born <= w.when or c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
             return False
         self.find_walk("renamed", w)
         self.forget(w, cpus)
