@@ -169,7 +169,7 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 		return;
 	s->seen.loads++;
 	check_reuse(s, cpu, next, pc);
-	context_load(next, cpu);
+	context_load(next, cpu, now);
 	unload_check(s, cpu, next, pc);
 	for (o = context_first(&s->spaces, next->asid); o; o = context_next(o)) {
 		if (o->current & CPU(cpu))
@@ -210,7 +210,7 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 		if (c->kernel)
 			context_unload(c->kernel, cpu, now);
 		if (kernel)
-			context_load(kernel, cpu);
+			context_load(kernel, cpu, now);
 		c->kernel = kernel;
 		if (kernel && kernel->n_urgent)
 			check_due(s, cpu, kernel, pc);

@@ -313,7 +313,6 @@ struct context *context_get(struct spaces *s, uint16_t asid, uint64_t root,
 	if (!c)
 		abort();
 	context_init(c, asid);
-	c->since = now;
 	c->root = t;
 	c->kernel = r->upper;
 	list_add(&t->contexts, &c->in_root);
@@ -329,9 +328,11 @@ struct context *context_get(struct spaces *s, uint16_t asid, uint64_t root,
 	return c;
 }
 
-void context_load(struct context *c, unsigned int cpu)
+void context_load(struct context *c, unsigned int cpu, uint64_t now)
 {
 	c->loaded |= CPU(cpu);
+	if (!c->first[cpu])
+		c->first[cpu] = now;
 }
 
 /* A CPU cannot hold entries of an address space that never had a valid descriptor. */

@@ -59,11 +59,11 @@ struct context {
 	uint16_t asid;
 	bool kernel;
 	bool hollow;			/* its root never had a valid descriptor */
-	uint64_t since;			/* when it was first loaded */
 	cpumask loaded;			/* CPUs that have it in TTBR0, or TTBR1, now */
 	cpumask current;		/* CPUs whose ASID is this one, whatever is in TTBR0 */
 	uint64_t unloaded[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */
 	uint64_t left[MAX_CPUS];	/* when it could last walk: that, or until when it kept the ASID */
+	uint64_t first[MAX_CPUS];	/* when each CPU first loaded it; 0: never */
 	uint64_t flushed[MAX_CPUS];	/* when each CPU last invalidated all entries of it */
 
 	/* For owe.c and used.c */
@@ -131,7 +131,7 @@ struct context *context_get(struct spaces *s, uint16_t asid, uint64_t root,
  * example the reserved one) under the same ASID starts no walk at this context's
  * root, but may use entries that it holds, table descriptors included.
  */
-void context_load(struct context *c, unsigned int cpu);
+void context_load(struct context *c, unsigned int cpu, uint64_t now);
 void context_unload(struct context *c, unsigned int cpu, uint64_t now);
 
 /* Returns the CPUs that can hold an entry whose descriptor is valid since @since. */

@@ -396,18 +396,21 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /*
  * walk/renamed: report if context @c, which the CPUs @who have loaded, reaches the table
- * of obligation @obl under an ASID that is newer than the change. Returns true if it was
- * reported. (Under KPTI an address space has two ASIDs at a time. A context that was
- * there before the change has an obligation of its own.)
+ * of obligation @obl under another ASID. Returns true if it was reported. A CPU that had
+ * loaded @c before the change holds the entry for @c as well, which has an obligation of
+ * its own: under KPTI an address space has two ASIDs at a time.
  */
 static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation *obl,
 			  const struct context *c, cpumask who, uint64_t pc)
 {
 	struct users u = { .of = c };
-	unsigned int index;
+	unsigned int index, n;
 	struct table *t = table_at(&s->spaces, obl->slot, &index);
 
-	if (c->since <= obl->when || !t || !differs(t, obl))
+	for_cpus(n, who)
+		if (c->first[n] <= obl->when)
+			who &= ~CPU(n);
+	if (!who || !t || !differs(t, obl))
 		return false;
 	table_places(&s->spaces, t, index, add_user, &u);
 	if (!u.found)

@@ -162,7 +162,7 @@ class Context:
     asid: int
     kernel: bool = False
     seen: bool = False
-    born: int = 0
+    first: dict[int, int] = field(default_factory=dict)  # CPU -> when it first loaded it
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,7 @@ class Naive:
             if c.root and (c.root.pa, c.asid, c.kernel) == (root, asid, kernel):
                 return c
         table = self.tables[root] = self.tables.get(root) or self.new_table(root, 1)
-        self.contexts.append(Context(table, asid, kernel, born=self.time))
+        self.contexts.append(Context(table, asid, kernel))
         return self.contexts[-1]
 
     def new_table(self, page: int, level: int) -> Table:
@@ -588,8 +588,9 @@ class Naive:
                     self.forget(w, who)
 
     def renamed(self, w: Owed, c: Context, cpus: set[int]) -> bool:
-        """These CPUs have its tables loaded under another ASID, which it has got since."""
-        if c.born <= w.when or c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
+        """These CPUs have its tables loaded under another ASID, which they had not loaded before."""
+        cpus = {cpu for cpu in cpus if c.first.get(cpu, 0) > w.when}
+        if not cpus or c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
             return False
         self.find_walk("renamed", w)
         self.forget(w, cpus)
@@ -803,6 +804,7 @@ class Naive:
         if old:
             self.leave(cpu, old)
         me.context = c
+        c.first.setdefault(cpu, self.time)
         if old and old.seen:
             self.leaves(cpu, old)
         if old and old.asid != asid:

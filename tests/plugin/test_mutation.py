@@ -287,7 +287,7 @@ MUTATIONS = [
              "}\n\nvoid shadow_msr"),
     Mutation("copies-linked-again-unseen", "walks.c", "s->walks.fresh = true;\n\t\treturn;\n\t}", "return;\n\t}"),
     Mutation("renamed-unseen", "shadow_context.c", "walks_loaded(s, cpu, next, pc);", ""),
-    Mutation("renamed-at-any-time", "walks.c", "c->since <= obl->when || ", ""),
+    Mutation("renamed-at-any-time", "walks.c", "if (c->first[n] <= obl->when)", "if (false)"),
     Mutation("renamed-due-unseen", "shadow_context.c", "walks_due(s, cpu, obl, pc);", ""),
     Mutation("withdrawn-everywhere", "walks.c", "if (!obl->walkers || obl->slot == slot) {", "if (true) {"),
     # Global leaves of the lower half
