@@ -85,6 +85,8 @@ static const struct {
 bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 		char *error, size_t size)
 {
+	bool rt;
+
 	memset(l, 0, sizeof(*l));
 	l->shadow = s;
 	if (!path)
@@ -92,8 +94,15 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 	if (!symbols_read(&l->symbols, path, error, size))
 		return false;
 	l->vectors = symbols_find(&l->symbols, "vectors");
+	/*
+	 * With CONFIG_PREEMPT_RT, the locks of tables are dropped by rt_spin_unlock(), and a
+	 * task that has one can be preempted. Then the scheduler drops a raw lock that is in
+	 * the mm_struct, too (cid_lock).
+	 */
+	rt = symbols_find(&l->symbols, "rt_spin_unlock");
 	for (size_t i = 0; i < N_SYMBOLS; i++)
-		l->address[i] = symbols_find(&l->symbols, symbols[i].name);
+		if (!rt || strcmp(symbols[i].name, "_raw_spin_unlock"))
+			l->address[i] = symbols_find(&l->symbols, symbols[i].name);
 	l->old_folios = symbols_find(&l->symbols, "free_huge_page");
 	s->reports.names = &l->symbols;
 	return true;
