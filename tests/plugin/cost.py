@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the plugin costs: CPU time of QEMU with it over CPU time without, in both modes. Run it alone.
 
-    PYTHONPATH=src python tests/plugin/cost.py [ROUNDS]
+    PYTHONPATH=src python tests/plugin/cost.py [ROUNDS [BASE]]
 
 Each round boots stock with the default workloads: without plugin, counting, and checking, in turning order. A ratio is
 of one round; medians and ranges are printed. CPU time, because boots wait for timers at times, which costs nothing.
@@ -38,7 +38,7 @@ def main() -> None:
     """Measure, and print a line per mode."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     progress.quiet = True
-    lab = Lab()
+    lab = Lab(*sys.argv[2:3])
     machine = Machine()
     kernel = check_kernels.of_base(lab, "stock")
     boot = plan.make_plan(plan.select_workloads([], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
