@@ -317,7 +317,7 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
 
 
 def test_tests_of_a_base(tool: Tool) -> None:
-    """With --base: only what is marked so, on this base; a tree of the user's: on no other base."""
+    """With --base: only what is marked so; the default base is as without."""
     assert tool("test", "--base", "7.3", "--dry-run").stdout.endswith("-m 'bases and not whole'\n")
     assert tool("test", "--base", "7.3", "--all", "--dry-run").stdout.endswith("-m bases\n")
     assert tool("test", "--base", "6.12", "--dry-run").stdout.endswith("-m 'not whole'\n")
