@@ -6,22 +6,27 @@
  *	at ADDRESS	what is there
  *	call ADDRESS	what called and returns there
  *	find NAME	its address in the file
+ *	hook ADDRESS	whether the checker follows the function that begins there
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "linux.h"
 #include "symbols.h"
 
 int main(int argc, char **argv)
 {
 	char error[256], line[256], what[8], text[SYMBOL_TEXT];
+	static struct linux_guest guest;
+	static struct shadow shadow;
 	struct symbols s;
 
 	if (argc != 3)
 		return 2;
-	if (!symbols_read(&s, argv[1], error, sizeof(error))) {
+	if (!symbols_read(&s, argv[1], error, sizeof(error)) ||
+	    !linux_init(&guest, &shadow, argv[1], error, sizeof(error))) {
 		puts(error);
 		return 1;
 	}
@@ -35,9 +40,14 @@ int main(int argc, char **argv)
 			printf("%" PRIx64 "\n", symbols_find(&s, word));
 			continue;
 		}
+		if (!strcmp(what, "hook")) {
+			puts(linux_hook_at(&guest, strtoull(word, NULL, 16)) < 0 ? "no" : "yes");
+			continue;
+		}
 		symbols_describe(&s, strtoull(word, NULL, 16), !strcmp(what, "call"), text);
 		puts(text);
 	}
+	symbols_free(&guest.symbols);
 	symbols_free(&s);
 	return 0;
 }

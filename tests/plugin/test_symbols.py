@@ -100,6 +100,14 @@ def test_addresses_of_names(ask: Ask) -> None:
     ]
 
 
+@pytest.mark.parametrize("realtime", [False, True])
+def test_the_lock_of_a_table(ask: Ask, realtime: bool) -> None:
+    """A real-time kernel drops it by rt_spin_unlock(), and by _raw_spin_unlock() only what is no lock of a table."""
+    raw, rt = BASE + 0x100, BASE + 0x200
+    text = f"{BASE:x} T _text\n{raw:x} T _raw_spin_unlock\n" + f"{rt:x} T rt_spin_unlock\n" * realtime
+    assert ask(f"hook {raw:x}", f"hook {rt:x}", text=text) == (["no", "yes"] if realtime else ["yes", "no"])
+
+
 def test_code_without_text(ask: Ask) -> None:
     """6.1 without CONFIG_KALLSYMS_ALL does not list _text; the kernel is linked to a multiple of 2 MiB."""
     text = f"{BASE + 0x10000:x} T _stext\n{BASE + 0x10100:x} t last\n"
