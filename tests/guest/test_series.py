@@ -29,38 +29,51 @@ def folders_of(lab: Lab, name: str, mails: Path) -> list[Path]:
     return [*(mails / subject.name for subject in before), mails / name]
 
 
+@pytest.fixture
+def small_tree(lab: Lab, tmp_path: Path) -> Path:
+    """A git tree of the files that hooks and fixes change."""
+    fixed = {name for mail in export.fixes(lab.base) for name in re.findall(r"(?m)^--- a/(\S+)", mail.read_text())}
+    for name in fixed.union(export.hooked(patches_of(lab.base.exported().values()), lab.pristine.path)):
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(lab.pristine.path / name, tmp_path / "tree" / name)
+    series.commit_base(tmp_path / "tree", lab.pristine.version)
+    return tmp_path / "tree"
+
+
 @pytest.mark.bases
-def test_each_series_applies_alone(lab: Lab, tmp_path: Path) -> None:
-    """git am of a series and those that it needs, on the files that hooks change; together they have every patch."""
+def test_each_series_applies_alone(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
+    """git am of a series and those that it needs; together they have every patch."""
     mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
-    tree = tmp_path / "tree"
-    for name in export.hooked(patches_of(lab.base.exported().values()), lab.pristine.path):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(lab.pristine.path / name, tree / name)
-    series.commit_base(tree, lab.pristine.version)
     subjects = set()
     for name in lab.base.subjects:
-        apply_mails(tree, *folders_of(lab, name, tmp_path / "mails"))
-        applied = git(tree, "log", "--format=%s", f"-{len(mails[name]) - 1}").splitlines()
+        apply_mails(small_tree, *folders_of(lab, name, tmp_path / "mails"))
+        applied = git(small_tree, "log", "--format=%s", f"-{len(mails[name]) - 1}").splitlines()
         subjects |= set(applied)
     notes = (series.note_of(patch.folder) for patch in patches_of(lab.base.exported().values()))
     assert subjects == {re.findall(r"(?m)^# (.*)", note)[0] for note in notes}
 
 
 @pytest.mark.bases
-def test_each_fix_applies_alone(lab: Lab, tmp_path: Path) -> None:
+def test_each_fix_applies_alone(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
     """git am of each fix of fixes/ on the pristine tree, and of all of them one after the other."""
     mails = export.export_fixes(lab.pristine, lab.base, tmp_path / "mails")
-    tree = tmp_path / "tree"
-    for name in {name for mail in mails for name in re.findall(r"(?m)^--- a/(\S+)", mail.read_text())}:
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(lab.pristine.path / name, tree / name)
-    series.commit_base(tree, lab.pristine.version)
     for mail in mails:
-        git(tree, "checkout", "-q", series.BASE_TAG)
-        git(tree, "am", "-q", str(mail))
-    apply_mails(tree, tmp_path / "mails")
-    assert len(git(tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == len(mails) > 0
+        git(small_tree, "checkout", "-q", series.BASE_TAG)
+        git(small_tree, "am", "-q", str(mail))
+    apply_mails(small_tree, tmp_path / "mails")
+    assert len(git(small_tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == len(mails) > 0
+
+
+@pytest.mark.bases
+def test_each_series_applies_after_the_fixes(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
+    """Who sends the fixes first need not change a series."""
+    fixes = export.export_fixes(lab.pristine, lab.base, tmp_path / "fixes")
+    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
+    for name, subject in lab.base.subjects.items():
+        folders = folders_of(lab, name, tmp_path / "mails")
+        apply_mails(small_tree, tmp_path / "fixes", *folders)
+        count = len(fixes) + sum(len(mails[one.name]) - 1 for one in [*lab.base.subjects_before(subject), subject])
+        assert len(git(small_tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == count
 
 
 @pytest.mark.bases
@@ -82,11 +95,11 @@ def test_recipients_are_those_of_get_maintainer(lab: Lab, tmp_path: Path) -> Non
 
 @pytest.fixture
 def whole_tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git tree of the whole pristine source, made once."""
-    tree = tmp_path_factory.getbasetemp() / "whole-tree"
+    """A git tree of the whole pristine source, made once for each base."""
+    tree = tmp_path_factory.getbasetemp() / f"whole-tree-{lab.base.name}"
     if not tree.exists():
         with series.whole_folder(tree) as part:
-            log = tree.with_name("whole-tree.log")
+            log = tree.with_name(f"{tree.name}.log")
             process.run_logged(["cp", "-a", "--reflink=auto", f"{lab.pristine.path}/.", part], log)
             process.run_logged(["chmod", "-R", "u+w", part], log)
             series.commit_base(part, lab.pristine.version)
@@ -105,12 +118,14 @@ def known_options(fragments: str, tree: Path) -> str:
 SERIES = ("residency", "gather", "young", "hvo", "teardown", "contpte")
 
 
+@pytest.mark.bases
 def test_all_series_are_built(lab: Lab) -> None:
     """By the next test."""
     assert set(SERIES) == set(lab.base.subjects)
 
 
 @pytest.mark.whole
+@pytest.mark.bases
 @pytest.mark.parametrize("name", SERIES)
 def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, name: str) -> None:
     """After each patch of a series, the kernel builds and boots to init; after the last one, its KUnit suites pass.
