@@ -82,13 +82,13 @@ static phys_addr_t tables_of(struct task_struct *task)
 		ttbr0 = READ_ONCE(task_thread_info(task)->ttbr0);
 #endif
 	/* CnP, were it set, would stay. */
-	return ttbr0 & ~TTBR_ASID_MASK;
+	return ttbr0 & ~TTBRx_EL1_ASID_MASK;
 }
 
 /* Does this CPU walk the tables of @mm, or none if it is NULL? Preemption is off. */
 static bool is_walked(struct mm_struct *mm)
 {
-	u64 asid = FIELD_GET(TTBR_ASID_MASK, read_sysreg(ttbr1_el1));
+	u64 asid = FIELD_GET(TTBRx_EL1_ASID_MASK, read_sysreg(ttbr1_el1));
 	phys_addr_t pgd = mm ? virt_to_phys(mm->pgd) :
 			       __pa_symbol(reserved_pg_dir);
 

@@ -61,7 +61,7 @@ void lull_unload(void)
 	ttbr1 = read_sysreg(ttbr1_el1);
 	/* With an ISB: no walk of the old tables makes entries of ASID 0. */
 	cpu_set_reserved_ttbr0();
-	write_sysreg(ttbr1 & ~TTBR_ASID_MASK, ttbr1_el1);
+	write_sysreg(ttbr1 & ~TTBRx_EL1_ASID_MASK, ttbr1_el1);
 	isb();
 	post_ttbr_update_workaround();
 }

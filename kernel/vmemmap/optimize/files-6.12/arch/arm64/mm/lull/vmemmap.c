@@ -73,7 +73,7 @@
 #include "../../../../mm/hugetlb_vmemmap.h"
 
 /* vm.hugetlb_optimize_vmemmap: optimize HugeTLB pages from now on. */
-VISIBLE_IF_KUNIT bool hvo_enabled =
+bool vmemmap_optimize_enabled =
 	IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
 
 /* The vmemmap is mapped by pages, never by blocks. */
@@ -83,9 +83,9 @@ static bool hvo_by_pages __ro_after_init =
 /* An early parameter, because the vmemmap is mapped long before others are parsed. */
 static int __init hvo_boot(char *arg)
 {
-	int err = kstrtobool(arg ?: "1", &hvo_enabled);
+	int err = kstrtobool(arg ?: "1", &vmemmap_optimize_enabled);
 
-	hvo_by_pages = hvo_enabled;
+	hvo_by_pages = vmemmap_optimize_enabled;
 	return err;
 }
 early_param("hugetlb_free_vmemmap", hvo_boot);
@@ -318,11 +318,11 @@ static void hvo_unshare(const struct hstate *h, const struct folio *folio,
 	}
 }
 
-static bool hvo_may_optimize(const struct hstate *h, const struct folio *folio)
+static bool hvo_may_optimize(const struct hstate *h, struct folio *folio)
 {
 	unsigned long addr, start = (unsigned long)folio, end;
 
-	if (!READ_ONCE(hvo_enabled) || !hugetlb_vmemmap_optimizable(h) ||
+	if (!READ_ONCE(vmemmap_optimize_enabled) || !hugetlb_vmemmap_optimizable(h) ||
 	    folio_test_hugetlb_vmemmap_optimized(folio))
 		return false;
 
@@ -481,8 +481,8 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 static struct ctl_table hvo_sysctls[] = {
 	{
 		.procname	= "hugetlb_optimize_vmemmap",
-		.data		= &hvo_enabled,
-		.maxlen		= sizeof(hvo_enabled),
+		.data		= &vmemmap_optimize_enabled,
+		.maxlen		= sizeof(vmemmap_optimize_enabled),
 		.mode		= 0644,
 		.proc_handler	= proc_dobool,
 	},

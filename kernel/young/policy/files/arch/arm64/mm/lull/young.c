@@ -65,6 +65,7 @@
 
 #include <asm/lull_residency.h>
 #include <asm/lull_young.h>
+#include <asm/lull_young_tlbi.h>
 #include <asm/tlbflush.h>
 
 #include "young.h"
@@ -172,7 +173,7 @@ void lull_young_flush_page(struct vm_area_struct *vma, unsigned long addr)
 		mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
 		break;
 	default:
-		flush_tlb_page_nosync(vma, addr);
+		lull_young_tlbi_page(vma, addr);
 		break;
 	}
 }
@@ -186,15 +187,15 @@ static void young_flush_range(struct vm_area_struct *vma, unsigned long start,
 
 	switch (young_decide_and_count(mm, start, end, stock)) {
 	case LULL_YOUNG_SYNC:
-		__flush_tlb_range(vma, start, end, stride, last_level,
-				  tlb_level);
+		lull_young_tlbi_range(vma, start, end, stride, last_level,
+				      tlb_level, true);
 		break;
 	case LULL_YOUNG_NONE:
 		mmu_notifier_arch_invalidate_secondary_tlbs(mm, start, end);
 		break;
 	default:
-		__flush_tlb_range_nosync(vma, start, end, stride, last_level,
-					 tlb_level);
+		lull_young_tlbi_range(vma, start, end, stride, last_level,
+				      tlb_level, false);
 		break;
 	}
 }

@@ -66,6 +66,7 @@
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
+#include "gather.h"
 #include "lull.h"
 
 DEFINE_STATIC_KEY_FALSE(lull_gather_on);
@@ -177,11 +178,11 @@ static void flush_run(const struct lull_range *run, unsigned long asid,
 	unsigned long start = run->start, stride = 1UL << run->shift;
 
 	if (tables)
-		__flush_s1_tlb_range_op(vae1is, start, pages, stride, asid,
-					TLBI_TTL_UNKNOWN);
+		gather_tlbi(vae1is, start, pages, stride, asid,
+			    TLBI_TTL_UNKNOWN);
 	else
-		__flush_s1_tlb_range_op(vale1is, start, pages, stride, asid,
-					leaf_level(run->shift));
+		gather_tlbi(vale1is, start, pages, stride, asid,
+			    leaf_level(run->shift));
 }
 
 /**
@@ -248,7 +249,7 @@ bool lull_gather_flush(struct mmu_gather *tlb)
 	asid = ASID(tlb->mm);
 	for (i = 0; i < runs->nr; i++)
 		flush_run(&runs->run[i], asid, tables);
-	__tlbi_sync_s1ish(tlb->mm);
+	gather_sync(tlb->mm);
 	/* As on stock: a device may need a wait for each call. */
 	mmu_notifier_arch_invalidate_secondary_tlbs(tlb->mm, tlb->start,
 						    tlb->end);

@@ -13,7 +13,7 @@
  * enum lull_young_policy - what to do when a page has been made old
  * @LULL_YOUNG_SYNC: invalidate its TLB entry, and wait until every CPU has
  * @LULL_YOUNG_NOSYNC: invalidate it, and do not wait
- * @LULL_YOUNG_NONE: let it be
+ * @LULL_YOUNG_NONE: leave the entry in the TLBs
  * @LULL_YOUNG_AUTO: choose one of them each time
  */
 enum lull_young_policy {

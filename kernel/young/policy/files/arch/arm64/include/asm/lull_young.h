@@ -11,8 +11,8 @@
 #define __ASM_LULL_YOUNG_H
 
 #include <linux/mm_types.h>
+#include <asm/lull_young_tlbi.h>
 #include <asm/pgtable-types.h>
-#include <asm/tlbflush.h>
 
 #ifdef CONFIG_LULL_YOUNG
 
@@ -32,7 +32,7 @@ int pmdp_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
 static inline void lull_young_flush_page(struct vm_area_struct *vma,
 					 unsigned long addr)
 {
-	__flush_tlb_page(vma, addr, TLBF_NOSYNC);
+	lull_young_tlbi_page(vma, addr);
 }
 
 static inline void lull_young_flush_range(struct vm_area_struct *vma,
@@ -41,10 +41,8 @@ static inline void lull_young_flush_range(struct vm_area_struct *vma,
 					  unsigned long stride,
 					  bool last_level, int tlb_level)
 {
-	tlbf_t leaves = last_level ? TLBF_NOWALKCACHE : TLBF_NONE;
-
-	__flush_tlb_range(vma, start, end, stride, tlb_level,
-			  leaves | TLBF_NOSYNC);
+	lull_young_tlbi_range(vma, start, end, stride, last_level, tlb_level,
+			      false);
 }
 
 #endif /* CONFIG_LULL_YOUNG */

@@ -8,7 +8,6 @@
 #include <kunit/test.h>
 #include <linux/falloc.h>
 #include <linux/file.h>
-#include <linux/folio_batch.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
@@ -29,6 +28,7 @@
 
 #include "internal.h"
 #include "stat_sum.h"
+#include "teardown_test.h"
 
 /* More than memcg leaves unflushed on 8 CPUs. */
 #define STAT_PAGES	1024L
@@ -110,13 +110,13 @@ static void test_tails(struct kunit *test)
 	/* As a folio in use may leave them; and a neighbour. */
 	for (i = 1; i <= nr; i++) {
 		if (i % 3)
-			got[i].flags.f |= 1UL << PG_anon_exclusive;
+			*flags_of(&got[i]) |= 1UL << PG_anon_exclusive;
 		got[i].private = i;
 	}
 	got[nr].mapping = TAIL_MAPPING;
 	memcpy(want, got, size);
 	for (i = 1; i < nr; i++) {
-		want[i].flags.f &= ~PAGE_FLAGS_CHECK_AT_PREP;
+		*flags_of(&want[i]) &= ~PAGE_FLAGS_CHECK_AT_PREP;
 		want[i].mapping = NULL;
 		want[i].compound_info = 0;
 	}
@@ -126,25 +126,6 @@ static void test_tails(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 0, memcmp(got + i, want + i,
 						    sizeof(*got)),
 				    "page %u of %u", i, nr);
-}
-
-/* Tail pages that were freed can be used as pages again. */
-static void test_freed(struct kunit *test)
-{
-	unsigned int order = *(const unsigned int *)test->param_value;
-	struct page *page = alloc_pages(GFP_KERNEL | __GFP_COMP, order);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, page);
-	__free_pages(page, order);
-	/* The per-CPU lists give the same page again; another one will do. */
-	page = alloc_pages(GFP_KERNEL, order);
-	KUNIT_ASSERT_NOT_NULL(test, page);
-	for (i = 1; i < 1 << order; i++) {
-		KUNIT_EXPECT_FALSE(test, PageTail(page + i));
-		KUNIT_EXPECT_NULL(test, page[i].mapping);
-	}
-	__free_pages(page, order);
 }
 
 struct stat_counts {
@@ -260,7 +241,6 @@ static void test_sum(struct kunit *test)
 
 static struct kunit_case teardown_test_cases[] = {
 	KUNIT_CASE_PARAM(test_tails, tail_gen_params),
-	KUNIT_CASE_PARAM(test_freed, tail_gen_params),
 	KUNIT_CASE(test_sum),
 	KUNIT_CASE(test_unmap_anon),
 	KUNIT_CASE(test_unmap_file),
