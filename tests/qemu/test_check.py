@@ -232,6 +232,7 @@ def test_json(checked: Check) -> None:
 def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
     whole = {
+        "guest": "6.12.117",
         "status": {},
         "trouble": None,
         "checker": True,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,6 +136,8 @@ class KnownFinding:
         symbol: a function on the call chain that changed the entry, or on the one where the checker noticed.
         doc: file and anchor of its description.
         level: the level of the entry in the page tables; None: any.
+        before: the first release of Linux without the defect, as ``6.14``: its reports are of a defect that is not
+            known. Empty: no release that was looked at is without it.
     """
 
     name: str
@@ -144,15 +147,27 @@ class KnownFinding:
     doc: str
     kind: str = ""
     level: int | None = None
+    before: str = ""
 
-    def describes(self, report: Mapping[str, Any]) -> bool:
-        """Return true if ``report`` is of this defect, by the names of functions that the plugin has put into it."""
+    def describes(self, report: Mapping[str, Any], release: str) -> bool:
+        """Return true if ``report`` is of this defect, by the names of functions that the plugin has put into it.
+
+        Args:
+            release: the output of uname -r in the guest; empty for a guest that did not reach user space.
+        """
         return (
             report["rule"] == self.rule
+            and (not self.before or (bool(release) and version(release) < version(self.before)))
             and self.kind in ("", report["kind"])
             and self.level in (None, report.get("level"))
             and any(self.symbol in report.get(place, {}).get("functions", ()) for place in ("changed", "noticed"))
         )
+
+
+def version(release: str) -> tuple[int, ...]:
+    """The numbers at the beginning of a release of Linux: (6, 12, 117) of ``6.12.117+deb13-arm64``; else ()."""
+    found = re.match(r"\d+(\.\d+)*", release)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def read(path: Path, what: str, make: Callable[[str, dict[str, Any]], Made]) -> dict[str, Made]:

@@ -137,7 +137,7 @@ def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[Know
         place: finding
         for place, report in enumerate(raw["reports"])
         for finding in findings
-        if not trial.mutant and finding.describes(report)
+        if not trial.mutant and finding.describes(report, raw["guest"])
     }
     return BootResult(trial, what, raw, known)
 

@@ -8,6 +8,7 @@ reason. A test with another result on Lull than on stock is a failure.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections import defaultdict
@@ -247,10 +248,12 @@ def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path
     guest_ = replace(guest_, arguments=arguments, append=append, limit_factor=limit_factor)
     limit = suite.timeout / LIMIT_FACTOR
     try:
-        launch_retrying(guest_, job(setting, suite), folder, job_seconds=lambda number: limit, tell=tell, say=say)
+        ended = launch_retrying(
+            guest_, job(setting, suite), folder, job_seconds=lambda number: limit, tell=tell, say=say
+        )
     except (GuestHang, GuestPanic, GuestGarbage) as error:
-        return {"trouble": error.what}
-    return {"trouble": ""}
+        return {"trouble": error.what, "guest": ""}
+    return {"trouble": "", "guest": ended.kernel}
 
 
 def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
@@ -276,16 +279,21 @@ def checked_guest(lab: Lab, kernel: CheckedKernel, userland: Path) -> Guest:
     return replace(found, initramfs=archive, limit_factor=kernel.limit_factor)
 
 
-def with_checker(outcome: SuiteOutcome, place: Path, known: Sequence[check_data.KnownFinding]) -> SuiteOutcome:
+def with_checker(
+    outcome: SuiteOutcome, place: Path, findings: Sequence[check_data.KnownFinding], release: str
+) -> SuiteOutcome:
     """``outcome`` with what the checker wrote to the folder of the boot, if it did: its reports are the kernel's.
 
     Reports of known findings are only told. A boot in which the checker saw too little is in trouble.
+
+    Args:
+        release: the output of uname -r in the guest.
     """
     output = plugin_output.read(sorted(place.glob("reports*.jsonl")))
-    told = {finding.name for finding in known for report in output.reports if finding.describes(report)}
-    if told:
-        say(f"known findings of the checker in {place.name}: {', '.join(sorted(told))}")
-    new = [report for report in output.reports if not any(finding.describes(report) for finding in known)]
+    known = [[finding.name for finding in findings if finding.describes(r, release)] for r in output.reports]
+    if told := sorted(set(itertools.chain(*known))):
+        say(f"known findings of the checker in {place.name}: {', '.join(told)}")
+    new = [report for report, names in zip(output.reports, known, strict=True) if not names]
     trouble = "; ".join(filter(None, [*output.errors, plugin_output.blind(output.end)]))
     lines = ["\n".join(plugin_output.lines(report)) for report in new]
     return replace(outcome, reports=[*outcome.reports, *lines], trouble=outcome.trouble or trouble)
@@ -330,7 +338,9 @@ def conduct(
         def note(suite: SelftestSuite, setting: Setting, kept: Kept, place: Path) -> None:
             read = suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit
             outcome = read((place / "console.log").read_text(errors="replace"), kept["trouble"])
-            found[setting.name, suite.name].append(with_checker(outcome, place, known) if checked else outcome)
+            if checked:
+                outcome = with_checker(outcome, place, known, kept["guest"])
+            found[setting.name, suite.name].append(outcome)
 
         turns = [
             Turn(boot_of(s, t, n), partial(one_boot, guests[t.kernel], s, t), partial(note, s, t)) for s, t, n in boots

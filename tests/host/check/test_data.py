@@ -95,13 +95,24 @@ def test_what_a_finding_describes() -> None:
     """Its rule, its kind if it names one, and its function among those that changed or noticed."""
     finding = check_data.KnownFinding("f", "about", "free", "__p4d_free_tlb", "doc#f")
     report = {"rule": "free", "kind": "table", "changed": {"functions": ["a", "__p4d_free_tlb"]}}
-    assert finding.describes(report)
-    assert not finding.describes({**report, "rule": "owed"})
-    assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}})
-    assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}})
-    assert not check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report)
+    assert finding.describes(report, "6.12.117")
+    assert not finding.describes({**report, "rule": "owed"}, "6.12.117")
+    assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}}, "6.12.117")
+    assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}}, "6.12.117")
+    assert not check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report, "6.12.117")
     leveled = check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", level=-1)
-    assert leveled.describes({**report, "level": -1}) and not leveled.describes({**report, "level": 0})
+    assert leveled.describes({**report, "level": -1}, "6.12") and not leveled.describes({**report, "level": 0}, "6.12")
+
+
+@pytest.mark.parametrize(
+    ("release", "known"),
+    [("6.12.117+deb13-arm64", True), ("6.1.0-56-rt-arm64", True), ("6.14", False), ("7.3.4", False), ("", False)],
+)
+def test_a_defect_that_has_been_fixed(release: str, known: bool) -> None:
+    """A later kernel that reports it has a defect that is not known. Of a guest that died early no release is known."""
+    finding = check_data.KnownFinding("f", "about", "free", "__p4d_free_tlb", "doc#f", before="6.14")
+    report = {"rule": "free", "kind": "table", "changed": {"functions": ["__p4d_free_tlb"]}}
+    assert finding.describes(report, release) is known
 
 
 @pytest.mark.parametrize(

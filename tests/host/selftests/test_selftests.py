@@ -226,7 +226,7 @@ def test_what_the_checker_said(
 ) -> None:
     """New reports fail, and so does a checker that saw nothing; known findings do not."""
     (tmp_path / "reports.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    outcome = selftests.with_checker(SuiteOutcome({"a": "ok"}), tmp_path, [KNOWN])
+    outcome = selftests.with_checker(SuiteOutcome({"a": "ok"}), tmp_path, [KNOWN], "6.12.117")
     assert (outcome.verdicts, list(outcome.reports), outcome.trouble) == ({"a": "ok"}, reports, trouble)
-    died = selftests.with_checker(SuiteOutcome({}, (), "the guest hung"), tmp_path, [KNOWN])
+    died = selftests.with_checker(SuiteOutcome({}, (), "the guest hung"), tmp_path, [KNOWN], "6.12.117")
     assert died.trouble == "the guest hung"
