@@ -20,13 +20,13 @@
  *    with its level as a hint. Entries of another size have runs of their own.
  *
  *  - Tables. For a freed table the mmu_gather learns of one page that the table mapped.
- *    A TLBI of this page that is not restricted to the last level removes what leads to
- *    the table, at all levels. freed_tables is set before the next flush, and then no
- *    TLBI of any run is restricted, and none has a hint. So a table needs no run of its
- *    own if its page lies in a run of entries that map no more than the table. (Larger
- *    entries may be flushed by one TLBI each, at another address.) Otherwise it gets a
- *    run as large as what it mapped, so that neighbours become one. It was empty, so
- *    the larger run costs nothing.
+ *    A TLBI of any page that it mapped, not restricted to the last level, removes what
+ *    leads to the table, at all levels. freed_tables is set before the next flush, and
+ *    then no TLBI of any run is restricted, and none has a hint. So a table needs no run
+ *    of its own if it mapped a part of a run of entries that map no more than the table.
+ *    (Larger entries may be flushed by one TLBI each, at another address.) Otherwise it
+ *    gets a run as large as what it mapped, so that neighbours become one. It was empty,
+ *    so the larger run costs nothing.
  *
  *  - Shared tables of HugeTLB (unshared_tables) add all that they mapped, by the size
  *    of their leaves.
@@ -203,10 +203,10 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 	lull_gather_end(runs);
 	for (i = runs->nr; i--;) {
 		struct lull_range *run = &runs->run[i];
-		bool within = size < entry && run->shift <= shift &&
-			      run->start <= address && address < run->end;
+		bool leads = size < entry && run->shift <= shift &&
+			     run->start < end && start < run->end;
 
-		if (within || lull_range_grow(run, start, end, shift)) {
+		if (leads || lull_range_grow(run, start, end, shift)) {
 			runs->last = i;
 			runs->next = run->end | run->shift;
 			return;

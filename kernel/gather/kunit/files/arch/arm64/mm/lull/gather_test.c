@@ -216,12 +216,32 @@ static void test_tables(struct kunit *test)
 	clear_table(f, PTRS_PER_PTE + 5);
 	expect_runs(test, 2);
 
-	/* What is there may be a leaf's: then it goes with it. */
+	/* A leaf that the table mapped, wherever, leads to it. */
 	begin(f);
-	clear(f, 1, 4);
-	tlb_flush_pmd_range(&f->tlb, address(2), PAGE_SIZE);
+	clear(f, 100, 1);
+	tlb_flush_pmd_range(&f->tlb, address(0), PAGE_SIZE);
 	f->tlb.freed_tables = 1;
 	expect_runs(test, 1);
+
+	/* One run may lead to two tables. */
+	begin(f);
+	clear(f, PTRS_PER_PTE - 2, 4);
+	tlb_flush_pmd_range(&f->tlb, address(0), PAGE_SIZE);
+	tlb_flush_pmd_range(&f->tlb, address(PTRS_PER_PTE), PAGE_SIZE);
+	f->tlb.freed_tables = 1;
+	expect_runs(test, 1);
+
+	/* But not one that ends where the table begins. */
+	begin(f);
+	clear(f, 0, PTRS_PER_PTE);
+	clear_table(f, PTRS_PER_PTE);
+	expect_runs(test, 2);
+
+	/* Nor one that begins where it ends. */
+	begin(f);
+	clear(f, PTRS_PER_PTE, 1);
+	clear_table(f, 0);
+	expect_runs(test, 2);
 
 	/* But not if it is larger: it is flushed at its own addresses. */
 	begin(f);
