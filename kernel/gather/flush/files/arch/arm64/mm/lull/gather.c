@@ -31,8 +31,12 @@
  *  - Shared tables of HugeTLB (unshared_tables) add all that they mapped, by the size
  *    of their leaves.
  *
- *  - Another thread that tears down at the same time (mm_tlb_flush_nested()) makes it
- *    a flush of the whole address space, which does not read the runs.
+ *  - Another thread that tears down at the same time (mm_tlb_flush_nested()) makes the
+ *    last flush one of the whole address space, which does not read the runs. Flushes
+ *    before it may free a table of which the other thread has cleared entries that it
+ *    has not flushed yet, and a CPU without FEAT_nTLBPA may keep copies of them. Such a
+ *    flush is of the hull, as on stock. This thread has found these entries cleared,
+ *    under the lock of the table, so that it sees the other one's pending flush, too.
  *
  * The runs are broadcast, and so reach every CPU that may have the address space loaded.
  * If no other CPU seems to have it loaded, residency may do with a local TLBI or none,
@@ -240,7 +244,8 @@ bool lull_gather_flush(struct mmu_gather *tlb)
 	if (runs->nr <= 1)
 		return false;
 	lull_gather_end(runs);
-	if (!gather_pays(tlb) || !lull_may_broadcast(tlb->mm, tables)) {
+	if ((tables && mm_tlb_flush_nested(tlb->mm)) || !gather_pays(tlb) ||
+	    !lull_may_broadcast(tlb->mm, tables)) {
 		count_vm_event(GATHER_HULL);
 		return false;
 	}
