@@ -57,6 +57,7 @@
 #include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
