@@ -32,8 +32,12 @@ class Patch:
 
     @property
     def hooks(self) -> Path:
-        """The file with the changes of Linux's files; there is none when the patch changes none."""
-        return self.folder / "hooks" / f"{self.series}.patch"
+        """The file with the changes of files that are there; there is none when the patch changes none.
+
+        It is hooks/all.patch if the series has no file of its own and the bases share the changes.
+        """
+        own, shared = (self.folder / "hooks" / f"{name}.patch" for name in (self.series, "all"))
+        return shared if shared.exists() and not own.exists() else own
 
     def hooks_text(self) -> str:
         """The changes of Linux's files; empty when there are none."""

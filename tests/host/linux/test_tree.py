@@ -82,6 +82,16 @@ def test_a_file_of_one_base(tmp_path: Path) -> None:
         old.files()
 
 
+def test_hooks_of_one_base(tmp_path: Path) -> None:
+    """The hooks of the base come before those that bases share."""
+    top = write_files(tmp_path, {"hooks/all.patch": "a", "hooks/7.3.patch": "b"})
+    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
+    assert (old.hooks_text(), new.hooks_text()) == ("a", "b")
+    assert old.hooks == top / "hooks/all.patch"
+    (top / "hooks/all.patch").unlink()
+    assert old.hooks == top / "hooks/6.12.patch" and old.hooks_text() == ""
+
+
 def test_where_a_file_is_saved(tmp_path: Path) -> None:
     """Where it is; a new one in files/, unless it is there for another base only."""
     top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b"})

@@ -8,13 +8,16 @@
 #include <kunit/test.h>
 #include <linux/gfp.h>
 #include <linux/hugetlb.h>
-#include <linux/mm.h>
-#include <linux/nodemask.h>
 #include <linux/page_ref.h>
 #include <linux/sizes.h>
 
 #include "../../../../mm/hugetlb_vmemmap.h"
 #include "../../../../mm/internal.h"
+
+/* New frames for a page that is split into @nr. */
+#define frames_to_split(nr)		(2 * ((nr) - 1))
+
+#define page_ref_add_unless_zero(page, nr) page_ref_add_unless(page, nr, 0)
 
 /* Optimized HugeTLB pages share no frame with each other. */
 static inline struct page *shared_frame(const struct hstate *h, struct folio *folio)

@@ -8,14 +8,15 @@
 #include <kunit/test.h>
 #include <linux/gfp.h>
 #include <linux/hugetlb.h>
-#include <linux/mm.h>
-#include <linux/nodemask.h>
 #include <linux/sizes.h>
 
 #include "../../../../mm/hugetlb_internal.h"
 #include "../../../../mm/hugetlb_vmemmap.h"
 #include "../../../../mm/internal.h"
 #include "../../../../mm/page_alloc.h"
+
+/* New frames for a page that is split into @nr: one is only there meanwhile. */
+#define frames_to_split(nr)		(nr)
 
 /* Optimized HugeTLB pages of the same size and zone share this frame. */
 static inline struct page *shared_frame(const struct hstate *h, struct folio *folio)
