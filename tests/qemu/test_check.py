@@ -175,6 +175,14 @@ def test_8_bit_asids_of_a_kernel_without_the_function(checked: Check, tmp_path: 
     assert not starts(tmp_path)
 
 
+def test_the_erratum_of_sme_of_a_kernel_without_it(checked: Check, tmp_path: Path) -> None:
+    """The same for the workaround that the fake kernel does not have."""
+    done = checked("--kernel", "stock", "--cpu", "max+sme")
+    assert done.returncode == 2
+    assert "has 0 entries for erratum 4193714" in done.stderr and "to do: " in done.stderr
+    assert not starts(tmp_path)
+
+
 def test_mutants(checked: Check, tmp_path: Path) -> None:
     """Each with its parameters; caught, by the rule that is meant, or not; also in a guest that panics."""
     out = tmp_path / "out"

@@ -71,7 +71,7 @@ def guests_of(
             f"symbols={kernel.place}",
         )
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None
-        image = kernel.narrow() if narrow else kernel.image
+        image = kernel.patched(narrow=narrow, sme=trial.hardware.sme)
         guest = lab.guest_of(image, machine, trial.append(options), plugin)
         found.append(replace(guest, initramfs=kernel.initramfs(lab), limit_factor=kernel.limit_factor))
     return found

@@ -57,6 +57,7 @@ class Hardware:
         ntlbpa: whether the checker models CPUs with FEAT_nTLBPA; None: as ID_AA64MMFR1_EL1 says. Lull's kernels get
             the same value by a kernel parameter; other kernels always see the register.
         mte: memory has tags (FEAT_MTE2); QEMU refuses it for CPUs that cannot have them.
+        sme: the kernel takes the CPU, which is QEMU's max, for one with erratum 4193714 of SME.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Hardware:
     asid_bits: int = WIDE
     ntlbpa: bool | None = None
     mte: bool = False
+    sme: bool = False
 
     def with_settings(self, kpti: bool | None, asid_bits: int | None) -> Hardware:
         """This machine with the settings that are not None, and a name that says so."""
@@ -75,6 +77,7 @@ class Hardware:
         words += [] if chosen.kpti is None else ["kpti" if chosen.kpti else "nokpti"]
         words += ["asid8"] if chosen.asid_bits == NARROW else []
         words += ["mte"] if chosen.mte else []
+        words += ["sme"] if chosen.sme else []
         words += [word for word in given if "ntlbpa" in SETTINGS.get(word, {})][-1:]  # without: ntlbpa of the machine
         return replace(chosen, name="+".join(words))
 
@@ -91,6 +94,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "nokpti": {"kpti": False},
     "asid8": {"asid_bits": NARROW},
     "mte": {"mte": True},
+    "sme": {"sme": True},
     "ntlbpa": {"ntlbpa": True},
     "nontlbpa": {"ntlbpa": False},
 }
@@ -208,7 +212,7 @@ def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
 
 
 def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
-    """The machine that --cpu names: NAME+SETTING+... Raises UsageError for a setting that does not exist.
+    """The machine that --cpu names: NAME+SETTING+... Raises UsageError for a setting that does not exist, or not there.
 
     NAME is one of ``machines``, or else a value of QEMU's -cpu; SETTING is a key of SETTINGS.
     """
@@ -218,6 +222,8 @@ def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
         if setting not in SETTINGS:
             raise unknown("setting of a machine", setting, SETTINGS)
         found = replace(found, **SETTINGS[setting])
+    if found.sme and found.cpu.partition(",")[0] != "max":
+        raise UsageError(f"{text}: the CPU {found.cpu} has no SME", remedy="use +sme with QEMU's CPU max")
     return found.with_settings(None, None)
 
 

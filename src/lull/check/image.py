@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `lull check` reads from, and patches into, the bytes of an arm64 kernel Image.
 
-It refuses files that are no such image, tests whether the symbols belong to the image, and makes a copy of the kernel
-that uses 8-bit ASIDs. The offset of a symbol in the file is its address minus that of ``_text``
-(Documentation/arch/arm64/booting.rst; arch/arm64/kernel/image.h).
+It refuses files that are no such image, tests whether the symbols belong to the image, and makes copies of the kernel
+that use 8-bit ASIDs, or work around an erratum of SME. The offset of a symbol in the file is its address minus that of
+``_text`` (Documentation/arch/arm64/booting.rst; arch/arm64/kernel/image.h).
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ MRS_MMFR0, REGISTER = 0xD5380700, 0x1F
 (ASIDBits) are 0 on a CPU with 8-bit ASIDs."""
 MOV_ZERO = 0xD2800000
 """The instruction MOV Xn, #0 without n."""
+ERRATUM_4193714 = struct.pack("<III", 0x410FD8B0, 0, 1 << 20 | 2)
+"""The CPUs of erratum 4193714 in the table arm64_errata of arch/arm64/kernel/cpu_errata.c, a struct midr_range: C1-Pro,
+from revision r0p0 to r1p2. No other table of Linux has these revisions of C1-Pro."""
+MIDR_MAX = struct.pack("<I", 0x000F0510)
+"""MIDR_EL1 of QEMU's CPU max, which is a revision r0p0, too."""
 REMEDY = "name the System.map or vmlinux that was built with the image"
 
 
@@ -152,3 +157,21 @@ def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:
             remedy="leave --asid-bits 8 out, or check the lab kernel, which has a parameter for it",
         )
     return bytes(patched)
+
+
+def with_sme_erratum(data: bytes, where: str) -> bytes:
+    """A copy of the image ``data`` that takes QEMU's CPU max for one with erratum 4193714, and for nothing else.
+
+    Args:
+        where: the image's path, for messages.
+
+    Raises: UsageError when the kernel has no workaround for this erratum.
+    """
+    found = data.count(ERRATUM_4193714)
+    if found != 1:
+        raise UsageError(
+            f"the image has {found} entries for erratum 4193714 of SME, not 1",
+            where=where,
+            remedy="leave +sme out, or name a kernel with CONFIG_ARM64_ERRATUM_4193714: Linux 7.3 has it",
+        )
+    return data.replace(ERRATUM_4193714, MIDR_MAX + ERRATUM_4193714[len(MIDR_MAX) :])

@@ -38,15 +38,28 @@ class CheckedKernel:
     limit_factor: float = 1.0
     modules: list[Path] = field(default_factory=list)
 
-    def narrow(self) -> Path:
-        """A copy of the image that finds 8-bit ASIDs, in the cache. Raises UsageError when it cannot be made."""
+    def patched(self, *, narrow: bool, sme: bool) -> Path:
+        """A copy of the image in the cache, or the image itself if it need not be patched.
+
+        Args:
+            narrow: the kernel finds 8-bit ASIDs.
+            sme: the kernel works around erratum 4193714 on QEMU's CPU max.
+
+        Raises: UsageError when the copy cannot be made.
+        """
+        if not narrow and not sme:
+            return self.image
         key = cache.key_of_files([self.image, self.place])
 
         def make(part: Path) -> None:
-            data = check_image.with_8_bit_asids(self.image.read_bytes(), self.symbols, str(self.image))
+            data = self.image.read_bytes()
+            if narrow:
+                data = check_image.with_8_bit_asids(data, self.symbols, str(self.image))
+            if sme:
+                data = check_image.with_sme_erratum(data, str(self.image))
             (part / "Image").write_bytes(data)
 
-        return cache.make_entry("build", f"asid8-{key}", make) / "Image"
+        return cache.make_entry("build", f"{'asid8-' * narrow}{'sme-' * sme}{key}", make) / "Image"
 
     def initramfs(self, lab: Lab) -> Path:
         """The guest's initramfs, with the modules."""

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "cpu",
         **options.MACHINES,
-        help="a machine of plugin/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +mte, "
+        help="a machine of plugin/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +mte, +sme, "
         f"+ntlbpa or +nontlbpa after it (default: {DEFAULT_MACHINE}); repeatable",
     )
     own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")

@@ -46,7 +46,7 @@ def everything(lab: Lab) -> dict[str, Names]:
         "policies: --kernel NAME+FEATURE=POLICY, NAME-FEATURE, NAME+only=FEATURE": policies(lab),
         "workloads: --workload": {w.name: w.about for w in lab.workloads.values()},
         "suites: --suite": {name: ", ".join(plan.load_workloads(s.workloads)) for name, s in lab.base.suites.items()},
-        "machines: check, soak --cpu; also +kpti, +nokpti, +asid8, +mte, +[no]ntlbpa behind, or QEMU's -cpu": {
+        "machines: check, soak --cpu; also +kpti, +nokpti, +asid8, +mte, +sme, +[no]ntlbpa behind, or QEMU's -cpu": {
             **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (

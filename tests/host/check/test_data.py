@@ -43,6 +43,15 @@ def test_memory_tags() -> None:
     assert not check_data.parse_hardware("max", MACHINES).mte
 
 
+def test_the_erratum_of_sme() -> None:
+    """A setting of CPUs that have SME."""
+    found = check_data.parse_hardware("max-nolpa2+sme+asid8", MACHINES)
+    assert found.sme and found.name == "max-nolpa2+asid8+sme"
+    assert not check_data.parse_hardware("max", MACHINES).sme
+    with pytest.raises(UsageError, match="has no SME"):
+        check_data.parse_hardware("neoverse-n2+sme", MACHINES)
+
+
 def test_the_matrix() -> None:
     """Each machine four times, or as often as is left open; every name stands for its cell."""
     whole = check_data.matrix(MACHINES, None, None)

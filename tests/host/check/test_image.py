@@ -50,6 +50,25 @@ def test_refused(data: bytes, found: symbols.Symbols, words: str) -> None:
     assert words in caught.value.text() and "to do: " in caught.value.text()
 
 
+def test_the_erratum_of_sme() -> None:
+    """The CPU of the entry becomes QEMU's; its revisions, and entries with others, stay."""
+    entry, other = [0x410FD8B0, 0, 0x100002], [0x410FD8B0, 0, 0xFFFFFFFF]
+    words = dict(zip(range(0x100, 0x118, 4), [*entry, *other], strict=True))
+    data = image(words)
+    new = check_image.with_sme_erratum(data, "Image")
+    changed = {at for at in range(0, len(data), 4) if data[at : at + 4] != new[at : at + 4]}
+    assert changed == {0x100} and struct.unpack_from("<III", new, 0x100) == (0x000F0510, 0, 0x100002)
+
+
+@pytest.mark.parametrize("places", [(), (0x100, 0x200)])
+def test_no_erratum_of_sme(places: tuple[int, ...]) -> None:
+    """A kernel without the entry, and one in which it is not certain which entry it is, are refused."""
+    words = {at + 4 * n: word for at in places for n, word in enumerate((0x410FD8B0, 0, 0x100002))}
+    with pytest.raises(UsageError, match=f"has {len(places)} entries") as caught:
+        check_image.with_sme_erratum(image(words), "Image")
+    assert "to do: " in caught.value.text()
+
+
 def test_a_truncated_image() -> None:
     """Symbols beyond the file's end are not followed."""
     with pytest.raises(UsageError):
