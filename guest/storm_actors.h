@@ -7,17 +7,19 @@
 #ifndef STORM_ACTORS_H
 #define STORM_ACTORS_H
 
+#include "sme.h"
 #include "storm.h"
 
 #include <setjmp.h>
 
-static long seconds = 10, seed, hotplug, patience = 60;
+static long seconds = 10, seed, hotplug, patience = 60, sme;
 static const char *actors_wanted, *until;
 
 #define STORM_OPTIONS							\
 	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" }, \
 	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" }, \
 	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" }, \
+	{ "sme", &sme, NULL, "1: threads that move to another CPU use SME there" }, \
 	{ "actors", NULL, &actors_wanted, "some of these" },		\
 	{ "until", NULL, &until, "tallies, with commas between: go on until each is there, for eight times as long at most" }, \
 	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" }
@@ -87,6 +89,18 @@ static long stamp(uint64_t *random)
 	return (long)(next_random(random) >> 8);
 }
 
+/* Use SME. From then on, this thread is one that uses SME to Linux. */
+static void use_sme(void)
+{
+	static const int once = 1;
+	char from[SME_ROW], to[SME_ROW] = "";
+	long copies = 0;
+
+	memset(from, 0x88, sizeof(from));
+	sme_copy(from, to, &once, &copies);
+	verify(copies == 1 && !memcmp(to, from, 16), "SME did not copy a row of ZA");
+}
+
 /* Move to another CPU; if that one is offline at the moment, to yet another. */
 __attribute__((unused))
 static void hop(uint64_t *random, pid_t who)
@@ -98,10 +112,12 @@ static void hop(uint64_t *random, pid_t who)
 		CPU_ZERO(&set);
 		CPU_SET(any(random, cpus), &set);
 		if (!sched_setaffinity(who, sizeof(set), &set))
-			return;
+			break;
 		if (errno != EINVAL)
 			die("sched_setaffinity");
 	}
+	if (sme && !who)
+		use_sme();
 }
 
 __attribute__((unused))
@@ -373,6 +389,8 @@ static void check_wishes(const struct storm *storm)
 		finish(USAGE, "until=%s: not all of these are tallies", until);
 	if (hotplug && (cpus < 2 || access("/sys/devices/system/cpu/cpu1/online", W_OK)))
 		skip("hotplug=1: no CPU can go offline here");
+	if (sme && !have_sme())
+		skip("sme=1: the CPU, or the kernel, has no SME");
 }
 
 static void start_all(const struct storm *storm)

@@ -13,7 +13,7 @@ from lull.check.data import load_machines, matrix
 
 BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)
-ROUNDS = range(1, 401)
+ROUNDS = range(1, 421)
 
 
 def choice(seed: int = 7) -> soak.SoakChoice:

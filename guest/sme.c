@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flushes while other CPUs use SME. Erratum 4193714 of C1-Pro: after a TLBI and a DSB, an access of SME on another CPU
+ * may still be under way through the entry that was removed. The CPU has completed it when it enters the kernel. So Linux
+ * 7.3 then sends an IPI to each CPU that executes user code of the address space with SME. Reclaim flushes pages of many
+ * address spaces at once. It sends an IPI to each CPU that executes any user code with SME.
+ *
+ * Each case changes memory on the first CPU, and counts the IPIs that ask a CPU to call a function:
+ *
+ *	running		a thread of the process uses SME on another CPU
+ *	everywhere	one on each other CPU
+ *	plain		the thread of another CPU does not use SME
+ *	asleep		the thread has used SME, and sleeps
+ *	here		two threads use SME, on the CPU that flushes
+ *	another		another process uses SME on another CPU
+ *	tables		a page table is freed, after a flush while the thread slept: residency broadcasts for the whole ASID
+ *	pageout		pages go to swap while a thread of the process uses SME on another CPU
+ *	pageout-another	the same while another process does
+ *
+ * On a kernel without the workaround no case may send IPIs.
+ */
+#include "gate.h"
+#include "sme.h"
+
+#include <pthread.h>
+#include <sys/klog.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT	21
+#endif
+
+#define NAP		5000	/* us */
+#define SWAPPED		128	/* pages */
+
+static long flushes = 60, tables = 60;
+
+static const struct option_spec options[] = {
+	{ "flushes", &flushes, NULL, "protection changes of each case" },
+	{ "tables", &tables, NULL, "page tables that are freed" },
+	{ }
+};
+
+static const char *const rows[] = {
+	"tlbi_local", "tlbi_elided", "pswpout", NULL
+};
+
+/* A thread, or another process, that uses SME; some cases have one that does not, or that sleeps. */
+static struct user {
+	enum how { SME, PLAIN, ASLEEP, NAPS } how;
+	long cpu;
+	pthread_t thread;
+	pid_t tid;
+	int stop, end;
+	long copies;
+	char copy[SME_ROW];
+} *users;		/* shared with the other process */
+
+static volatile long *page;	/* the memory whose protection changes; SME reads it */
+static long changes;
+static long cpus;
+static bool workaround;
+
+static long seen(const long *what)
+{
+	return __atomic_load_n(what, __ATOMIC_RELAXED);
+}
+
+static void *use(void *argument)
+{
+	static const int once = 1;
+	struct user *self = argument;
+
+	pin(self->cpu);
+	__atomic_store_n(&self->tid, gettid(), __ATOMIC_RELEASE);
+	switch (self->how) {
+	case PLAIN:
+		while (!__atomic_load_n(&self->stop, __ATOMIC_ACQUIRE))
+			__atomic_fetch_add(&self->copies, 1, __ATOMIC_RELAXED);
+		return NULL;
+	case ASLEEP:
+		sme_copy((void *)page, self->copy, &once, &self->copies);
+		await(&self->stop, 1);
+		return NULL;
+	case SME:
+		sme_copy((void *)page, self->copy, &self->stop, &self->copies);
+		break;
+	case NAPS:
+		while (!__atomic_load_n(&self->end, __ATOMIC_ACQUIRE)) {
+			sme_copy((void *)page, self->copy, &self->stop, &self->copies);
+			/* It wakes up by itself, because to wake it would take an IPI. */
+			while (__atomic_load_n(&self->stop, __ATOMIC_ACQUIRE) &&
+			       !__atomic_load_n(&self->end, __ATOMIC_ACQUIRE))
+				usleep(NAP);
+		}
+	}
+	verify(*(long *)self->copy == *page, "SME copied %ld, not %ld", *(long *)self->copy, *page);
+	return NULL;
+}
+
+/* Wait until each user has gone on: it has executed user code since the last flush. */
+static void wait_users(long n)
+{
+	long i;
+
+	for (i = 0; i < n; i++) {
+		long before = seen(&users[i].copies);
+
+		while (users[i].how != ASLEEP && seen(&users[i].copies) == before)
+			if (users[i].cpu == 0)
+				sched_yield();
+	}
+}
+
+/*
+ * Return how many IPIs that ask for the call of a function the CPUs from @cpu on have received. The scheduler has such
+ * IPIs, too. It sends them to the idle CPU with the lowest number.
+ */
+static long function_calls(long cpu)
+{
+	FILE *in = fopen("/proc/interrupts", "r");
+	char row[4096], *at = NULL, *end;
+	long sum = 0, i, n;
+
+	while (in && !at && fgets(row, sizeof(row), in))
+		if (strstr(row, "Function call interrupts"))
+			at = strchr(row, ':');
+	verify(at, "/proc/interrupts has no function call interrupts");
+	for (i = 0, at++; n = strtol(at, &end, 10), end != at; i++, at = end)
+		sum += i < cpu ? 0 : n;
+	fclose(in);
+	return sum;
+}
+
+/* Does the kernel work around the erratum? It says so in its log, at boot. */
+static bool works_around(void)
+{
+	long size = must(klogctl(10, NULL, 0));
+	char *log = calloc(1, size + 1);
+	bool found;
+
+	must(klogctl(3, log, size));
+	if (!strstr(log, "Booting Linux"))
+		skip("the kernel's log has lost its beginning, which says whether erratum 4193714 is worked around");
+	found = strstr(log, "detected: C1-Pro SME DVMSync early acknowledgement");
+	free(log);
+	return found;
+}
+
+static void change_protection(void)
+{
+	if (changes++ % 2) {
+		must(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
+		*page += 1;
+	} else {
+		must(mprotect((void *)page, PAGE, PROT_READ));
+		verify(*page == changes / 2, "page reads %ld, not %ld", *page, changes / 2);
+	}
+}
+
+static void change_protections(long n)
+{
+	long i;
+
+	for (i = 0; i < flushes; i++) {
+		change_protection();
+		wait_users(n);
+	}
+}
+
+/* While the user sleeps, a flush lets residency pass its CPU by. When the user is back, a page table is freed. */
+static void free_tables(long n)
+{
+	char *memory, *table;
+	long i;
+
+	for (i = 0; i < tables; i++) {
+		__atomic_store_n(&users[0].stop, 1, __ATOMIC_RELEASE);
+		wait_asleep(users[0].tid);
+		change_protection();
+		memory = map_memory(2 * HUGE, MAP_PRIVATE | MAP_NORESERVE);
+		use_small_pages(memory, 2 * HUGE);
+		table = (char *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
+		*table = 1;
+		__atomic_store_n(&users[0].stop, 0, __ATOMIC_RELEASE);
+		wait_users(n);
+		must(munmap(memory, 2 * HUGE));
+	}
+}
+
+static void page_out(long n)
+{
+	long *memory = (long *)map_memory(SWAPPED * PAGE, MAP_PRIVATE), i;
+	const long words = PAGE / sizeof(long);
+
+	use_small_pages(memory, SWAPPED * PAGE);
+	for (i = 0; i < SWAPPED; i++)
+		memory[i * words] = i + 1;
+	drain_lru();
+	wait_users(n);
+	must(madvise(memory, SWAPPED * PAGE, MADV_PAGEOUT));
+	for (i = 0; i < SWAPPED; i++)
+		verify(memory[i * words] == i + 1, "a page that was paged out holds %ld", memory[i * words]);
+	must(munmap(memory, SWAPPED * PAGE));
+}
+
+/* The cases. A user is on the last CPU, or there is one on each CPU but the first, or all are on the first. */
+static const struct test {
+	const char *name;
+	enum how how;
+	long users;
+	enum { LAST, EACH, FIRST } on;
+	bool another;		/* the user is another process */
+	void (*work)(long users);
+	long least, most;	/* IPIs that each user needs for 32 operations, and that Linux sends */
+} tests[] = {
+	{ "running", SME, 1, LAST, false, change_protections, 32, 32 },
+	{ "everywhere", SME, 0, EACH, false, change_protections, 32, 32 },
+	{ "plain", PLAIN, 1, LAST, false, change_protections, 0, 0 },
+	{ "asleep", ASLEEP, 1, LAST, false, change_protections, 0, 0 },
+	{ "here", SME, 2, FIRST, false, change_protections, 0, 0 },
+	{ "another", SME, 1, LAST, true, change_protections, 0, 0 },
+	/* munmap() flushes twice: the page, then its table. */
+	{ "tables", NAPS, 1, LAST, false, free_tables, 64, 64 },
+	/* Linux may flush up to 32 pages at once. */
+	{ "pageout", SME, 1, LAST, false, page_out, 1, 32 },
+	{ "pageout-another", SME, 1, LAST, true, page_out, 0, 32 },
+	{ }
+};
+
+static void measure(const struct test *t)
+{
+	long n = t->on == EACH ? cpus - 1 : t->users, counted = t->on == EACH ? 1 : cpus - 1, i, before, ipis, least, most;
+	long operations = t->work == free_tables ? tables : t->work == page_out ? SWAPPED : flushes;
+	pid_t child = 0;
+
+	memset(users, 0, cpus * sizeof(*users));
+	for (i = 0; i < n; i++) {
+		users[i].how = t->how;
+		users[i].cpu = t->on == FIRST ? 0 : cpus - 1 - i;
+		if (!t->another)
+			verify(!pthread_create(&users[i].thread, NULL, use, &users[i]), "pthread_create");
+		else if (!(child = fork_child()))
+			exit(use(&users[i]) != NULL);
+	}
+	for (i = 0; i < n; i++) {
+		while (!__atomic_load_n(&users[i].tid, __ATOMIC_ACQUIRE) || !seen(&users[i].copies))
+			sched_yield();
+		if (t->how == ASLEEP)
+			wait_asleep(users[i].tid);
+	}
+
+	fresh_window();
+	begin_vmstat(rows);
+	before = function_calls(counted);
+	open_window();
+	t->work(n);
+	close_window();
+	ipis = function_calls(counted) - before;
+	end_vmstat(rows);
+
+	for (i = 0; i < n; i++) {
+		__atomic_store_n(&users[i].end, 1, __ATOMIC_RELEASE);
+		announce(&users[i].stop, 1);
+		if (t->another)
+			wait_child(child);
+		else
+			verify(!pthread_join(users[i].thread, NULL), "pthread_join");
+	}
+	if (t->work == page_out && metric("pswpout") < SWAPPED / 2) {
+		printf("sme: %s is left out, because the pages did not go to swap\n", t->name);
+		return;
+	}
+	add_metric("ipi_call", ipis);
+	report(t->name, operations, t->work == page_out ? "page" : t->work == free_tables ? "munmap" : "mprotect", "");
+
+	least = workaround ? t->least * n * operations / 32 : 0;
+	most = workaround ? t->most * n * operations / 32 : 0;
+	/*
+	 * A user that is in the kernel needs no IPI. Timers take it there. On a busy host it may stay there for long,
+	 * because the host stops the virtual CPU.
+	 */
+	verify(ipis >= least - least / 4 && ipis <= most + operations / 4,
+	       "%s: %ld IPIs for %ld operations, and not %ld to %ld", t->name, ipis, operations, least, most);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test *t;
+
+	parse_options(argc, argv, "flushes while other CPUs use SME", options);
+	if (!have_sme())
+		skip("the CPU, or the kernel, has no SME");
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	if (cpus < 3)
+		skip("3 CPUs are needed");
+	workaround = works_around();
+	printf("sme: erratum 4193714 is %sworked around\n", workaround ? "" : "not ");
+	pin(0);
+	users = (struct user *)map_memory(cpus * sizeof(*users), MAP_SHARED);
+	page = (long *)map_memory(PAGE, MAP_PRIVATE);
+	*page = 0;
+	for (t = tests; t->name; t++)
+		measure(t);
+	return 0;
+}
