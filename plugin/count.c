@@ -12,6 +12,7 @@
 struct totals {
 	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
+	uint64_t guest[GUESTS + 1][GUEST_REACHES][CLASSES], hyp_local, hyp_broadcast, hyp_stage2, forced[CLASSES];
 };
 
 static struct cpu_counts *alloc(unsigned int ncpus)
@@ -53,14 +54,49 @@ static void bump(uint64_t *n)
 	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
 }
 
+/* Return the place of a guest in c->guests, which it gets when it is first seen; GUESTS if there is none left. */
+static unsigned int place_of(struct counts *c, uint16_t vmid)
+{
+	uint32_t name = vmid + 1;
+	unsigned int i;
+
+	for (i = 0; i < GUESTS; i++) {
+		uint32_t found = 0;
+
+		if (__atomic_compare_exchange_n(&c->guests[i], &found, name, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED) || found == name)
+			break;
+	}
+	return i;
+}
+
+static void count_tlbi(struct counts *c, struct cpu_counts *live, const struct tlbi *t,
+		       enum tlbi_class class, const struct issuer *by)
+{
+	bool local = t->scope == SCOPE_LOCAL;
+
+	bump(&live->tlbi[t->index][class]);
+	if (by->forced)
+		bump(&live->forced[class]);
+	if (by->kind == ISSUER_GUEST) {
+		bump(&live->by_guests[t->index][class]);
+		bump(&live->guest[place_of(c, by->vmid)]
+				 [by->forced ? GUEST_FORCED : local ? GUEST_LOCAL : GUEST_BROADCAST][class]);
+	} else if (by->kind == ISSUER_HYPERVISOR) {
+		bump(local ? &live->hyp_local : &live->hyp_broadcast);
+		if (t->stage2)
+			bump(&live->hyp_stage2);
+	}
+}
+
 void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
-		 uint64_t operand)
+		 uint64_t operand, const struct issuer *by)
 {
 	struct cpu_counts *live = &c->live[cpu];
 
 	switch (insn->kind) {
 	case INSN_TLBI:
-		bump(&live->tlbi[insn->tlbi.index][tlbi_class(&insn->tlbi, operand)]);
+		count_tlbi(c, live, &insn->tlbi, tlbi_class(&insn->tlbi, operand), by);
 		break;
 	case INSN_DSB:
 		bump(&live->dsb[insn->dsb]);
@@ -131,6 +167,15 @@ static void add(struct totals *t, const struct cpu_counts *c)
 	t->ipi_all += c->ipi_all;
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
 		t->dsb[i] += c->dsb[i];
+	for (unsigned int i = 0; i <= GUESTS; i++)
+		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
+			for (unsigned int class = 0; class < CLASSES; class++)
+				t->guest[i][reach][class] += c->guest[i][reach][class];
+	t->hyp_local += c->hyp_local;
+	t->hyp_broadcast += c->hyp_broadcast;
+	t->hyp_stage2 += c->hyp_stage2;
+	for (unsigned int class = 0; class < CLASSES; class++)
+		t->forced[class] += c->forced[class];
 	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
 		struct tlbi form;
 
@@ -160,16 +205,9 @@ static uint64_t sum(const uint64_t *of_classes)
 	return n;
 }
 
-/* Write one vCPU's counts. The forms are many, so only those that are not 0. */
-static void write_cpu(struct json *j, unsigned int cpu,
-		      const struct cpu_counts *c)
+/* Write the TLBIs of a vCPU by form. The forms are many, so only those that are not 0. */
+static void write_forms(struct json *j, const uint64_t counts[TLBI_FORMS][CLASSES])
 {
-	json_open(j, '{');
-	json_field(j, "cpu", cpu);
-	json_field(j, "insns", c->insns);
-	json_field(j, "insns_spin", c->insns_spin);
-	json_field(j, "atomics", c->atomics);
-	json_key(j, "tlbi");
 	json_open(j, '{');
 	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
 		struct tlbi form;
@@ -179,14 +217,30 @@ static void write_cpu(struct json *j, unsigned int cpu,
 		for (unsigned int class = 0; class < CLASSES; class++) {
 			char key[48];
 
-			if (!c->tlbi[i][class])
+			if (!counts[i][class])
 				continue;
 			snprintf(key, sizeof(key), "%s/%s", form.name,
 				 tlbi_class_name(class));
-			json_field(j, key, c->tlbi[i][class]);
+			json_field(j, key, counts[i][class]);
 		}
 	}
 	json_close(j, '}');
+}
+
+/* Write one vCPU's counts; @virtual: also those of guests. */
+static void write_cpu(struct json *j, unsigned int cpu, const struct cpu_counts *c, bool virtual)
+{
+	json_open(j, '{');
+	json_field(j, "cpu", cpu);
+	json_field(j, "insns", c->insns);
+	json_field(j, "insns_spin", c->insns_spin);
+	json_field(j, "atomics", c->atomics);
+	json_key(j, "tlbi");
+	write_forms(j, c->tlbi);
+	if (virtual) {
+		json_key(j, "tlbi_by_guests");
+		write_forms(j, c->by_guests);
+	}
 	json_key(j, "dsb");
 	json_open(j, '{');
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
@@ -198,8 +252,65 @@ static void write_cpu(struct json *j, unsigned int cpu,
 	json_close(j, '}');
 }
 
+static const char *const reaches[GUEST_REACHES] = { "local", "broadcast", "forced" };
+
+/* Write what a guest executed; @prefix: of the keys. */
+static void write_guest(struct json *j, const char *prefix, const uint64_t counts[GUEST_REACHES][CLASSES])
+{
+	char key[48];
+
+	for (unsigned int reach = 0; reach < GUEST_REACHES; reach++) {
+		snprintf(key, sizeof(key), "%s%s", prefix, reaches[reach]);
+		json_field(j, key, sum(counts[reach]));
+		snprintf(key, sizeof(key), "%s%s_user", prefix, reaches[reach]);
+		json_field(j, key, counts[reach][CLASS_USER]);
+	}
+}
+
+/* The part of write_total() that is about virtual machines. */
+static void write_virtual(struct json *j, const struct counts *c, const struct totals *t)
+{
+	static const uint64_t none[GUEST_REACHES][CLASSES];
+	uint64_t all[GUEST_REACHES][CLASSES] = { 0 };
+
+	for (unsigned int i = 0; i <= GUESTS; i++)
+		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
+			for (unsigned int class = 0; class < CLASSES; class++)
+				all[reach][class] += t->guest[i][reach][class];
+	json_field(j, "tlbi_forced", sum(t->forced));
+	json_field(j, "tlbi_forced_user", t->forced[CLASS_USER]);
+	json_field(j, "tlbi_hyp_local", t->hyp_local);
+	json_field(j, "tlbi_hyp_broadcast", t->hyp_broadcast);
+	json_field(j, "tlbi_hyp_stage2", t->hyp_stage2);
+	write_guest(j, "tlbi_guests_", all);
+	write_guest(j, "tlbi_guest_", c->opener_guest <= GUESTS ? t->guest[c->opener_guest] : none);
+}
+
+/* Write each guest that has executed something: the VMID, or "others". */
+static void write_guests(struct json *j, const struct counts *c, const struct totals *t)
+{
+	json_open(j, '[');
+	for (unsigned int i = 0; i <= GUESTS; i++) {
+		uint64_t n = 0;
+
+		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
+			n += sum(t->guest[i][reach]);
+		if (!n)
+			continue;
+		json_open(j, '{');
+		json_key(j, "vmid");
+		if (i < GUESTS)
+			json_u64(j, c->guests[i] - 1);
+		else
+			json_string(j, "others");
+		write_guest(j, "", t->guest[i]);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 /* Write the sums of all vCPUs: every key, also when it is 0, so that readers need no default. */
-static void write_total(struct json *j, const struct totals *t)
+static void write_total(struct json *j, const struct counts *c, const struct totals *t)
 {
 	char key[48];
 
@@ -230,6 +341,8 @@ static void write_total(struct json *j, const struct totals *t)
 	}
 	json_field(j, "ipi", t->ipi);
 	json_field(j, "ipi_all", t->ipi_all);
+	if (c->virtual)
+		write_virtual(j, c, t);
 	json_close(j, '}');
 }
 
@@ -242,7 +355,7 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	json_key(j, "cpus");
 	json_open(j, '[');
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++) {
-		write_cpu(j, cpu, &c->shown[cpu]);
+		write_cpu(j, cpu, &c->shown[cpu], c->virtual);
 		add(&totals, &c->shown[cpu]);
 		if (cpu == own) {
 			totals.insns_own = c->shown[cpu].insns;
@@ -252,7 +365,11 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 	}
 	json_close(j, ']');
 	json_key(j, "total");
-	write_total(j, &totals);
+	write_total(j, c, &totals);
+	if (c->virtual) {
+		json_key(j, "guests");
+		write_guests(j, c, &totals);
+	}
 	if (own < c->ncpus && c->of_functions) {
 		json_key(j, "functions");
 		functions_write(&c->functions, c->of_functions, j);
@@ -267,11 +384,12 @@ bool count_is_open(const struct counts *c, uint64_t id)
 	return c->window.open && c->window.id == id;
 }
 
-bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out)
+bool count_open(struct counts *c, unsigned int cpu, const struct issuer_state *state, uint64_t id, FILE *out)
 {
 	if (!window_open(&c->window, id, out))
 		return false;
 	c->opener = cpu;
+	c->opener_guest = issuer_in_guest(state) ? place_of(c, issuer_vmid(state)) : GUESTS + 1;
 	for (cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->opened[cpu], &c->live[cpu]);
 	return true;
@@ -318,6 +436,7 @@ void count_write_run(struct counts *c, FILE *out)
 	struct json j = { .out = out };
 
 	window_end(&c->window, out);
+	c->opener_guest = GUESTS + 1;
 	for (unsigned int cpu = 0; cpu < c->ncpus; cpu++)
 		copy(&c->shown[cpu], &c->live[cpu]);
 	json_open(&j, '{');

@@ -19,12 +19,24 @@
 
 #include "decode.h"
 #include "functions.h"
+#include "issuer.h"
 #include "window.h"
+
+/* Guests that are counted apart; all others are counted together. */
+#define GUESTS 8
+
+/* How far a guest's TLBI goes. FORCED: it is a local one, and HCR_EL2.FB makes it a broadcast. */
+enum guest_reach { GUEST_LOCAL, GUEST_BROADCAST, GUEST_FORCED, GUEST_REACHES };
 
 /* Aligned, so that no two vCPUs write into one cache line. */
 struct cpu_counts {
 	uint64_t insns, insns_spin, atomics;
 	uint64_t tlbi[TLBI_FORMS][CLASSES];
+	uint64_t by_guests[TLBI_FORMS][CLASSES];	/* those of tlbi that guests executed */
+	uint64_t guest[GUESTS + 1][GUEST_REACHES][CLASSES];	/* the same, of each guest */
+	/* Those of tlbi that a hypervisor executed for guests: local and broadcast; how many of both reach stage 2. */
+	uint64_t hyp_local, hyp_broadcast, hyp_stage2;
+	uint64_t forced[CLASSES];	/* local TLBIs that HCR_EL2.FB made broadcasts, of guests and others */
 	uint64_t dsb[DSB_FORMS];
 	uint64_t ipi, ipi_all;
 } __attribute__((aligned(128)));
@@ -36,6 +48,9 @@ struct counts {
 	struct cpu_counts *shown;	/* scratch of the writer */
 	struct window window;
 	unsigned int opener;		/* the vCPU whose marker opened it */
+	unsigned int opener_guest;	/* the guest that had this vCPU; GUESTS + 1: none */
+	bool virtual;			/* set by the caller: there is an EL2, and so there may be guests */
+	uint32_t guests[GUESTS];	/* VMID + 1 of the guests seen, in the order of their first TLBIs and windows */
 	uint64_t seq;			/* windows written so far */
 	bool timed;			/* windows have a modelled time */
 	uint64_t modelled, astray;	/* of the window that closes: count_set_time() */
@@ -46,9 +61,12 @@ struct counts {
 bool count_init(struct counts *c, unsigned int ncpus);
 void count_free(struct counts *c);
 
-/* vCPU @cpu is about to execute a TLBI, DSB or SGI; @operand is that of a TLBI or an SGI. */
+/*
+ * vCPU @cpu is about to execute a TLBI, DSB or SGI; @operand is that of a TLBI or an SGI, and
+ * @by the issuer of a TLBI.
+ */
 void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
-		 uint64_t operand);
+		 uint64_t operand, const struct issuer *by);
 
 /* These counters are kept by the caller, which sets them here before each call below. */
 void count_set_insns(struct counts *c, unsigned int cpu, uint64_t insns, uint64_t insns_spin,
@@ -66,8 +84,11 @@ void count_set_time(struct counts *c, uint64_t modelled, uint64_t astray);
  */
 void count_set_functions(struct counts *c, const uint64_t *counters);
 
-/* A marker. Opening a second window is written as an error, changes nothing, and returns false. */
-bool count_open(struct counts *c, unsigned int cpu, uint64_t id, FILE *out);
+/*
+ * A marker, executed by vCPU @cpu in the state @state. Opening a second window is written as an
+ * error, changes nothing, and returns false.
+ */
+bool count_open(struct counts *c, unsigned int cpu, const struct issuer_state *state, uint64_t id, FILE *out);
 void count_close(struct counts *c, uint64_t id, FILE *out);
 
 /* Return true if window @id is open. */

@@ -289,6 +289,7 @@ bool tlbi_form(unsigned int index, struct tlbi *form)
 	r = &rows[index / 2];
 	*form = r->form;
 	form->index = index;
+	form->stage2 = r->op1 == 4 && form->el == 1;
 	if (index % 2) {
 		form->name = r->nxs_name;
 		form->nxs = true;

@@ -69,6 +69,7 @@ struct tlbi {
 	bool last;		/* leaf entries only */
 	bool range;		/* FEAT_TLBIRANGE */
 	bool nxs;		/* FEAT_XS: does not wait for XS accesses */
+	bool stage2;		/* removes what was translated by stage 2: a hypervisor's */
 	uint8_t index;		/* dense number, below TLBI_FORMS */
 };
 

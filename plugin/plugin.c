@@ -42,11 +42,11 @@ uint64_t read_register(unsigned int cpu, struct qemu_plugin_register *reg)
 
 	g_byte_array_set_size(v->buf, 0);	/* QEMU appends */
 	qemu_plugin_read_register(reg, v->buf);
-	if (v->buf->len != 8) {
+	if (v->buf->len != 8 && v->buf->len != 4) {
 		fprintf(stderr, "lull: QEMU does not give a register of vCPU %u\n", cpu);
 		abort();
 	}
-	for (int i = 7; i >= 0; i--)		/* arm64 system emulation: little-endian */
+	for (int i = v->buf->len - 1; i >= 0; i--)	/* arm64 system emulation: little-endian */
 		value = value << 8 | v->buf->data[i];
 	return value;
 }
@@ -59,6 +59,19 @@ uint64_t read_x(unsigned int cpu, unsigned int reg)
 uint64_t read_pc(unsigned int cpu)
 {
 	return read_register(cpu, vcpus[cpu].pc);
+}
+
+struct issuer_state read_issuer(unsigned int cpu)
+{
+	struct vcpu *v = &vcpus[cpu];
+
+	if (!v->hcr)
+		return (struct issuer_state){ 0 };
+	return (struct issuer_state){
+		.el = read_register(cpu, v->cpsr) >> 2 & 3,
+		.hcr = read_register(cpu, v->hcr),
+		.vttbr = read_register(cpu, v->vttbr),
+	};
 }
 
 void refuse(const char *why)
@@ -88,6 +101,14 @@ static void refuse_shared_thread(unsigned int cpu)
 
 static void find_registers(struct vcpu *v, unsigned int cpu)
 {
+	const struct {
+		const char *name;
+		struct qemu_plugin_register **handle;
+	} others[] = {
+		{ "pc", &v->pc }, { "cpsr", &v->cpsr },
+		{ "ID_AA64MMFR1_EL1", &v->mmfr1 }, { "ID_AA64MMFR2_EL1", &v->mmfr2 },
+		{ "HCR_EL2", &v->hcr }, { "VTTBR_EL2", &v->vttbr },
+	};
 	GArray *all = qemu_plugin_get_registers();
 	unsigned int size = g_array_get_element_size(all);
 
@@ -96,12 +117,9 @@ static void find_registers(struct vcpu *v, unsigned int cpu)
 		unsigned int reg;
 		int end = 0;
 
-		if (d->name && !strcmp(d->name, "pc"))
-			v->pc = d->handle;
-		if (d->name && !strcmp(d->name, "ID_AA64MMFR1_EL1"))
-			v->mmfr1 = d->handle;
-		if (d->name && !strcmp(d->name, "ID_AA64MMFR2_EL1"))
-			v->mmfr2 = d->handle;
+		for (size_t other = 0; other < sizeof(others) / sizeof(others[0]); other++)
+			if (d->name && !strcmp(d->name, others[other].name))
+				*others[other].handle = d->handle;
 		if (d->name && sscanf(d->name, "x%u%n", &reg, &end) == 1 &&
 		    !d->name[end] && reg < XREGS)
 			v->x[reg] = d->handle;
@@ -116,6 +134,8 @@ static void find_registers(struct vcpu *v, unsigned int cpu)
 			 cpu, reg);
 		refuse(why);
 	}
+	if (!v->cpsr || !v->vttbr)
+		v->hcr = NULL;
 	if (!v->buf)
 		v->buf = g_byte_array_new();
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "issuer.h"
 #include "options.h"
 #include "qemu_api.h"
 
@@ -22,6 +23,7 @@ struct vcpu {
 	bool started;
 	struct qemu_plugin_register *x[XREGS], *pc;
 	struct qemu_plugin_register *mmfr1, *mmfr2;	/* ID_AA64MMFRn_EL1; NULL: QEMU does not give it */
+	struct qemu_plugin_register *cpsr, *hcr, *vttbr; /* PSTATE, HCR_EL2, VTTBR_EL2; hcr is NULL without EL2 */
 	GByteArray *buf;
 };
 
@@ -39,6 +41,9 @@ extern pthread_mutex_t lock;
 uint64_t read_x(unsigned int cpu, unsigned int reg);
 uint64_t read_pc(unsigned int cpu);
 uint64_t read_register(unsigned int cpu, struct qemu_plugin_register *reg);
+
+/* What decides for whom the vCPU executes a TLBI; zero if it has no EL2. */
+struct issuer_state read_issuer(unsigned int cpu);
 
 /* Report a failed write once: output on a full disk must not look like a guest that did nothing. */
 void check_output(void);

@@ -590,6 +590,8 @@ static void on_vcpu(unsigned int cpu)
 {
 	const struct vcpu *v = &vcpus[cpu];
 
+	if (v->hcr)
+		refuse("mode=check models CPUs without EL2, and no guests of the guest: start QEMU without virtualization=on");
 	if (!has_ntlbpa(cpu))
 		shadow.physical |= CPU(cpu);
 	shadow.cpus[cpu].no_ttl = v->mmfr2 && !(read_register(cpu, v->mmfr2) >> 48 & 15);

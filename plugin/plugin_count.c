@@ -46,32 +46,45 @@ static struct insn insn_of(void *userdata)
 	return decode((uintptr_t)userdata);
 }
 
+static void event(unsigned int cpu, struct insn *insn, uint64_t operand)
+{
+	struct issuer by = { 0 };
+
+	if (insn->kind == INSN_TLBI && vcpus[cpu].hcr) {
+		struct issuer_state state = read_issuer(cpu);
+
+		by = issuer_of(&state, &insn->tlbi);
+	}
+	count_event(&counts, cpu, insn, operand, &by);
+	/* QEMU obeys HCR_EL2.FB: such a TLBI waits for the other vCPUs, and costs what a broadcast costs. */
+	if (by.forced)
+		insn->tlbi.scope = SCOPE_IS;
+	time_event(cpu, insn, operand);
+}
+
 static void on_event(unsigned int cpu, void *userdata)
 {
 	struct insn insn = insn_of(userdata);
 
-	count_event(&counts, cpu, &insn, 0);
-	time_event(cpu, &insn, 0);
+	event(cpu, &insn, 0);
 }
 
 static void on_event_operand(unsigned int cpu, void *userdata)
 {
 	struct insn insn = insn_of(userdata);
 
-	uint64_t operand = read_x(cpu, insn.rt);
-
-	count_event(&counts, cpu, &insn, operand);
-	time_event(cpu, &insn, operand);
+	event(cpu, &insn, read_x(cpu, insn.rt));
 }
 
 static void on_marker(unsigned int cpu, void *userdata)
 {
+	struct issuer_state state = read_issuer(cpu);
 	uint64_t id = read_x(cpu, 0);
 
 	pthread_mutex_lock(&lock);
 	sample_insns();
 	if (insn_of(userdata).kind == INSN_OPEN) {
-		if (count_open(&counts, cpu, id, out)) {
+		if (count_open(&counts, cpu, &state, id, out)) {
 			time_open(cpu);
 			if (by_function)
 				functions_open(&counts.functions, qemu_plugin_scoreboard_find(by_function, cpu));
@@ -94,12 +107,10 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 
 	switch (insn->kind) {
 	case INSN_TLBI:
-		if (tlbi_has_operand(&insn->tlbi)) {
-			qemu_plugin_register_vcpu_insn_exec_cb(handle,
-				on_event_operand, QEMU_PLUGIN_CB_R_REGS, data);
-			break;
-		}
-		/* fall through */
+		qemu_plugin_register_vcpu_insn_exec_cb(handle,
+			tlbi_has_operand(&insn->tlbi) ? on_event_operand : on_event,
+			QEMU_PLUGIN_CB_R_REGS, data);
+		break;
 	case INSN_DSB:
 		qemu_plugin_register_vcpu_insn_exec_cb(handle, on_event,
 						       QEMU_PLUGIN_CB_NO_REGS, data);
@@ -249,6 +260,12 @@ static void finish(void)
 	count_write_run(&counts, out);
 }
 
+/* A machine has EL2 in all of its vCPUs, or in none. */
+static void vcpu(unsigned int cpu)
+{
+	counts.virtual = vcpus[cpu].hcr;
+}
+
 const struct mode count_mode = {
-	.install = install, .translate = on_translate, .finish = finish,
+	.vcpu = vcpu, .install = install, .translate = on_translate, .finish = finish,
 };

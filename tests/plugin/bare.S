@@ -71,6 +71,36 @@
 	const64	x26, 0x09000018
 	.endm
 
+#ifdef EL2
+/*
+ * What BODY has between as_guest and as_host is executed at EL1, with HCR_EL2 hcr, as guest vmid.
+ * Its second stage maps the GiB that the program is in. Uses x1 and x16.
+ */
+	.macro	as_guest vmid, hcr
+	adr	x1, stage2
+	const64	x16, 0x400007fd		/* a block: normal memory, which may be read, written and executed */
+	str	x16, [x1, #8]
+	const64	x16, (\vmid) << 48
+	orr	x1, x1, x16
+	msr	vttbr_el2, x1
+	const64	x1, 0x80023559		/* 39 bits, the first table at level 1 */
+	msr	vtcr_el2, x1
+	const64	x1, \hcr
+	msr	hcr_el2, x1
+	mov	x1, #0x3c5		/* EL1h, interrupts masked */
+	msr	spsr_el2, x1
+	adr	x1, 1f
+	msr	elr_el2, x1
+	eret
+1:
+	.endm
+
+/* The call comes to the vector of the lower EL, which returns at EL2. */
+	.macro	as_host
+	hvc	#0
+	.endm
+#endif
+
 	.macro	start_cpus
 	mov	x20, #1
 1:	mov	x1, x20
@@ -128,7 +158,20 @@ vectors:
 	msr	SUFFIX(ELR), x16
 	eret
 	.balign	128
-	.rept	11
+	.rept	3
+	b	fail
+	.balign	128
+	.endr
+	/* lower EL: synchronous */
+#ifdef EL2
+	mov	x16, #0x3c9		/* EL2h, interrupts masked */
+	msr	spsr_el2, x16
+	eret
+#else
+	b	fail
+#endif
+	.balign	128
+	.rept	7
 	b	fail
 	.balign	128
 	.endr
@@ -139,3 +182,8 @@ data:
 stack:
 	.space	4096
 stack_end:
+#ifdef EL2
+	.balign	4096
+stage2:
+	.space	4096
+#endif

@@ -242,12 +242,15 @@ static void test_options_fuzz(void)
 #define DSB_ISHST_W	0xd5033a9f
 #define SGI		0xd518cba0
 
+/* Of a vCPU that is in no guest. */
+static const struct issuer_state no_guest;
+
 static void event(struct counts *c, unsigned int cpu, uint32_t word, uint64_t operand)
 {
 	struct insn insn = decode(word);
 
 	CHECK(insn.kind != INSN_OTHER);
-	count_event(c, cpu, &insn, operand);
+	count_event(c, cpu, &insn, operand, &(struct issuer){ 0 });
 }
 
 static void test_count_window(void)
@@ -261,7 +264,7 @@ static void test_count_window(void)
 	event(&c, 1, SGI, 0);
 	count_set_insns(&c, 0, 100, 30, 10);
 	count_set_insns(&c, 1, 50, 9, 5);
-	count_open(&c, 1, 3001, f);
+	count_open(&c, 1, &no_guest, 3001, f);
 	event(&c, 0, VALE1IS, 1);
 	event(&c, 0, VALE1IS, 1ULL << 43);
 	event(&c, 0, VALE1IS, 1ULL << 43);
@@ -330,7 +333,7 @@ static void test_count_functions(void)
 	CHECK(functions_find(&c.functions, 0x102c) == 3);
 	CHECK(functions_find(&c.functions, 0x1030) == 4);
 	CHECK(functions_find(&c.functions, UINT64_MAX) == 4);
-	CHECK(count_open(&c, 1, 3001, f));
+	CHECK(count_open(&c, 1, &no_guest, 3001, f));
 	functions_open(&c.functions, counters);
 	counters[0] += 3;
 	counters[4] += UINT32_MAX;
@@ -352,11 +355,11 @@ static void test_count_time(void)
 	struct counts c;
 
 	CHECK(count_init(&c, 1));
-	count_open(&c, 0, 1, f);
+	count_open(&c, 0, &no_guest, 1, f);
 	count_close(&c, 1, f);
 	fflush(f);
 	CHECK(!strstr(text, "modelled_ns"));
-	count_open(&c, 0, 2, f);
+	count_open(&c, 0, &no_guest, 2, f);
 	count_set_time(&c, 1234, 5);
 	count_close(&c, 2, f);
 	fflush(f);
@@ -372,9 +375,9 @@ static void test_count_errors(void)
 
 	CHECK(count_init(&c, 1));
 	count_close(&c, 5, f);
-	count_open(&c, 0, 6, f);
+	count_open(&c, 0, &no_guest, 6, f);
 	event(&c, 0, VMALLE1, 0);
-	count_open(&c, 0, 7, f);
+	count_open(&c, 0, &no_guest, 7, f);
 	event(&c, 0, VMALLE1, 0);
 	count_close(&c, 7, f);
 	event(&c, 0, VMALLE1, 0);
@@ -392,7 +395,7 @@ static void test_count_errors(void)
 	forget(f);
 
 	f = record();
-	count_open(&c, 0, UINT64_MAX, f);
+	count_open(&c, 0, &no_guest, UINT64_MAX, f);
 	count_write_run(&c, f);
 	fflush(f);
 	CHECK(strstr(text, "{\"error\":\"window 18446744073709551615 is still open at exit\"}\n{\"window\":\"whole-run\"") == text);
@@ -431,7 +434,7 @@ static void test_count_every_form(void)
 				continue;
 			CHECK(insn.rt == 3);
 			CHECK(insn.tlbi.index < TLBI_FORMS);
-			count_event(&c, 0, &insn, 0);
+			count_event(&c, 0, &insn, 0, &(struct issuer){ 0 });
 			forms++;
 			range += insn.tlbi.range;
 			local += insn.tlbi.scope == SCOPE_LOCAL;

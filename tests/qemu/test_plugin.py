@@ -28,6 +28,9 @@ LOAD_OPERANDS = """
     const64 x12, 0x0005001000001234
 """
 
+# Keys that follow from the state of the CPU, not only from what is executed.
+VIRTUAL = ("tlbi_forced", "tlbi_hyp", "tlbi_guest")
+
 Bare = Callable[..., list[dict[str, Any]]]
 
 
@@ -141,7 +144,8 @@ def check_totals(line: dict[str, Any]) -> None:
             sums[f"tlbi_{reach}_{cls}"] += n
             sums["tlbi_range"] += n * by_name(name)[4]
             sums["tlbi_asid"] += n * (by_name(name)[1] == "asid")
-    assert {k: v for k, v in total.items() if v} == {k: v for k, v in sums.items() if v}
+    executed = {k: v for k, v in total.items() if v and not k.startswith(VIRTUAL)}
+    assert executed == {k: v for k, v in sums.items() if v}
     assert {f"dsb_{k}" for k in DSB + DSB_NXS} <= set(total)
 
 
@@ -169,6 +173,134 @@ def test_every_el2_tlbi(bare: Bare) -> None:
     assert window["total"]["insns"] == insns + CLOSE_MOV
     assert window["total"]["tlbi_other"] > 0
     check_totals(window)
+
+
+# HCR_EL2: EL1 is 64-bit; a guest has the CPU; force broadcast; EL0 is the host's; EL2 has a kernel.
+RW, VM, FB, TGE, E2H = 1 << 31, 1 << 0, 1 << 9, 1 << 27, 1 << 34
+GUEST = RW | VM
+BROADCAST, LOCAL, FORCED = "broadcast", "local", "forced"
+
+
+def of_guest(reach: str, user: int, other: int = 0) -> dict[str, int]:
+    """The keys of a guest in the plugin's output, if it executed nothing that goes further or less far."""
+    keys = {f"{name}{kind}": 0 for name in (LOCAL, BROADCAST, FORCED) for kind in ("", "_user")}
+    return {**keys, reach: user + other, f"{reach}_user": user}
+
+
+@pytest.mark.parametrize(("hcr", "reach"), [(GUEST, LOCAL), (GUEST | FB, FORCED), (GUEST | FB | E2H, FORCED)])
+def test_a_guests_local_tlbis(bare: Bare, hcr: int, reach: str) -> None:
+    """Local ones are broadcasts if HCR_EL2.FB is set; all forms, of the guest that has the CPU."""
+    names = [n for n in EL1 if by_name(n)[0] == "local"]
+    body, insns, want = tlbi_lines(names, el1_class)
+    text = f"{LOAD_OPERANDS}\nas_guest 5, {hcr:#x}\nopen_window 7\n{body}\nclose_window 7\nas_host"
+    _, window, whole = bare(text, el2=True)
+    user = sum(n for key, n in want.items() if key.endswith("/user"))
+    assert window["cpus"][0]["tlbi"] == window["cpus"][0]["tlbi_by_guests"] == dict(want)
+    assert window["guests"] == whole["guests"] == [{"vmid": 5, **of_guest(reach, user, want.total() - user)}]
+    total = window["total"]
+    assert total["insns"] == insns + CLOSE_MOV
+    assert (total["tlbi_forced"], total["tlbi_forced_user"]) == ((want.total(), user) if reach == FORCED else (0, 0))
+    assert (total["tlbi_local"], total["tlbi_broadcast"]) == (want.total(), 0)  # as executed
+    for key, n in of_guest(reach, user, want.total() - user).items():
+        assert total[f"tlbi_guest_{key}"] == total[f"tlbi_guests_{key}"] == n
+        # no vCPU opened the whole run
+        assert (whole["total"][f"tlbi_guest_{key}"], whole["total"][f"tlbi_guests_{key}"]) == (0, n)
+    check_totals(window)
+
+
+def test_a_guests_broadcasts_are_not_forced(bare: Bare) -> None:
+    """What goes to all CPUs anyway does not depend on the hypervisor."""
+    names = [n for n in EL1 if by_name(n)[0] != "local"]
+    body, _, want = tlbi_lines(names, el1_class)
+    user = sum(n for key, n in want.items() if key.endswith("/user"))
+    text = f"{LOAD_OPERANDS}\nopen_window 7\nas_guest 9, {GUEST | FB:#x}\n{body}\nas_host\nclose_window 7"
+    _, window, _ = bare(text, el2=True)
+    assert window["guests"] == [{"vmid": 9, **of_guest(BROADCAST, user, want.total() - user)}]
+    assert window["total"]["tlbi_forced"] == 0
+    assert window["total"]["tlbi_guest_broadcast"] == 0  # EL2 opened the window, not a guest
+    assert window["total"]["tlbi_guests_broadcast"] == want.total()
+
+
+def test_forced_without_a_guest(bare: Bare) -> None:
+    """A hypervisor may set FB for an EL1 that is no guest: no second stage. TLBIs of EL2 are never forced."""
+    body = f"""
+        open_window 1
+        as_guest 3, {RW | FB:#x}
+        tlbi vmalle1
+        as_host
+        tlbi vmalle1
+        tlbi alle2
+        close_window 1
+    """
+    _, window, _ = bare(body, el2=True)
+    assert window["cpus"][0]["tlbi"] == {"vmalle1/all": 2, "alle2/all": 1}
+    assert window["total"]["tlbi_forced"] == 1
+    assert (window["guests"], window["cpus"][0]["tlbi_by_guests"]) == ([], {})
+
+
+def test_guests_are_counted_apart(bare: Bare) -> None:
+    """Each by its VMID, up to eight; windows have those of the guest that opened them."""
+    body = "open_window 1\n"
+    for vmid in range(1, 11):
+        body += f"as_guest {vmid}, {GUEST | FB:#x}\n.rept {vmid}\ntlbi vale1, x28\n.endr\nas_host\n"
+    body += f"""
+        close_window 1
+        as_guest 2, {GUEST:#x}
+        open_window 2
+        tlbi aside1is, xzr
+        as_host
+        as_guest 65535, {GUEST | FB:#x}
+        .rept 7
+        tlbi aside1, xzr
+        .endr
+        as_host
+        as_guest 2, {GUEST:#x}
+        close_window 2
+        as_host
+    """
+    _, first, second, _ = bare(body, el2=True)
+    known = [{"vmid": vmid, **of_guest(FORCED, vmid)} for vmid in range(1, 9)]
+    assert first["guests"] == [*known, {"vmid": "others", **of_guest(FORCED, 9 + 10)}]
+    assert second["guests"] == [
+        {"vmid": 2, **of_guest(BROADCAST, 1)},
+        {"vmid": "others", **of_guest(FORCED, 7)},
+    ]
+    own = {key: second["total"][f"tlbi_guest_{key}"] for key in of_guest(BROADCAST, 1)}
+    assert own == of_guest(BROADCAST, 1)
+
+
+def test_a_hypervisors_tlbis(bare: Bare) -> None:
+    """EL1's forms at EL2 are the kernel's own with HCR_EL2.{E2H, TGE}, else for a guest; stage 2 always is."""
+    own = "tlbi vmalle1is\n.rept 3\ntlbi vae1, x28\n.endr\ntlbi vae2, x28\n"
+    stage2 = ["ipas2e1is", "ipas2le1", "ripas2e1", "ripas2le1is", "vmalls12e1", "vmalls12e1is", "alle1is"]
+    body = ""
+    for hcr in (RW, RW | E2H, RW | TGE, RW | E2H | TGE):
+        body += f"const64 x1, {hcr:#x}\nmsr hcr_el2, x1\nisb\nopen_window 2\n{own}close_window 2\n"
+    body += "open_window 3\n"
+    body += "".join(f"tlbi {name}" + (", x28\n" if "ipa" in name else "\n") for name in stage2)
+    body += "close_window 3"
+    lines = bare(body, el2=True)
+    keys = ("tlbi_hyp_local", "tlbi_hyp_broadcast", "tlbi_hyp_stage2")
+    found = [tuple(w["total"][key] for key in keys) for w in lines if w.get("window") == 2]
+    assert found == [(3, 1, 0), (3, 1, 0), (3, 1, 0), (0, 0, 0)]
+    (last,) = (w for w in lines if w.get("window") == 3)
+    assert tuple(last["total"][key] for key in keys) == (3, 4, 7)
+    assert last["guests"] == [] and last["total"]["tlbi_forced"] == 0
+
+
+def test_without_el2_nothing_is_said_of_guests(bare: Bare) -> None:
+    _, window, _ = bare("open_window 1\ntlbi vmalle1\nclose_window 1")
+    assert "guests" not in window and "tlbi_by_guests" not in window["cpus"][0]
+    assert not [key for key in window["total"] if "guest" in key or "hyp" in key or "forced" in key]
+
+
+@pytest.mark.parametrize(("hcr", "ns"), [(GUEST, 20 + 40), (GUEST | FB, 20 + 3000 + 700 + 40)])
+def test_forced_tlbis_cost_a_broadcast(bare: Bare, hcr: int, ns: int) -> None:
+    """In modelled time."""
+    costs = {"tlbi": "20", "broadcast": "3000", "latency": "700", "dsb": "40"}
+    body = f"as_guest 1, {hcr:#x}\nopen_window 1\ntlbi vmalle1\ndsb ish\nclose_window 1\nas_host"
+    _, window, _ = bare(body, costs=costs, el2=True)
+    assert window["modelled_ns"] == ns
 
 
 def test_dsb_and_ipi(bare: Bare) -> None:
@@ -518,6 +650,13 @@ def test_refused_options(build: Callable[[str], Path], cross: str, qemu: Qemu, t
     assert done.returncode == 1
     known = "mode out insns skip cost quantum functions speculation ntlbpa symbols"
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
+
+
+def test_the_checker_refuses_el2(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+    """It would take the tables of a guest of the guest for those of the kernel that it checks."""
+    done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},mode=check", el2=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lull: mode=check models CPUs without EL2, and no guests of the guest: ")
 
 
 def test_full_disk(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
