@@ -141,12 +141,14 @@ class Suite:
         workloads: the file that lists the workloads.
         fragments: configuration fragments added to those of every kernel.
         userland: the file that lists the Debian packages of the guest; None: the guest has only the lab's programs.
+        guests: kernels of the base, without ``fragments``, that the guest boots in guests of its own, by KVM.
     """
 
     name: str
     workloads: Path
     fragments: tuple[Path, ...] = ()
     userland: Path | None = None
+    guests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             top / entry["workloads"],
             files(entry.get("config", ())),
             top / entry["userland"] if "userland" in entry else None,
+            tuple(entry.get("guests", ())),
         )
         for name, entry in raw.get("suites", {}).items()
     }

@@ -6,15 +6,15 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from lull import base as bases
 from lull import cache, guest, paths, plan, process
-from lull.errors import BuildError, LullError
+from lull.errors import BuildError, LullError, UsageError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
@@ -33,6 +33,11 @@ SPIN = (
 )
 """Prefixes of the kernel functions in which a CPU only waits for another. Under emulation the number of instructions
 executed there depends on the host, which may stop the other vCPU at any time; they are counted apart."""
+
+
+def made_of(kernels: Mapping[str, build.Kernel]) -> dict[str, object]:
+    """Name -> what the kernel was made of, for results.json."""
+    return {name: json.loads((kernel.path / "build.json").read_text()) for name, kernel in kernels.items()}
 
 
 @dataclass
@@ -166,9 +171,17 @@ class Lab:
 
     @cached_property
     def initramfs(self) -> Path:
-        """The guest's initramfs, without a job."""
+        """The guest's initramfs, without a job; with what guests of the guest boot, if the suite has such guests."""
         busybox = self.store.busybox()
-        return guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
+        found = guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
+        images = {name: kernel.image for name, kernel in self.guests().items()}
+        return guest.with_guests(found, images, self.generator) if images else found
+
+    def guests(self) -> dict[str, build.Kernel]:
+        """The kernels that the suite's guest boots in guests of its own, by name."""
+        plain = replace(self, suite_name="", _kernels={})
+        plain.kernels([name for name in self.suite.guests if not plain.has(partial(Lab.kernel, name=name))])
+        return {name: plain.kernel(name) for name in self.suite.guests}
 
     @cached_property
     def disk(self) -> Path | None:
@@ -242,7 +255,12 @@ class Lab:
         return symbols.load(self.kernel(kernel).system_map, self.toolchain.nm)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
-        """What a boot of ``image`` needs; ``append``: further kernel parameters."""
+        """What a boot of ``image`` needs; ``append``: further kernel parameters. Raises UsageError."""
+        if self.suite.guests:
+            if machine.accel == "kvm" or (plugin and plugin.mode == "check"):
+                what = f"suite {self.suite.name}: guests of the guest are emulated, and the checker does not model them"
+                raise UsageError(what, remedy="use './lull run' or './lull boot', with --accel tcg")
+            machine = replace(machine, virtualization=True)
         return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append, disk=self.disk)
 
     def job_script(self, boot: plan.Boot) -> str:
@@ -268,5 +286,6 @@ class Lab:
             "qemu": self.qemu.version,
             "disk": self.disk.parent.name if self.disk else "",
             "compiler": self.toolchain.version,
-            "kernels": {name: json.loads((k.path / "build.json").read_text()) for name, k in self._kernels.items()},
+            "kernels": made_of(self._kernels),
+            **({"guests": made_of(self.guests())} if self.suite.guests else {}),
         }

@@ -234,12 +234,13 @@ def test_base_file_is_whole(name: str) -> None:
 def test_every_suite_is_whole() -> None:
     """Its files exist and can be read; the base's own workloads are the suite without a name."""
     assert BASE.suite_named("") == bases.Suite("", BASE.workloads)
-    assert "real" in BASE.suites
+    assert {"real", "vm"} <= set(BASE.suites) and BASE.suites["vm"].guests
     for suite in BASE.suites.values():
         assert BASE.suite_named(suite.name) is suite
         assert suite.fragments and all(f.is_file() for f in suite.fragments)
         plan.load_workloads(suite.workloads)
         assert suite.userland and userland.load(suite.userland).packages
+        assert set(suite.guests) <= set(BASE.kernels)
 
 
 def test_a_suite_may_be_workloads_alone() -> None:
@@ -258,13 +259,14 @@ def test_unknown_suite() -> None:
 
 
 def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
-    """Markers and mutants are applied to the lab kernel, last, and never exported. So is Linux's own HVO to unsafe."""
+    """Markers and mutants are applied to the lab kernel, last, and never exported. The same of unsafe and nofb."""
     names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
     assert names["stock"] == []
     assert names["lull"] == names["kunit"] == list(BASE.exported())
     assert names["lab"] == [*names["lull"], "lab"]
     assert names["unsafe"] == ["unsafe"] and not BASE.kernels["unsafe"].features
-    assert not {"lab", "unsafe"} & set(BASE.exported())
+    assert names["nofb"] == ["nofb"] and not BASE.kernels["nofb"].features
+    assert not {"lab", "unsafe", "nofb"} & set(BASE.exported())
 
 
 def test_unknown_base() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,8 +71,9 @@ def gen_init_cpio(tree: Path) -> Path:
 
 
 def scripts() -> list[Path]:
-    """The scripts of guest/real/ that drive Debian's programs in the guest."""
-    return sorted(p for p in paths.REAL.iterdir() if p.suffix in (".py", ".sh"))
+    """The scripts of guest/real/ and guest/vm/ that drive Debian's programs in the guest."""
+    found = [p for folder in (paths.REAL, paths.VIRTUAL) for p in folder.iterdir() if p.suffix in (".py", ".sh")]
+    return sorted(found, key=lambda p: p.name)
 
 
 def listing(programs: Sequence[str], scripts: Sequence[str]) -> str:
@@ -170,6 +171,26 @@ def with_modules(initramfs: Path, modules: Sequence[Path], generator: Path) -> P
         join_cpio([initramfs, part / "modules.cpio"], part / "initramfs.cpio")
 
     return cache.make_entry("guest", f"initramfs-modules-{key}", make) / "initramfs.cpio"
+
+
+def with_guests(initramfs: Path, images: Mapping[str, Path], generator: Path) -> Path:
+    """The ``initramfs`` and, after it, an archive with what guests of the guest boot: a kernel and this initramfs.
+
+    Args:
+        images: name -> kernel image, which is /lull/vm/NAME in the guest.
+    """
+    key = cache.key_of_files(list(images.values()), *images, initramfs.parent.name, generator.parent.name)
+
+    def make(part: Path) -> None:
+        for name, image in images.items():
+            shutil.copy(image, part / name)
+        (part / "initramfs").symlink_to(initramfs)
+        lines = ["dir /lull 0755 0 0", "dir /lull/vm 0755 0 0"]
+        lines += [f"file /lull/vm/{name} {name} 0644 0 0" for name in (*images, "initramfs")]
+        write_cpio(generator, "\n".join(lines) + "\n", part / "guests.cpio")
+        join_cpio([initramfs, part / "guests.cpio"], part / "initramfs.cpio")
+
+    return cache.make_entry("guest", f"initramfs-guests-{key}", make) / "initramfs.cpio"
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:

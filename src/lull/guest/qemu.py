@@ -222,6 +222,7 @@ class Machine:
         nodes: number of NUMA nodes, among which CPUs and memory are divided.
         slower: factor by which the guest's clock is slower than the host's (lull.guest.clock).
         mte: memory has tags, for CPUs with MTE.
+        virtualization: CPUs have EL2, so the guest may have guests of its own.
 
     Raises: UsageError for a number of vCPUs that is not possible, or ``kvm`` where it does not work.
     """
@@ -233,6 +234,7 @@ class Machine:
     nodes: int = 1
     slower: int = 1
     mte: bool = False
+    virtualization: bool = False
 
     def __str__(self) -> str:
         """The machine in one line: ``4 vCPUs, max, 2048 MiB, under tcg``."""
@@ -242,8 +244,9 @@ class Machine:
     def platform(self) -> list[tuple[str, str]]:
         """QEMU's options for the board, the accelerator and the CPU."""
         kvm = self.accel == "kvm"
+        more = (",mte=on" if self.mte else "") + (",virtualization=on" if self.virtualization else "")
         return [
-            ("-machine", "virt,gic-version=3" + (",mte=on" if self.mte else "")),
+            ("-machine", "virt,gic-version=3" + more),
             ("-accel", "kvm" if kvm else "tcg,thread=multi"),
             ("-cpu", "host" if kvm else self.cpu),
         ]

@@ -353,7 +353,8 @@ def read_counts(path: Path, errors: Path) -> tuple[dict[int, dict[str, int]], di
             if isinstance(message.get("window"), int):
                 modelled = {key: message[key] for key in MODELLED if key in message}
                 asid = whole_asid(message["cpus"])
-                totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **modelled}
+                found = by_guests(message["cpus"]) if "guests" in message else {}
+                totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **found, **modelled}
                 if "functions" in message:
                     functions[message["window"]] = {number: count for number, count in message["functions"]}
         except (ValueError, KeyError, AttributeError, TypeError) as error:
@@ -367,6 +368,13 @@ def whole_asid(cpus: Sequence[Mapping[str, Any]]) -> int:
     """Broadcast TLBIs of a whole ASID (``aside1is``, ``aside1os`` and their nXS forms), summed over all CPUs."""
     forms = ("aside1is", "aside1os")
     return sum(count for cpu in cpus for form, count in cpu["tlbi"].items() if form.startswith(forms))
+
+
+def by_guests(cpus: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Metrics of guests of the guest: their local TLBIs of a whole ASID, and of ranges; all others name one page."""
+    forms = {"tlbi_guests_local_asid": "aside1/", "tlbi_guests_local_range": ("rvae1/", "rvale1/")}
+    local = [(form, count) for cpu in cpus for form, count in cpu["tlbi_by_guests"].items()]
+    return {metric: sum(n for form, n in local if form.startswith(names)) for metric, names in forms.items()}
 
 
 def stalled(log: Path, attempt: int) -> Path:

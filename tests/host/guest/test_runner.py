@@ -98,6 +98,11 @@ def test_counts(tmp_path: Path) -> None:
         '{"window":"whole-run","cpus":[],"total":{"insns":9}}\n'
     )
     assert runner.read_counts(path, errors) == ({1001: {"insns": 5, "tlbi_broadcast_asid": 4}}, {})
+    guests = ['{"aside1/user":3,"vale1/user":5,"rvale1/user":7}', '{"aside1/user":1,"rvae1/kernel":2,"vae1is/user":9}']
+    cpus = ",".join(f'{{"cpu":{n},"tlbi":{{}},"tlbi_by_guests":{text}}}' for n, text in enumerate(guests))
+    path.write_text(f'{{"window":1001,"cpus":[{cpus}],"total":{{}},"guests":[]}}\n')
+    found = {"tlbi_broadcast_asid": 0, "tlbi_guests_local_asid": 4, "tlbi_guests_local_range": 9}
+    assert runner.read_counts(path, errors) == ({1001: found}, {})
     path.write_text('{"window":1001,"cpus":[],"total":{"insns":5},"functions":[[0,3],[17,2]]}\n')
     assert runner.read_counts(path, errors)[1] == {1001: {0: 3, 17: 2}}
     path.write_text('{"window":1001,"cpus":[],"total":{"insns":5},"functions":[3,17]}\n')

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests of the guest (suite "vm"): what their TLBIs become under KVM, and under a KVM that leaves local ones local."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import Tool, common
+
+from lull.run.records import Results
+
+WORKLOAD = "fork_exec_small"
+
+
+@pytest.mark.whole
+def test_a_guests_local_tlbis(real: Tool, tmp_path: Path) -> None:
+    """A Lull guest gains nothing under KVM, and everything on the kernel nofb; a stock guest is the same on both."""
+    words = ["--suite", "vm", "--kernel", "stock", "--kernel", "nofb", "--workload", WORKLOAD, "--repeat", "1"]
+    done = real("run", *common(), *words, "--out", str(tmp_path / "out"), timeout=3600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    found = Results.load(tmp_path / "out/results.json")
+
+    def each(kernel: str, case: str, metric: str) -> float:
+        """The metric for each fork and exec."""
+        (record,) = found.find(kernel=kernel, workload=f"{WORKLOAD}/{case}", metric=f"tlbi_{metric}")
+        return record.values[0] / record.operations
+
+    for host in ("stock", "nofb"):
+        assert each(host, "stock-pinned-1", "guest_broadcast_user") > 40
+        assert each(host, "lull-moving-1", "guest_broadcast_user") < 1
+        assert each(host, "stock-pinned-1", "guest_forced_user") == 0
+    assert each("stock", "lull-moving-1", "guest_forced_user") > 40
+    assert each("stock", "lull-moving-1", "guest_local_user") == 0
+    assert each("nofb", "lull-moving-1", "guest_forced_user") == 0
+    assert each("nofb", "lull-moving-1", "guest_local_user") > 40
+    # Each of these flushes a guest's entries on the CPU to which a vCPU has moved.
+    assert each("nofb", "lull-moving-1", "hyp_local") > 0
