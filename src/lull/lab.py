@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lull import base as bases
 from lull import cache, guest, paths, plan, process
-from lull.errors import BuildError, LullError, UsageError
+from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
@@ -255,12 +255,8 @@ class Lab:
         return symbols.load(self.kernel(kernel).system_map, self.toolchain.nm)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
-        """What a boot of ``image`` needs; ``append``: further kernel parameters. Raises UsageError."""
-        if self.suite.guests:
-            if machine.accel == "kvm" or (plugin and plugin.mode == "check"):
-                what = f"suite {self.suite.name}: guests of the guest are emulated, and the checker does not model them"
-                raise UsageError(what, remedy="use './lull run' or './lull boot', with --accel tcg")
-            machine = replace(machine, virtualization=True)
+        """What a boot of ``image`` needs; ``append``: further kernel parameters."""
+        machine = replace(machine, virtualization=bool(self.suite.guests))
         return Guest(self.qemu, machine, image, self.initramfs, self.generator, plugin, append, disk=self.disk)
 
     def job_script(self, boot: plan.Boot) -> str:

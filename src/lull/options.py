@@ -43,8 +43,15 @@ class Kind(Generic[T]):
         return self.read(word)
 
 
+UNCHECKED = ("check", "selftest", "soak")
+"""Commands that refuse a suite with guests of the guest."""
+
+
 def check_all(lab: Lab, parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Check the values of all options whose type is a Kind. Raises the errors of their checks."""
+    """Check the suite, and the values of all options whose type is a Kind. Raises the errors of the checks."""
+    if lab.suite.guests and (arguments.command in UNCHECKED or getattr(arguments, "accel", "tcg") == "kvm"):
+        what = f"suite {lab.suite.name} has guests of the guest: they are emulated, and the checker does not model them"
+        raise UsageError(what, remedy="use './lull run' or './lull boot', with --accel tcg")
     for action in parser._actions:
         if isinstance(action.type, Kind):
             found = getattr(arguments, action.dest)
