@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Real kernels are built into, and taken from, the user's cache. A test marked ``bases`` runs on each base."""
+"""Real kernels are built into, and taken from, the user's cache. A test marked ``bases`` runs on each base.
+
+``bases(whole=True)``: on another base than the default, the test is also marked ``whole``.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,18 @@ import pytest
 from support import BASE_OF_TEST, REAL_CACHE
 
 from lull import paths
+from lull.base import DEFAULT
 
 BASES = sorted(base.stem for base in paths.BASES.glob("*.toml"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is marked ``bases`` on each base, or on the only one that 'lull test' was asked for."""
-    if metafunc.definition.get_closest_marker("bases"):
+    if mark := metafunc.definition.get_closest_marker("bases"):
         only = os.environ.get("LULL_TEST_ONLY")
-        metafunc.parametrize("base_of_test", [only] if only else BASES, indirect=True)
+        whole = [pytest.mark.whole] if mark.kwargs.get("whole") else []
+        bases = [pytest.param(base, marks=whole if base != DEFAULT else []) for base in ([only] if only else BASES)]
+        metafunc.parametrize("base_of_test", bases, indirect=True)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import Tool
+from support import Tool, common
 
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
@@ -44,16 +44,18 @@ def test_memory_tags_and_hvo(lab: Lab, tmp_path: Path) -> None:
     assert found and all(int(number) > 0 for number in found.groups()), console
 
 
+@pytest.mark.bases(whole=True)
 def test_hvo_at_boot(lab: Lab, real: Tool) -> None:
     """hugetlb_free_vmemmap=on: pages that the command line asks for give back all pages of vmemmap but those kept."""
     pools = "hugepagesz=1G hugepages=2 hugepagesz=2M hugepages=256"
     used = []
     for more in ("", f"{ON} "):
         show = ["--memory", "6144", "--append", more + pools, "--", "cat", "/proc/vmstat"]
-        used += memmap(real("boot", *show, timeout=300).stdout)
+        used += memmap(real("boot", *common(), *show, timeout=300).stdout)
     assert used[0] - used[1] == 2 * (4096 - kept(lab)) + 256 * (8 - kept(lab))
 
 
+@pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("append", ["", ON], ids=["without", "with"])
 def test_what_controls_hvo(lab: Lab, real: Tool, append: str) -> None:
     """Lull gives nothing back without the boot parameter. With it, vm.hugetlb_optimize_vmemmap decides."""
@@ -64,7 +66,7 @@ def test_what_controls_hvo(lab: Lab, real: Tool, append: str) -> None:
     ]
     script = "; ".join(["cat /proc/vmstat", *steps])
     words = ["--append", append] if append else []
-    done = real("boot", *words, "--", "sh", "-c", script, timeout=300)
+    done = real("boot", *common(), *words, "--", "sh", "-c", script, timeout=300)
     assert done.returncode == 0, done.stderr
     before, *after = memmap(done.stdout)
     assert [before - now for now in after] == [64 * (8 - kept(lab)) if append else 0, 0]

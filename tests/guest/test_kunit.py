@@ -39,6 +39,7 @@ def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
     assert [c for c in cases if c.verdict not in ("ok", "skipped")] == []
 
 
+@pytest.mark.bases
 def test_residency_with_software_pan(lab: Lab, tmp_path: Path) -> None:
     """On a CPU without PAN: what a task that was switched out has saved does not lead to its tables."""
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull_residency", cpu="cortex-a72")
