@@ -59,6 +59,7 @@ class TestKernels:
         outcome = launch_retrying(guest, script, folder, job_seconds=lambda n: 120, tell=print, say=print)
         return outcome, console.reports((folder / "console.log").read_text(errors="replace"))
 
+    @pytest.mark.bases
     @pytest.mark.parametrize(
         ("cpu", "append"),
         [
@@ -76,6 +77,7 @@ class TestKernels:
         assert not reports, "\n\n".join(r.text for r in reports)
         assert outcome.status == PROVED
 
+    @pytest.mark.bases
     @pytest.mark.parametrize("cpu", MACHINES)
     def test_debug_kernel_on_machines(self, real: Tool, cpu: str) -> None:
         """Storms, and CPUs that go and come; with the kernel's own PAN, KPTI, few ASIDs."""
@@ -86,6 +88,7 @@ class TestKernels:
         """Those of the suite, which verify themselves."""
         silent(real, "--suite", "real", "--kernel", "debug", "--checker", "off", "--append", "page_poison=1")
 
+    @pytest.mark.bases
     def test_no_data_race_in_residency(self, tmp_path: Path) -> None:
         """Linux has races of its own, which are counted. Nothing else is reported."""
         outcome, reports = self.run("kcsan", Machine(), "", tmp_path / "boot")

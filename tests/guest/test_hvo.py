@@ -30,6 +30,7 @@ def kept(lab: Lab) -> int:
 
 
 @pytest.mark.whole
+@pytest.mark.bases
 def test_memory_tags_and_hvo(lab: Lab, tmp_path: Path) -> None:
     """KASAN by memory tags, which stand in page->flags: HugeTLB pages whose tail pages are read-only are copied."""
     if "vmemmap" not in lab.base.features:
@@ -72,6 +73,7 @@ def test_what_controls_hvo(lab: Lab, real: Tool, append: str) -> None:
     assert [before - now for now in after] == [64 * (8 - kept(lab)) if append else 0, 0]
 
 
+@pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("kernel", ["stock", "lull", "unsafe"])
 def test_hvo(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """Stock gives nothing back. On Linux 6.12, Lull gives one page less for each HugeTLB page than Linux's own HVO."""
@@ -93,6 +95,7 @@ DISTURBING = {
 """Done again and again while hvo_many runs: a static key changes, after which all CPUs get an IPI; CPU hotplug."""
 
 
+@pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("kernel", ["lull", "unsafe"])
 def test_no_ipi_reaches_a_real_time_cpu(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """HVO sends none to the CPU of hvo_rt. The program fails if anything else does."""

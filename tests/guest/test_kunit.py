@@ -31,6 +31,7 @@ def test_kunit(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.bases
 @pytest.mark.parametrize("kernel", ["kunit16k", "kunit64k"])
 def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """With pages of 16 and 64 KiB: the same suites, none failed; what needs HugeTLB pages of 1 GiB is skipped."""
