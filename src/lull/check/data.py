@@ -115,6 +115,7 @@ class Mutant:
         cpu: the machine that it needs, as --cpu takes it; empty: any.
         vcpus: the least number of virtual CPUs that it needs.
         may_crash: the guest may crash.
+        bases: the series of the base kernels whose lab kernel has it; empty: all.
         settings: features and the policies that they need, set before the workload runs.
     """
 
@@ -126,6 +127,7 @@ class Mutant:
     cpu: str = ""
     vcpus: int = 0
     may_crash: bool = False
+    bases: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -234,17 +236,24 @@ def matrix(machines: Mapping[str, Hardware], kpti: bool | None, asid_bits: int |
     return [m.with_settings(k, w) for m, w, k in itertools.product(machines.values(), widths, isolations)]
 
 
-def load_mutants(path: Path) -> dict[str, Mutant]:
-    """The mutants by name. Raises UsageError when the base has none, or an entry is malformed."""
+def load_mutants(path: Path, series: str = "") -> dict[str, Mutant]:
+    """The mutants by name. Raises UsageError when the base has none, or an entry is malformed.
+
+    Args:
+        series: leave out mutants that the bases of this series do not have; values in the table ``on.SERIES`` of an
+            entry take the place of the entry's own.
+    """
     if not path.exists():
         raise UsageError("this base has no mutants", where=str(path), remedy="choose another with --base")
 
     def make(name: str, entry: dict[str, Any]) -> Mutant:
+        entry = entry | entry.get("on", {}).get(series, {})
         if not isinstance(entry["rules"], list) or not entry["rules"]:
             raise TypeError("'rules' is not a list with at least one rule")
         return toml.made(Mutant, entry, name=name)
 
-    return read(path, "mutants", make)
+    found = read(path, "mutants", make)
+    return {m.name: m for m in found.values() if not series or not m.bases or series in m.bases}
 
 
 def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:

@@ -103,7 +103,7 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
     plan.require("kernel", [plan.LAB], lab.base.kernels)
-    known = data.load_mutants(lab.base.mutants)
+    known = data.load_mutants(lab.base.mutants, lab.base.series)
     plan.require("mutant", arguments.mutant, known)
     chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(

@@ -50,7 +50,7 @@ def everything(lab: Lab) -> dict[str, Names]:
             **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
-            {m.name: m.about for m in load_mutants(lab.base.mutants).values()}
+            {m.name: m.about for m in load_mutants(lab.base.mutants, lab.base.series).values()}
             if plan.LAB in lab.base.kernels and lab.base.mutants.exists()
             else {}
         ),

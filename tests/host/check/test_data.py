@@ -79,6 +79,16 @@ def test_mutants(tmp_path: Path) -> None:
         check_data.load_mutants(tmp_path / "none.toml")
 
 
+def test_mutants_of_a_series(tmp_path: Path) -> None:
+    """Those that its bases have, each with what is different there."""
+    path = tmp_path / "mutants.toml"
+    entry = "about=''\nworkload=''\nrules=['owed']\n"
+    path.write_text(f"[a]\n{entry}on.'7.3'={{rules=['walk']}}\n[b]\n{entry}bases=['7.3']\n")
+    found = {series: check_data.load_mutants(path, series) for series in ("", "6.12", "7.3")}
+    assert {series: "".join(mutants) for series, mutants in found.items()} == {"": "ab", "6.12": "a", "7.3": "ab"}
+    assert [mutants["a"].rules for mutants in found.values()] == [("owed",), ("owed",), ("walk",)]
+
+
 @pytest.mark.parametrize(
     "text",
     ["[a]\n", "[a]\nabout=''\nworkload=''\nrules='owed'\n", "[a]\nabout=''\nworkload=''\nrules=[]\n", "a=1\n", "["],
