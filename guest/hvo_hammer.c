@@ -14,6 +14,8 @@
  *	plug		takes memory away, with its struct pages, and plugs it again; only with plug=1
  *	sweep		switches vm.hugetlb_optimize_vmemmap on and off; only with sweep=1
  *	take, peek	allocate and free one HugeTLB page; read its page frames; only if actors= names them
+ *	recycle, hog	small pages are freed and become a HugeTLB page, for peek, which gets no time meanwhile; only if
+ *			actors= names them
  *
  * The program checks this:
  *	- page_idle and compaction take references to any page frame that they come upon. The kernel must never write
@@ -709,7 +711,7 @@ static void churn(uint64_t random)
  * The page frame of the page, for peek_at_it(). The page allocator returns the same page again as long as no other
  * process allocates one.
  */
-static unsigned long *chased;	/* shared by all processes */
+static volatile unsigned long *chased;	/* shared by all processes; behind it two words of recycle() and hog() */
 
 static void take_one(uint64_t random)
 {
@@ -736,6 +738,8 @@ static void peek_at_it(uint64_t random)
 	unsigned long pfn;
 
 	(void)random;
+	stay(2);
+	must(sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 }));
 	while (!stopped()) {
 		step("page frames of a HugeTLB page");
 		pfn = __atomic_load_n(chased, __ATOMIC_RELAXED);
@@ -842,25 +846,6 @@ static void sweep_optimize(uint64_t random)
 	}
 }
 
-/* ---- who is who ---- */
-
-static const struct actor actors[] = {
-	{ "walk", walk, 0, NULL },	/* must be the first: each walker has the CPU of its number */
-	{ "pools", pools, 2, NULL },
-	{ "hold", hold, 3, NULL },
-	{ "churn", churn, 1, NULL },
-	{ "blocks", blocks, 1, NULL },
-	{ "hotplug", plug, 1, &hotplug },
-	{ "plug", plug_memory, 1, &unplug },
-	{ "sweep", sweep_optimize, 1, &sweep },
-	{ "take", take_one, 1, NULL },
-	{ "peek", peek_at_it, 1, NULL },
-};
-
-static const struct storm hammer = {
-	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
-};
-
 /* Return the first page frame that is reported as part of a HugeTLB page, and its flags; 0 if there is none. */
 static unsigned long huge_frame(uint64_t *flags)
 {
@@ -878,6 +863,75 @@ static unsigned long huge_frame(uint64_t *flags)
 	}
 	return 0;
 }
+
+/*
+ * Memory is used as small pages and as a HugeTLB page in turn. The HugeTLB page is so large that the kernel does not take
+ * it from a list of free pages: it takes the first place that it can free, each time the same. peek_at_it() looks there.
+ */
+static void recycle(uint64_t random)
+{
+	const struct size *big = huge + 1;
+	const size_t size = 2 * big->bytes;
+	char *pages = map_memory(size, MAP_PRIVATE);
+	uint64_t flags;
+
+	madvise(pages, size, MADV_NOHUGEPAGE);
+	while (!stopped()) {
+		step("a HugeTLB page is made");
+		resize(big, 1);
+		chased[1] = 0;
+		if (!*chased)
+			*chased = huge_frame(&flags) + big->bytes / PAGE / 2;
+		usleep(100000);
+		resize(big, 0);
+		step("small pages are used");
+		fill(pages, size, stamp(&random));
+		usleep(10000);
+		chased[1] = 1;
+		while (!chased[2] && !stopped())
+			usleep(100);
+		must(madvise(pages, size, MADV_DONTNEED));
+	}
+	must(munmap(pages, size));
+}
+
+/* While recycle() makes a HugeTLB page, leave CPU 2 to nobody of the policy SCHED_IDLE; but not for long. */
+static void hog(uint64_t random)
+{
+	struct timespec began;
+
+	(void)random;
+	stay(2);
+	while (!stopped()) {
+		step("CPU 2 is busy");
+		must(clock_gettime(CLOCK_MONOTONIC, &began));
+		while (chased[1] && !since(&began))
+			chased[2] = 1;
+		chased[2] = 0;
+		usleep(1000);
+	}
+}
+
+/* ---- who is who ---- */
+
+static const struct actor actors[] = {
+	{ "walk", walk, 0, NULL },	/* must be the first: each walker has the CPU of its number */
+	{ "pools", pools, 2, NULL },
+	{ "hold", hold, 3, NULL },
+	{ "churn", churn, 1, NULL },
+	{ "blocks", blocks, 1, NULL },
+	{ "hotplug", plug, 1, &hotplug },
+	{ "plug", plug_memory, 1, &unplug },
+	{ "sweep", sweep_optimize, 1, &sweep },
+	{ "take", take_one, 1, NULL },
+	{ "peek", peek_at_it, 1, NULL },
+	{ "recycle", recycle, 1, NULL },
+	{ "hog", hog, 1, NULL },
+};
+
+static const struct storm hammer = {
+	actors, sizeof(actors) / sizeof(*actors), rows, tallies, TALLIES
+};
 
 /*
  * Verify that the pools give all pages back. A page that was freed while its pool was shrunk may remain as surplus,

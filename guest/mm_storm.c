@@ -472,6 +472,146 @@ static void case_thp_collapse(long round)
 	must(munmap(memory, HUGE));
 }
 
+/* What case_retract shares between a child, its thread, and the parent, who take turns. */
+struct retract {
+	char *memory;		/* a huge page of a file; NULL: this kernel has none */
+	long round;
+	volatile pid_t thread;
+	volatile int turn;
+};
+
+static void wait_for_turn(const struct retract *r, int turn)
+{
+	while (r->turn < turn)
+		sched_yield();
+}
+
+/* The parent traces the thread: it stops here, at the entry of madvise(), and before it returns to user space. */
+static void *discard_traced(void *argument)
+{
+	struct retract *r = argument;
+
+	pin(2);
+	r->thread = (pid_t)syscall(SYS_gettid);
+	must(ptrace(PTRACE_TRACEME, 0, 0, 0));
+	r->turn = 1;
+	wait_for_turn(r, 2);
+	must(syscall(SYS_tgkill, getpid(), r->thread, SIGSTOP));
+	check(r->memory, HUGE, r->round, "a page that is about to collapse");
+	must(madvise(r->memory, HUGE, MADV_DONTNEED));
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* Turns 2 to 4 of the child. */
+static void collapse(struct retract *r)
+{
+	pthread_t thread;
+	char *other;
+
+	/* Pages of a mapping that was split are mapped one by one. */
+	must(mprotect(r->memory, PAGE, PROT_READ));
+	check(r->memory, HUGE, r->round, "a page of a huge page of a file");
+	must(mprotect(r->memory, PAGE, PROT_READ | PROT_WRITE));
+
+	verify(!pthread_create(&thread, NULL, discard_traced, r), "no thread");
+	wait_for_turn(r, 1);
+	/* Residency makes up for the TLBIs that it has elided until now. */
+	other = small(PAGE, r->round);
+	must(munmap(other, PAGE));
+	r->turn = 2;
+	wait_for_turn(r, 3);
+	/* It may fail, if the other thread frees the table. */
+	madvise(r->memory, HUGE, MADV_COLLAPSE);
+	r->turn = 4;
+	/* Tables are freed after a grace period of RCU. */
+	must(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
+}
+
+/* Let the child collapse; its thread discards as soon as the last page has no entry any more, and sleeps then. */
+static void discard_between(struct retract *r, pid_t child)
+{
+	off_t last = (uintptr_t)(r->memory + HUGE) / PAGE * 8 - 8;
+	uint64_t entry = ~0UL;
+	char path[32];
+	int pagemap;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", child);
+	pagemap = must(open(path, O_RDONLY | O_CLOEXEC));
+	wait_for_turn(r, 2);
+	must(waitpid(r->thread, NULL, __WALL));
+	must(ptrace(PTRACE_SYSCALL, r->thread, 0, 0));
+	must(waitpid(r->thread, NULL, __WALL));
+	r->turn = 3;
+	while (r->turn < 4 && entry >> 63)
+		must(pread(pagemap, &entry, sizeof(entry), last));
+	must(ptrace(PTRACE_SYSCALL, r->thread, 0, 0));
+	must(waitpid(r->thread, NULL, __WALL));
+	close(pagemap);
+}
+
+/*
+ * A huge page of a file is mapped by single pages. CPU 1 collapses the mapping: it clears the entries, and removes the
+ * table later. In between, CPU 2 discards the memory, by which it frees the table, and sleeps. Then the table becomes
+ * one of the parent, and CPU 2 walks it again. A CPU without FEAT_nTLBPA must not find its old copies.
+ */
+static void case_retract(long round)
+{
+	const int regions = 64;
+	int ready[2], freed[2], used[2], memfd, i;
+	char *memory[regions];
+	struct retract *r;
+	pid_t pid;
+
+	if (!room_for(4))
+		return;
+	must(pipe(ready));
+	must(pipe(freed));
+	must(pipe(used));
+	r = must((struct retract *)mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	r->round = round;
+	pin(3);
+	pid = fork_child();
+	if (!pid) {
+		pin(1);
+		memfd = must(memfd_create("retract", 0));
+		must(ftruncate(memfd, HUGE));
+		memory[0] = map_at(fresh(HUGE), HUGE, MAP_SHARED, memfd);
+		fill(memory[0], HUGE, round);
+		/* The kernel may have no huge pages, or not of files. */
+		if (!madvise(memory[0], HUGE, MADV_COLLAPSE))
+			r->memory = memory[0];
+		tell(ready[1]);
+		if (r->memory)
+			collapse(r);
+		tell(freed[1]);
+		hear(used[0]);
+		check(memory[0], HUGE, round, "a page of a file after its table was freed");
+		_exit(0);
+	}
+	hear(ready[0]);
+	if (r->memory)
+		discard_between(r, pid);
+	hear(freed[0]);
+	pin(2);
+	for (i = 0; i < regions; i++) {
+		memory[i] = map_at(fresh(HUGE), HUGE, MAP_PRIVATE, -1);
+		use_small_pages(memory[i], HUGE);
+		fill(memory[i] + HUGE - PAGE, PAGE, round + i);
+	}
+	for (i = 0; i < regions; i++)
+		check(memory[i] + HUGE - PAGE, PAGE, round + i, "a page of a table that was another's");
+	if (r->memory)
+		must(ptrace(PTRACE_DETACH, r->thread, 0, 0));
+	tell(used[1]);
+	wait_child(pid);
+	for (i = 0; i < regions; i++)
+		must(munmap(memory[i], HUGE));
+	must(munmap(r, PAGE));
+	close(ready[0]), close(ready[1]), close(freed[0]), close(freed[1]), close(used[0]), close(used[1]);
+}
+
 /* Map folios of the size of a contiguous block, and fill them. Returns NULL if this kernel has none. */
 static char *map_contpte(size_t size, long round)
 {
@@ -860,7 +1000,7 @@ static const struct storm_case cases[] = {
 	{ "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
 	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
-	{ "thp_collapse", case_thp_collapse }, { "contpte", case_contpte },
+	{ "thp_collapse", case_thp_collapse }, { "retract", case_retract }, { "contpte", case_contpte },
 	{ "contpte_fork", case_contpte_fork }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
 	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "table_shared", case_table_shared },

@@ -17,6 +17,6 @@ def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
     done = subprocess.run([program, "second=1"], capture_output=True, text=True)
     assert done.returncode == 2 and "unknown option" in done.stderr
     done = subprocess.run([program, "actors=walk,pool"], capture_output=True, text=True)
-    assert done.returncode == 2 and "walk, pools, hold, churn, blocks, take and peek" in done.stderr
+    assert done.returncode == 2 and "walk, pools, hold, churn, blocks, take, peek, recycle and hog" in done.stderr
     done = subprocess.run([program, "until=walked,moves"], capture_output=True, text=True)
     assert done.returncode == 2 and "until=walked,moves" in done.stderr
