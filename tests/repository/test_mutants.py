@@ -25,6 +25,13 @@ def test_mutants_are_the_same_everywhere() -> None:
     assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", note) == list(names[1:])
 
 
+def test_bases_of_mutants_are_there() -> None:
+    """A mutant that only some bases have names their series, of which each has the kernel lab."""
+    labs = {base.series for base in map(bases.load, bases.known()) if plan.LAB in base.kernels}
+    for mutant in MUTANTS.values():
+        assert set(mutant.bases) <= labs, mutant.name
+
+
 def test_each_mutant_has_its_workload() -> None:
     """What shows it is there, and runs only when it is asked for."""
     workloads = plan.load_workloads(BASE.workloads)

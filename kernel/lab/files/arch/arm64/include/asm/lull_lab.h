@@ -132,6 +132,9 @@ enum lull_mutant {
 	/* Walk caches, and the identity map */
 	LULL_EXIT_LOADED,
 	LULL_IDMAP_NO_FLUSH,
+	/* Corrections that reviewers asked for */
+	LULL_TAIL_NO_RCU,
+	LULL_COLLAPSE_LEAF,
 };
 
 #ifdef CONFIG_LULL_LAB
@@ -149,6 +152,7 @@ bool __lull_lab_sync_page(void);
 bool __lull_lab_protected(unsigned long start, unsigned long end);
 void __lull_lab_loaded(struct mm_struct *mm);
 void lull_lab_differ(struct page *frame);
+bool lull_lab_ref_slowly(struct page *page, int nr);
 void lull_lab_contpte_short(struct mm_struct *mm, unsigned long addr,
 			    pte_t *ptep, pte_t pte, unsigned int nr);
 void __lull_lab_in_switch(void);
@@ -240,7 +244,7 @@ static __always_inline void lull_lab_kernel_entry(const void *entry,
  */
 static __always_inline void lull_lab_kernel_table(const void *entry, u64 val)
 {
-	bool table = val & PMD_TABLE_BIT;
+	bool table = (val & PMD_TYPE_MASK) == PMD_TYPE_TABLE;
 
 	lull_lab_kernel_entry(entry, (val & PTE_VALID) &&
 			      (table ? !!(val & PMD_TABLE_UXN) :
@@ -391,6 +395,11 @@ static inline u32 lull_lab_asid_bits(u32 bits)
 static inline void lull_lab_batch_waits(void) {}
 
 static inline void lull_lab_differ(struct page *frame) {}
+
+static inline bool lull_lab_ref_slowly(struct page *page, int nr)
+{
+	return false;
+}
 
 static inline void lull_lab_contpte_short(struct mm_struct *mm,
 					  unsigned long addr, pte_t *ptep,

@@ -105,6 +105,10 @@ static const char * const mutants[] = {
 	[LULL_PAN_LEFT]			= "pan-left",
 	[LULL_EXIT_LOADED]		= "exit-loaded",
 	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
+	[LULL_TAIL_NO_RCU]		= "tail-no-rcu",
+#ifdef CONFIG_PT_RECLAIM
+	[LULL_COLLAPSE_LEAF]		= "collapse-leaf",
+#endif
 	NULL
 };
 

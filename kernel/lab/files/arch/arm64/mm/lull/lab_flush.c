@@ -11,6 +11,10 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/page_ref.h>
+#include <linux/preempt.h>
+#include <linux/random.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/string.h>
@@ -20,6 +24,8 @@
 #include <asm/mmu.h>
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
+
+#include "residency.h"
 
 static void page_broadcast(struct mm_struct *mm, unsigned long uaddr)
 {
@@ -287,6 +293,31 @@ void lull_lab_differ(struct page *frame)
 	u8 *byte = (u8 *)page_to_virt(frame) + PAGE_SIZE - 1;
 
 	*byte ^= 1;
+}
+
+/**
+ * lull_lab_ref_slowly() - take references, with no RCU section around it
+ * @page: the page
+ * @nr: how many
+ *
+ * Between the read of the count and the compare-and-swap, where the task may be
+ * preempted, it sleeps now and then. Meanwhile the page may become a tail page
+ * that HVO has made read-only.
+ *
+ * Return: false if there was no reference before.
+ */
+bool lull_lab_ref_slowly(struct page *page, int nr)
+{
+	int count = page_ref_count(page);
+
+	while (count) {
+		if (preemptible() && !rcu_preempt_depth() &&
+		    !get_random_u32_below(256))
+			schedule_timeout_uninterruptible(HZ / 5);
+		if (atomic_try_cmpxchg(&page->_refcount, &count, count + nr))
+			return true;
+	}
+	return false;
 }
 
 /**
