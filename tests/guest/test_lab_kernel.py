@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, Tool, lab_under_test
+from support import REAL_CACHE, Tool, common, lab_under_test
 
 MARKERS = {0xD503201F | number << 5 for number in (114, 115, 116, 119, 120)}
 
 
+@pytest.mark.bases(whole=True)
 class TestKernel:
     """The kernel itself."""
 
@@ -25,13 +26,11 @@ class TestKernel:
 
     @pytest.fixture
     def booted(self, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-        """Boots it with parameters, to run a program; with --offline and --tree as 'lull test' was given them."""
-        lab = lab_under_test()
-        common = [*(["--offline"] if lab.offline else []), *(["--tree", str(lab.user_tree)] if lab.user_tree else [])]
+        """Boots it with parameters, to run a program."""
         tool = Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
 
         def boot(append: str, *program: str) -> subprocess.CompletedProcess[str]:
-            return tool("boot", *common, "--kernel", "lab", "--append", append, "--", *program, timeout=900)
+            return tool("boot", *common(), "--kernel", "lab", "--append", append, "--", *program, timeout=900)
 
         return boot
 
