@@ -100,6 +100,7 @@ LAYERS = (
     ("report",),
     ("run.experiment", "run.native", "run.x86"),
     ("calibrate", "sweep", "timing.runs"),
+    ("day",),
     ("cli", "commands", "options"),
 )
 """Modules and packages of the tool, lowest first: docs/architecture.md describes them."""

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from lull.timing import Costs
 from lull.timing.scale import Counts
@@ -128,6 +129,19 @@ class Fit:
     costs: Costs
     estimates: dict[str, Estimate]
     residuals: tuple[Residual, ...]
+
+
+def as_json(found: Fit) -> Mapping[str, Any]:
+    """The fit, with each measurement."""
+    return {
+        "costs": asdict(found.costs),
+        "told": {name: estimate.told for name, estimate in found.estimates.items()},
+        "sources": {name: estimate.sentence() for name, estimate in found.estimates.items()},
+        "measurements": [
+            {"where": r.where, "ns": r.measurement.ns, "modelled": r.modelled, "counts": asdict(r.measurement.counts)}
+            for r in found.residuals
+        ],
+    }
 
 
 Cases = dict[str, Measurement]

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 from collections.abc import Sequence
+from pathlib import Path
 
 from lull import options, plan
+from lull.day import course, ready, session
+from lull.day.machine import Machine
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import toolchain
@@ -44,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also run workloads that change settings of the machine: HugeTLB pools, cgroups, huge pages, CPUs",
     )
+    add(
+        "--across",
+        action="store_true",
+        help="measure the installed kernels -stock and -lull, with a reboot before each measurement; goes on by itself "
+        "after each reboot, writes one file to send, and restores the machine",
+    )
+    add("--stop", action="store_true", help="with --across: end it, write what was measured, restore the machine")
     parser.epilog = (
         "Nothing is set up for the workloads: they run with the swap and the settings that the machine has.\n"
         "example: lull bench --here --workload mprotect_per_cpu --workload fork_exec"
@@ -71,6 +82,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             f"this machine is {platform.machine()}; the programs would say nothing of arm64",
             remedy="clone the repository on an arm64 machine, and run it there; here './lull run' emulates one",
         )
+    if arguments.stop and not arguments.across:
+        raise UsageError("--stop ends a session of --across", remedy="add --across")
+    if arguments.across:
+        return across(lab, arguments, Machine())
     switches = native.Switches(lab.base)
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     for spec in named:
@@ -88,3 +103,25 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         return plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
     results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
     return experiment.told(results, folder, as_json=arguments.json)
+
+
+def across(lab: Lab, arguments: argparse.Namespace, machine: Machine) -> int:
+    """Begin a session, or go on with it. Returns 0 when it goes on after a reboot, or has ended."""
+    ready.require_root(os.geteuid() == 0)
+    words = [*(w for kernel in arguments.kernel for w in ("--kernel", kernel))]
+    words += [*(w for workload in arguments.workload for w in ("--workload", workload))]
+    words += ["--repeat", str(arguments.repeat), "--base", lab.base_name]
+    words += ["--allow-changes"] * arguments.allow_changes
+    named = [plan.parse_spec(kernel, lab.base) for kernel in dict.fromkeys(arguments.kernel)]
+    for spec in named:
+        if spec.image not in ready.SUFFIXES:
+            raise UsageError(f"{spec.name} is not measured across reboots: only stock and lull are")
+    chosen = [w for w in workloads(lab, arguments.workload, arguments.allow_changes) if not w.append]
+    boots = plan.make_plan(chosen, named, lab.base, arguments.repeat, lambda spec: spec.image in ready.SUFFIXES)
+    out: Path = (arguments.out or Path("results/across")).absolute()
+    if arguments.dry_run:
+        pair = ready.require(machine, out, root=True)
+        lines = [f"would boot {pair.kernels[boot.image]} for {boot.name}" for boot in boots]
+        return plan.show(lines, {"kernels": pair.kernels, "boots": plan.as_json(boots)}, as_json=arguments.json)
+    with session.held(machine):
+        return course.Course(lab, machine, boots, out, words).run(stop=arguments.stop)

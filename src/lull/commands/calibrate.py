@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache, options, plan, timing
-from lull.calibrate import TOLERANCE, Fit, fit
+from lull.calibrate import TOLERANCE, Fit, as_json, fit
 from lull.calibrate import guest as calibrate_guest
 from lull.calibrate import here as calibrate_here
 from lull.calibrate.here import Repeats
@@ -154,19 +154,6 @@ def require_sound(checks: Iterable[Check], folder: Path) -> None:
         if check.verdict == "failed":
             remedy = "try again on a quieter host" if check.name == experiment.IN_STEP else ""
             raise LullError(f"{check.name}: {check.detail}", where=str(folder), remedy=remedy)
-
-
-def as_json(found: Fit) -> Mapping[str, Any]:
-    """The fit, with each measurement."""
-    return {
-        "costs": asdict(found.costs),
-        "told": {name: estimate.told for name, estimate in found.estimates.items()},
-        "sources": {name: estimate.sentence() for name, estimate in found.estimates.items()},
-        "measurements": [
-            {"where": r.where, "ns": r.measurement.ns, "modelled": r.modelled, "counts": asdict(r.measurement.counts)}
-            for r in found.residuals
-        ],
-    }
 
 
 def verdicts_grid(judged: list[calibrate_guest.CostVerdict]) -> tables.Grid:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import string
+import tarfile
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ from lull.judge.compare import Comparison, Row, compare
 from lull.run.records import Results
 
 FILE = "results.json"
+SENT = ".tar.gz"
+"""How the names of files end that `lull bench --across` makes to send."""
 LABELS = string.ascii_uppercase
 """Names of runs in tables. They are single letters, so that many columns fit."""
 Key = tuple[str, str, str, int]
@@ -94,15 +97,24 @@ def unfinished(folder: Path, results: Results | None = None) -> str:
 def load_one(label: str, path: Path) -> ComparedRun:
     """The run whose results.json is ``path``. Raises UsageError when it cannot be read or is malformed."""
     try:
-        results = Results.load(path)
+        results = Results.from_json(text_of(path))
         return ComparedRun(label, path, results, compare(results))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, tarfile.TarError, KeyError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise UsageError(
             f"not the results of a run: {reason}",
             where=str(path),
             remedy=f"name a {FILE} that 'lull run' or 'lull check' wrote, or its folder",
         ) from error
+
+
+def text_of(path: Path) -> str:
+    """The text of a results.json, or of the one in a file that 'lull bench --across' made to send."""
+    if not path.name.endswith(SENT):
+        return path.read_text()
+    with tarfile.open(path) as tar:
+        member = tar.extractfile(f"lull-results/{FILE}")
+        return member.read().decode() if member else ""
 
 
 def header(runs: Sequence[ComparedRun]) -> list[str]:

@@ -151,6 +151,7 @@ def run_boots(
     seconds: str,
     one: Callable[[plan.Boot, Path, Tell], Kept],
     part: took.Part | None = None,
+    further: Sequence[Check] = (),
 ) -> None:
     """Do the boots of a plan, and judge the run; results.json is written after each boot.
 
@@ -160,6 +161,7 @@ def run_boots(
         vcpus: of every boot.
         seconds: the metric that the programs' seconds are.
         one: boots once, with the logs in the folder that it is given.
+        further: checks that the caller made.
     """
     measurements: list[dict[str, Any]] = []
     statuses: dict[str, dict[int, int]] = {}
@@ -169,7 +171,7 @@ def run_boots(
         statuses[boot.name] = {int(k): v for k, v in kept["status"].items()}
         results.records = records_of(measurements, vcpus, seconds)
         results.functions = breakdowns(measurements)
-        results.checks = job_checks(boots[: len(statuses)], statuses) + step_checks(measurements)
+        results.checks = job_checks(boots[: len(statuses)], statuses) + step_checks(measurements) + [*further]
         results.commands = list(dict.fromkeys(process.commands))
         results.settings["boots"] = f"{len(statuses)} of {len(boots)}"
         cache.write_atomic(folder / "results.json", results.to_json())

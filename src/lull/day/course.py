@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A session with the workloads of a plan, and the calibration: what is measured in each boot, and what it ends with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from lull import cache, calibrate, guest, paths, plan
+from lull.calibrate import here as calibrate_here
+from lull.day import parcel, ready, session
+from lull.day.machine import Machine
+from lull.errors import UsageError
+from lull.lab import Lab
+from lull.progress import progress, say
+from lull.run import experiment, loop, native
+from lull.run.loop import Kept
+
+MS, ROUNDS = 20, 15
+"""The measurements of the calibration, as `lull calibrate` makes them."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a session measures.
+
+    Args:
+        lab: the lab, with the base.
+        machine: the machine.
+        boots: the plan.
+        out: the folder of the results.
+        words: the options that make this plan.
+    """
+
+    lab: Lab
+    machine: Machine
+    boots: Sequence[plan.Boot]
+    out: Path
+    words: Sequence[str]
+
+    def run(self, *, stop: bool = False) -> int:
+        """Begin, or go on with what was begun; with ``stop`` end it. Returns the exit status."""
+        state = session.load(self.machine)
+        if state is None and stop:
+            raise UsageError("no session is under way on this machine")
+        if state is None and (self.out / "complete").exists():
+            say(f"{self.out} is complete: send {self.out}.tar.gz, or name another folder with --out")
+            return 0
+        if state is None:
+            pair = ready.require(self.machine, self.out, root=True)
+            native.check_programs([*self.boots])
+            guest.build_programs(self.lab.toolchain)  # now, while nothing is changed
+            state = session.begin(self.machine, pair, self.folder(), self.words)
+            say(f"{len(self.boots) + 1} measurements, each after a reboot; then {self.out}.tar.gz is there to send")
+        elif (state.folder, state.words) != (str(self.out), [*self.words]):
+            raise UsageError(
+                "a session with other options is under way on this machine",
+                where=state.folder,
+                remedy=f"systemctl start {session.NAME} goes on with it, and --across --stop with its options ends it:"
+                f" --out {state.folder} {' '.join(state.words)}",
+            )
+        if stop:
+            state = session.save(self.machine, replace(state, ended=state.ended or "stopped by the user"))
+        session.go_on(self.machine, state, self.steps(), partial(self.end, state), self.command(), self.environment())
+        return 0
+
+    def folder(self) -> Path:
+        """The folder of the results, which has the key of the plan."""
+        key = plan.plan_key(self.boots, "across", *self.words)
+        folder = loop.results_folder(self.out, key)
+        cache.write_atomic(folder / "plan", key + "\n")
+        return folder
+
+    def command(self) -> list[str]:
+        """The command that goes on after a reboot."""
+        return [str(paths.REPOSITORY / "lull"), "bench", "--here", "--across", "--out", str(self.out), *self.words]
+
+    def environment(self) -> dict[str, str]:
+        """The variables of its environment."""
+        return {"LULL_CACHE": str(cache.root()), "PYTHONUNBUFFERED": "1"}
+
+    def steps(self) -> list[session.Step]:
+        """The boots of the plan, and the calibration on the Lull kernel, where TLBIs can be local."""
+        found = [session.Step(boot.name, boot.image, partial(self.measure, boot)) for boot in self.boots]
+        return [*found, session.Step(parcel.CALIBRATE, "lull", self.calibrate)]
+
+    def measure(self, boot: plan.Boot, place: Path) -> Kept:
+        """Run the workloads of a boot."""
+        switches = native.Switches(self.lab.base)
+        programs = guest.build_programs(self.lab.toolchain)
+        with switches.restored(), progress.step(boot.name) as step:
+            outcome = native.run_jobs(
+                boot, programs, switches, place, self.cpus(), lambda text: step.update(loop.job_name(boot, text))
+            )
+        return experiment.kept(boot, outcome, place, False)
+
+    def calibrate(self, place: Path) -> Kept:
+        """Measure the costs of the machine, and write the cost file."""
+        here = calibrate_here.examine(None)
+        measured, near, way = calibrate_here.measure(self.lab, here, MS, ROUNDS)
+        found = calibrate_here.fitted(measured, near)
+        cache.write_atomic(place / parcel.COSTS, calibrate_here.cost_file(found, here, way))
+        return dict(calibrate.as_json(found))
+
+    def end(self, state: session.State, folder: Path, ended: str) -> None:
+        """Write the results and the file to send."""
+        parcel.assemble(folder, self.boots, state.kernels, self.cpus(), ended)
+        sent = parcel.pack(folder, self.boots)
+        (folder / "complete").touch()
+        say(f"{ended}: send {sent}; ./lull compare takes it, and {folder}/comparison.md has the tables")
+
+    def cpus(self) -> int:
+        """The CPUs of the machine."""
+        return len(os.sched_getaffinity(0))
