@@ -199,6 +199,8 @@ def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
         (["deb", "--config", "file"], "the configuration is none of a kernel"),
         (["deb", "--checker", "--config", "file"], "are for packages of a kernel"),
         (["deb", "--checker", "--debug"], "are for packages of a kernel"),
+        (["deb", "--checker", "--flavour", "cloud"], "are for packages of a kernel"),
+        (["deb", "--config", "file", "--flavour", "cloud"], "both name a configuration"),
         (["check", "nowhere", "--symbols", "file"], "cannot be read: No such file"),
         (["check", "file"], "this is no arm64 kernel image"),
         (["report", "nowhere"], "holds no results"),

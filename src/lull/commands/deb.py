@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull deb: a Lull kernel, or the checker alone, as Debian packages."""
+"""lull deb: a Lull kernel, a pair of stock and Lull to compare, or the checker alone, as Debian packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lull import options, plan
 from lull.check import package
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.linux import deb
+from lull.linux import deb, debian
 from lull.progress import say
 
 
@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the configuration of your kernel, e.g. /boot/config-VERSION (default: the lab's, for "
         "QEMU's machine only)",
+    )
+    parser.add_argument(
+        "--flavour",
+        choices=[*debian.FLAVOURS],
+        help="make two kernels to compare, stock and Lull, with Debian's own configuration of this flavour",
     )
     parser.add_argument(
         "--out",
@@ -47,6 +52,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the packages. Raises UsageError for options of kernels beside --checker."""
     if arguments.checker:
         return run_checker(arguments)
+    if arguments.flavour:
+        return run_flavour(lab, arguments)
     text = deb.read(arguments.config) if arguments.config else None
     if arguments.dry_run:
         named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
@@ -59,10 +66,36 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     return hand_out(found, arguments)
 
 
+def run_flavour(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Make the packages of stock and of Lull, by the same compiler with the same configuration but for Lull."""
+    if arguments.config:
+        raise UsageError("--config and --flavour both name a configuration", remedy="leave one out")
+    if arguments.dry_run:
+        data = {"linux": lab.base.series, "flavour": arguments.flavour, "kernels": [deb.STOCK, deb.LULL]}
+        what = f"Debian's configuration {arguments.flavour}: stock, and Lull"
+        return plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
+    text = debian.configuration(lab.store, lab.base, lab.pristine.version, arguments.flavour)
+    found: list[Path] = []
+    for kernel in (deb.STOCK, deb.LULL):
+        tree = lab.tree_of(kernel)
+        config = deb.of_user(text, lab.base, tree, kernel)
+        found += deb.packages(
+            tree,
+            lab.base,
+            config,
+            lab.toolchain,
+            debug=arguments.debug,
+            say=say,
+            kernel=kernel,
+            flavour=arguments.flavour,
+        )
+    return hand_out(found, arguments)
+
+
 def run_checker(arguments: argparse.Namespace) -> int:
     """Make the package of the checker."""
-    if arguments.config or arguments.debug:
-        raise UsageError("--config and --debug are for packages of a kernel", remedy="leave them out with --checker")
+    if arguments.config or arguments.flavour or arguments.debug:
+        raise UsageError("--config, --flavour and --debug are for packages of a kernel", remedy="leave them out")
     if arguments.dry_run:
         return plan.show([f"would make {package.name()}"], {"package": package.name()}, as_json=arguments.json)
     return hand_out([package.package()], arguments)

@@ -22,7 +22,9 @@ from lull.linux.tree import Tree
 from lull.progress import progress
 from lull.requirements import Requirement, apt_line, missing
 
-SUFFIX = "-lull"
+LULL, STOCK = "lull", "stock"
+"""The kernels of a base that are packaged."""
+SUFFIX = f"-{LULL}"
 """Follows the kernel's version, also in the packages' names: they can be installed beside the distribution's."""
 SMALL_GIB, WHOLE_GIB = 2.0, 25.0
 """GiB of free space that a build needs: with the lab's configuration, and with a distribution's."""
@@ -69,7 +71,7 @@ class Configuration:
 
 def small(base: Base) -> Configuration:
     """The configuration of the lab's Lull kernel."""
-    return Configuration(fragments_text(base.kernels["lull"].fragments), whole=False)
+    return Configuration(fragments_text(base.kernels[LULL].fragments), whole=False)
 
 
 def read(path: Path) -> str:
@@ -86,10 +88,10 @@ def read(path: Path) -> str:
     return text
 
 
-def of_user(text: str, base: Base, tree: Tree) -> Configuration:
-    """The user's configuration ``text`` with the options that Lull's features need."""
-    stock = base.kernels["stock"].fragments
-    ours = fragments_text([f for f in base.kernels["lull"].fragments if f not in stock])
+def of_user(text: str, base: Base, tree: Tree, kernel: str = LULL) -> Configuration:
+    """The user's configuration ``text`` with the options that the features of ``kernel`` need: stock needs none."""
+    stock = base.kernels[STOCK].fragments
+    ours = fragments_text([f for f in base.kernels[kernel].fragments if f not in stock])
     return Configuration(
         f"{text}\n{without_keys(text, tree.path)}{ours}", whole=True, wanted=frozenset(asked_options(ours))
     )
@@ -101,10 +103,10 @@ def without_keys(text: str, tree: Path) -> str:
     return "".join(f'{option}=""\n' for option, value in named.items() if value and not (tree / value).exists())
 
 
-def document(base: Base, version: str) -> str:
+def document(base: Base, release: str) -> str:
     """The text of README.lull in /usr/share/doc: each feature's switch, policies, boot parameter and counters."""
     features = list(base.exported().values())
-    head = f"""# What can be switched in Linux {version}{SUFFIX}
+    head = f"""# What can be switched in Linux {release}
 
 Write a policy to a file to choose it, at any time, as root; read it to see which there are, and the [chosen] one. A
 boot parameter chooses what it boots with. Without CONFIG_LULL_... of its name a feature is not in the kernel at all.
@@ -117,18 +119,23 @@ What each does follows."""
     return f"{title}\n\n{message.text(text)}\n\n\n{sections}\n"
 
 
-def variables(tree: Tree) -> list[str]:
-    """The variables for the kernel's make that concern packages."""
+def variables(tree: Tree, suffix: str, *, documented: bool) -> list[str]:
+    """The variables for the kernel's make that concern packages.
+
+    Args:
+        suffix: follows the version.
+        documented: the kernel's package has DOCUMENT.
+    """
     # -d: dpkg-buildpackage does not check build dependencies, because its list also has packages of the target's
     # architecture. Packager.check() checks those that the configuration needs.
     # --hook-build: the makefiles create debian/ anew and start dpkg-buildpackage, which runs this command before it
     # builds. debian/docs is debhelper's list of documents for the first package, which is the kernel's.
     return [
-        f"LOCALVERSION={SUFFIX}",
+        f"LOCALVERSION={suffix}",
         f"KDEB_SOURCENAME={SOURCE}",
         f"KDEB_PKGVERSION={tree.version}-1",
         "KDEB_CHANGELOG_DIST=unstable",
-        f"DPKG_FLAGS=-d --hook-build='echo {DOCUMENT} >debian/docs'",
+        f"DPKG_FLAGS=-d --hook-build='echo {DOCUMENT} >debian/docs'" if documented else "DPKG_FLAGS=-d",
     ]
 
 
@@ -202,8 +209,13 @@ class Packager:
             left.append("nokernelheaders")
         return left
 
-    def build(self, text: str) -> None:
-        """Compile the kernel and make the packages. ``text`` becomes the document of the kernel's package."""
+    def build(self, text: str, suffix: str) -> None:
+        """Compile the kernel and make the packages.
+
+        Args:
+            text: the document of the kernel's package; empty: it has none.
+            suffix: follows the version.
+        """
         (self.out / DOCUMENT).write_text(text)
         profiles = [f"pkg.{SOURCE}.{name}" for name in self.left_out()]
         environment = {
@@ -212,8 +224,9 @@ class Packager:
             "DEBFULLNAME": "Lull",
             "DEBEMAIL": "lull@localhost",
         }
-        with progress.step(f"building packages of Linux {self.builder.tree.version}{SUFFIX}") as step:
-            self.builder.compile(step.update, *variables(self.builder.tree), "bindeb-pkg", env=environment)
+        with progress.step(f"building packages of Linux {self.builder.tree.version}{suffix}") as step:
+            words = variables(self.builder.tree, suffix, documented=bool(text))
+            self.builder.compile(step.update, *words, "bindeb-pkg", env=environment)
 
 
 def packages(
@@ -224,8 +237,10 @@ def packages(
     *,
     debug: bool = False,
     say: Callable[[str], None],
+    kernel: str = LULL,
+    flavour: str = "",
 ) -> list[Path]:
-    """The packages of a Lull kernel, from the cache or built: the kernel, headers if it has modules, debug symbols.
+    """The packages of a kernel, from the cache or built: the kernel, headers if it has modules, debug symbols.
 
     linux-libc-dev, which bindeb-pkg also makes, is left out, because it would replace the distribution's package.
     An interrupted build is continued.
@@ -234,27 +249,31 @@ def packages(
         tree: the source with features applied.
         debug: also make the package of debug symbols.
         say: called with messages for the user.
+        kernel: LULL, or STOCK for a comparison; it is part of the release.
+        flavour: part of the release, too.
 
     Raises: BuildError, MissingError, UsageError.
     """
-    text = document(base, tree.version)
-    key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug), *variables(tree))
+    suffix = f"-{flavour}-{kernel}" if flavour else f"-{kernel}"
+    text = document(base, f"{tree.version}{suffix}") if kernel == LULL else ""
+    words = variables(tree, suffix, documented=bool(text))
+    key = cache.key_of(kernel_key(tree, toolchain, configuration.text), text, str(debug), *words)
 
     def make(part: Path) -> None:
         cache.need_space(part, WHOLE_GIB if configuration.whole else SMALL_GIB, "building packages")
-        log = cache.root() / "deb" / f"lull-{key}.log"
+        log = cache.root() / "deb" / f"{kernel}-{key}.log"
         log.unlink(missing_ok=True)
         packager = Packager(tree, toolchain, part, log, say, debug=debug)
         packager.configure(configuration)
         packager.check()
-        packager.build(text)
+        packager.build(text, suffix)
         for other in part.glob("*"):
             if other.suffix != ".deb" or other.name.startswith("linux-libc-dev"):
                 shutil.rmtree(other) if other.is_dir() else other.unlink()
         shutil.copyfile(log, part / "build.log")
         log.unlink()
 
-    return sorted(cache.make_entry("deb", f"lull-{key}", make, resume=True).glob("*.deb"))
+    return sorted(cache.make_entry("deb", f"{kernel}-{key}", make, resume=True).glob("*.deb"))
 
 
 def publish(found: Sequence[Path], out: Path) -> list[Path]:

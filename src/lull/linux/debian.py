@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache
-from lull.errors import FetchError
+from lull.base import Base
+from lull.errors import FetchError, UsageError
 from lull.linux import apt
-from lull.linux.fetch import Fetched, Store
+from lull.linux.fetch import Fetched, Store, backports
 from lull.plan import unknown
 from lull.progress import progress, say
 
@@ -25,6 +26,13 @@ NAME = re.compile(r"(\d+(?:\.\d+)+)(?:[+-]\S+?)??-((?:cloud-|rt-)?arm64(?:-\d+k)
 """A name that a user gives: the beginning of a release, and the flavour."""
 NEWEST = "newest"
 """Names the newest kernel of each series and flavour."""
+FLAVOURS = {
+    "arm64": ["none_arm64"],
+    "cloud": ["none_cloud-arm64"],
+    "16k": ["none_arm64-16k"],
+    "rt": ["none_rt-arm64", "rt_arm64"],
+}
+"""Flavour -> what its configuration is called in packages of any version."""
 MODULES = ("zram", "lz4", "lzo", "lzo_rle", "virtio_mmio", "virtio_blk", "loop", "crc32c_generic", "ext4")
 """Modules that the workloads use, of kernels that do not have them built in. Until 6.13, ext4 asks for crc32c_generic
 when it mounts a file system, and does not name it among the modules that it needs."""
@@ -206,3 +214,36 @@ def depends(module: bytes) -> list[str]:
     found = DEPENDS.search(module)
     names = found[1].decode().split(",") if found else []
     return [name.replace("-", "_") for name in names if name]
+
+
+def configuration(store: Store, base: Base, version: str, flavour: str) -> str:
+    """Debian's configuration of one of FLAVOURS, of the base's series.
+
+    It is of the package linux-config-SERIES, in the version of the source, or else the newest.
+
+    Args:
+        version: Linux's version, ``6.12.117``.
+
+    Raises: FetchError when no archive has it, UsageError when Debian has no such flavour of the series.
+    """
+    name = f"linux-config-{base.series}"
+    found = store.have(f"{name}-{version}")
+    if not found:
+
+        def fits(candidate: str) -> bool:
+            return candidate.partition("-")[0] == version
+
+        choices = [[], backports(), [*backports(), base.suite]]
+        private = store.private_apt_with(f"{name}:arm64", choices, fits)
+        one = store.one_package(f"{name}:arm64", private, "name a configuration with --config", fits)
+
+        def make(part: Path) -> None:
+            apt.unpack(one.path, part, store.log)
+
+        path = cache.make_entry("fetch", f"{name}-unpacked-{cache.key_of(one.package.sha256)}", make)
+        found = store.remember(f"{name}-{version}", Fetched(one.package, path))
+    files = [found.path / "usr/src" / name / f"config.arm64_{kind}.xz" for kind in FLAVOURS[flavour]]
+    there = [file for file in files if file.exists()]
+    if not there:
+        raise UsageError(f"Debian has no configuration {flavour} of Linux {base.series}", where=str(found.path))
+    return lzma.decompress(there[0].read_bytes()).decode()

@@ -45,6 +45,18 @@ def test_packages_of_the_fake_kernel(fake_tree: Path, tmp_path: Path) -> None:
     assert not said
 
 
+@needs_packagers
+def test_stock_beside_lull(fake_tree: Path, tmp_path: Path) -> None:
+    """A package of stock has its own name, and no document."""
+    base = bases.load(str(FAKE / "bases/fake.toml"))
+    source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("stock"))
+    config = deb.of_user("CONFIG_FAKE=y\n", base, source, deb.STOCK)
+    assert not config.wanted and deb.of_user("CONFIG_FAKE=y\n", base, source).wanted
+    found = deb.packages(source, base, config, toolchain.find(), say=print, kernel=deb.STOCK, flavour="16k")
+    assert [p.name for p in found] == ["linux-image-6.12.0-16k-stock_6.12.0-1_arm64.deb"]
+    assert not list((unpack_deb(found[0], tmp_path / "root") / "usr/share/doc").rglob(f"{deb.DOCUMENT}*"))
+
+
 def test_missing_packages_are_named_at_once(fake_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is always wanted, and what this configuration wants, in one line; before anything is compiled."""
     monkeypatch.setattr(deb, "ALWAYS", [Requirement("first-package", "no-such-program", "")])
@@ -79,7 +91,7 @@ def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
 
 def test_the_document_has_every_switch() -> None:
     """With its policies, boot parameter and counters, in lines that a terminal shows."""
-    text = deb.document(BASE, "6.12.0")
+    text = deb.document(BASE, "6.12.0-lull")
     words = set(text.replace(",", " ").replace(".", " ").split())
     for feature in BASE.exported().values():
         assert set(switches.counters(feature)) <= words
