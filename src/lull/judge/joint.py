@@ -29,6 +29,8 @@ SENT = ".tar.gz"
 """How the names of files end that `lull bench --across` makes to send."""
 LABELS = string.ascii_uppercase
 """Names of runs in tables. They are single letters, so that many columns fit."""
+TIMES = ("seconds", "seconds_modelled")
+"""The metrics of time: on hardware, and by a model. Seconds of an emulator are not among them."""
 Key = tuple[str, str, str, int]
 """Metric, workload, kernel, vCPUs: comparisons of different runs with the same key are shown in one line."""
 
@@ -158,6 +160,31 @@ def grids(runs: Sequence[ComparedRun], metrics: Sequence[str], width: int = tabl
     return found
 
 
+def times(runs: Sequence[ComparedRun], width: int = tables.WIDTH) -> list[tables.Grid]:
+    """The ratios of seconds that were measured on hardware beside those of modelled ones, whatever the vCPUs are.
+
+    None unless there are both. Of a run with several numbers of vCPUs, the ratios with the most are shown.
+    """
+    kinds = {run.label: next((m for m in TIMES if any(key[0] == m for key in run.rows())), "") for run in runs}
+    if not {*TIMES} <= {*kinds.values()}:
+        return []
+    rows: dict[str, dict[tuple[str, str], Row]] = {}
+    for run in runs:
+        mine = sorted((r for r in run.comparison.rows if r.metric == kinds[run.label]), key=lambda row: row.vcpus)
+        rows[run.label] = {(row.workload, row.kernel): row for row in mine}
+    asks = list(dict.fromkeys(ask for run in runs for ask in rows[run.label]))
+
+    def part(some: Sequence[ComparedRun]) -> tables.Grid:
+        body = []
+        for ask in asks:
+            answers = [rows[run.label].get(ask) for run in some]
+            body.append((*ask, *(tables.change(row) if row else "" for row in answers)))
+        heads = [f"{run.label} {'measured' if kinds[run.label] == TIMES[0] else 'modelled'}" for run in some]
+        return tables.Grid(f"time, {tables.VERSUS} of its own run", ("workload", "kernel", *heads), tuple(body), 2)
+
+    return tables.fitting(runs, width, part)
+
+
 def grid(asks: Sequence[Key], runs: Sequence[ComparedRun]) -> tables.Grid:
     """The table of one metric: a line for each key of ``asks``, a column for each run."""
     rows = {run.label: run.rows() for run in runs}
@@ -190,7 +217,7 @@ def show(console: Console, runs: Sequence[ComparedRun]) -> None:
     """Print the header, the tables and the remarks."""
     for line in header(runs):
         tables.say(console, line)
-    for one in grids(runs, tables.MAIN_METRICS):
+    for one in [*times(runs), *grids(runs, tables.MAIN_METRICS)]:
         tables.say(console, "")
         tables.show_grid(console, one)
     tables.say(console, "")

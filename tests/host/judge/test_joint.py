@@ -195,3 +195,30 @@ def test_wrong_files_and_numbers_of_them(tool: Tool, tmp_path: Path) -> None:
         assert said in refused.value.text()
     done = tool("compare", str(path))
     assert done.returncode == 2 and "2 to 26 runs" in done.stderr
+
+
+def seconds(metric: str, vcpus: int, *, half: bool = True) -> list[Record]:
+    """A time of stock, and of Lull, which takes half of it."""
+    of_stock = record("stock", STOCK, metric=metric, unit="s", vcpus=vcpus)
+    return [of_stock, replace(of_stock, kernel="lull", values=tuple(v / 2 if half else v / 4 for v in STOCK))]
+
+
+def test_hardware_beside_the_model(tmp_path: Path) -> None:
+    """Measured seconds of 64 CPUs and modelled ones of 32 are in one line, each against its own stock."""
+    model = [*seconds("seconds_modelled", 8, half=False), *seconds("seconds_modelled", 32)]
+    runs = joint.load(written(tmp_path, results(*seconds("seconds", 64)), results(*model)))
+    (grid,) = joint.times(runs)
+    assert grid.header == ("workload", "kernel", "A measured", "B modelled")
+    ((workload, kernel, *cells),) = grid.rows
+    assert (workload, kernel) == ("swap_bench", "lull") and [cell[:5] for cell in cells] == ["0.500", "0.500"]
+    assert not joint.times(joint.load([tmp_path / "001", *written_again(tmp_path, results(*seconds("seconds", 4)))]))
+    emulated = results(*seconds("seconds_emulated", 4))
+    assert not joint.times(joint.load([tmp_path / "001", *written_again(tmp_path, emulated)]))
+
+
+def written_again(folder: Path, run: Results) -> list[Path]:
+    """The folder of one more run."""
+    more = folder / "more"
+    more.mkdir(exist_ok=True)
+    (more / "results.json").write_text(run.to_json())
+    return [more]
