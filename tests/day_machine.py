@@ -59,6 +59,7 @@ class Fake:
             "grub-probe --target=fs /boot/grub": "ext2\n",
             "dmesg": LOG,
             "systemd-detect-virt": "kvm\n",
+            "zramctl --find --size 1G": "/dev/zram0\n",
         }
         cpus = {
             f"sys/devices/system/cpu/cpu{n}/{name}": text

@@ -83,6 +83,7 @@ def of_kernel(machine: Machine) -> dict[str, Any]:
         "memory GiB": round(int((re.findall(r"MemTotal:\s+(\d+)", machine.read("proc/meminfo")) or ["0"])[0]) / 2**20),
         "NUMA nodes": len(machine.glob("sys/devices/system/node/node[0-9]*")),
         "sockets": len(counted(machine, f"{CPU}/cpu[0-9]*/topology/physical_package_id")),
+        "swap in memory": "/dev/zram" in machine.read("proc/swaps"),
         "huge pages": word(machine, "sys/kernel/mm/transparent_hugepage/enabled"),
         "parameters": [p for p in machine.read("proc/cmdline").split() if PARAMETERS.fullmatch(p)],
         "switches": {

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from lull import __version__, cache, plan
-from lull.day import ready
 from lull.errors import LullError
 from lull.run import experiment, loop
 from lull.run.loop import Kept, Tell
@@ -59,9 +58,11 @@ def checks(kept: Mapping[str, Kept]) -> list[Check]:
         found.append(Check(f"machine: {name}", "failed" if bad else "held", "; ".join(bad) or good))
 
     busy = [
-        f"{name}: {m['busy before']} CPUs were busy" for name, m in machines.items() if m["busy before"] > ready.IDLE
+        f"{name}: {m['busy before']} CPUs were busy"
+        for name, m in machines.items()
+        if m["busy before"] > m["idle limit"]
     ]
-    check("idle before each measurement", busy, f"at most {ready.IDLE} CPUs were busy")
+    check("idle before each measurement", busy, "no more CPUs were busy than on an idle machine")
     hot = [f"{name}: {n} of them" for name, m in machines.items() if (n := m["after"]["CPUs slowed by heat"])]
     check("no CPUs slowed by heat", hot, "after none of the measurements")
     unlike = [

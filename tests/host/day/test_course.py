@@ -145,7 +145,12 @@ def test_kernels_that_are_not_installed(day: Bench) -> None:
 def boot_of(**more: object) -> dict[str, object]:
     """What is kept of a boot, with facts that are replaced."""
     before = dict.fromkeys(parcel.SAME, "x")
-    machine = {"busy before": 0.0, "before": {**before, **more}, "after": {"CPUs slowed by heat": 0}}
+    machine = {
+        "busy before": 0.0,
+        "idle limit": 0.22,
+        "before": {**before, **more},
+        "after": {"CPUs slowed by heat": 0},
+    }
     return {"machine": machine}
 
 

@@ -106,6 +106,7 @@ def test_each_measurement_has_a_boot_of_its_own(day: Day) -> None:
     governor = day.fake.root / "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
     assert governor.read_text().strip() == "schedutil"
     assert "systemctl stop apt-daily.timer" in day.fake.commands
+    assert day.fake.commands.count("swapon --priority 32767 /dev/zram0") == len(PLAN)
 
 
 def effects_of_a_day(folder: Path) -> int:

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An emulated machine with UEFI, GRUB and Debian, for what a session does to a machine: packages, boot menu, reboots.
+
+Its disk is made by mmdebstrap, which runs Debian's arm64 programs on this machine. That needs an arm64 machine, or
+qemu-user-static registered in binfmt_misc. Nothing of it is fetched by the lab.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from support import write_files
+
+from lull.guest.qemu import Qemu
+
+FIRMWARE = Path("/usr/share/qemu-efi-aarch64/QEMU_EFI.fd")
+UUID = "6c756c6c-0000-4000-8000-000000000001"
+PACKAGES = (
+    "systemd-sysv,udev,kmod,initramfs-tools,grub-efi-arm64-bin,grub2-common,linux-image-cloud-arm64,procps,"
+    "python3,python3-rich,python3-scipy,python3-jinja2,gcc,libc6-dev"
+)
+MENU = f"""set timeout=0
+search --no-floppy --fs-uuid --set=root {UUID}
+linux /vmlinuz root=UUID={UUID} console=ttyAMA0 quiet
+initrd /initrd.img
+boot
+"""
+FILES = {
+    "etc/fstab": f"UUID={UUID} / ext4 defaults 0 1\n",
+    "etc/hostname": "uefi\n",
+    "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX="console=ttyAMA0"\nGRUB_TERMINAL=console\n',
+    "boot/grub/grub.cfg": MENU,
+    "etc/systemd/system/serial-getty@ttyAMA0.service.d/root.conf": "[Service]\nExecStart=\n"
+    "ExecStart=-/sbin/agetty --autologin root --noclear %I dumb\n",
+}
+ESP_MIB = 32
+
+
+def run(*words: str | Path) -> None:
+    """Run a command that must not fail."""
+    subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
+
+
+def root_tarball(target: Path, suite: str, mirror: str) -> None:
+    """Write a tarball with Debian and Debian's own kernel."""
+    options = ["--architectures=arm64", "--variant=minbase", "--skip=check/qemu", f"--include={PACKAGES}"]
+    run("mmdebstrap", *options, suite, target, mirror)
+
+
+def write_disk(tarball: Path, disk: Path, files: Mapping[str, str]) -> None:
+    """Write a disk image with an EFI system partition with GRUB, and the root file system. Needs root, or fakeroot."""
+    place = disk.with_suffix(".files")
+    place.mkdir()
+    run("tar", "-xf", tarball, "-C", place, "--exclude=./dev/*")
+    write_files(place, {**FILES, **files})
+    modules = place / "usr/lib/grub/arm64-efi"
+    shutil.copytree(modules, place / "boot/grub/arm64-efi", ignore=shutil.ignore_patterns("monolithic"))
+    run("grub-editenv", place / "boot/grub/grubenv", "create") if shutil.which("grub-editenv") else write_files(
+        place, {"boot/grub/grubenv": "# GRUB Environment Block\n".ljust(1024, "#")}
+    )
+    root = disk.with_suffix(".root")
+    run("mke2fs", "-q", "-t", "ext4", "-d", place, "-U", UUID, root, "6G")
+    esp = disk.with_suffix(".esp")
+    esp.write_bytes(b"")
+    os.truncate(esp, ESP_MIB << 20)
+    run("mkfs.vfat", esp)
+    run("mmd", "-i", esp, "::EFI", "::EFI/BOOT", "::EFI/debian")
+    run("mcopy", "-i", esp, modules / "monolithic/grubaa64.efi", "::EFI/BOOT/BOOTAA64.EFI")
+    first = (
+        f"search --no-floppy --fs-uuid --set=root {UUID}\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n"
+    )
+    (disk.with_suffix(".cfg")).write_text(first)
+    run("mcopy", "-i", esp, disk.with_suffix(".cfg"), "::EFI/debian/grub.cfg")
+    mib = ESP_MIB + 1
+    disk.write_bytes(b"")
+    os.truncate(disk, (mib << 20) + root.stat().st_size + (1 << 20))
+    table = f"label: gpt\nstart=1MiB, size={ESP_MIB}MiB, type=U\nstart={mib}MiB, type=L\n"
+    subprocess.run(["sfdisk", "-q", disk], input=table, text=True, check=True)
+    run("dd", f"if={esp}", f"of={disk}", "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+    run("dd", f"if={root}", f"of={disk}", "bs=1M", f"seek={mib}", "conv=notrunc,sparse", "status=none")
+    shutil.rmtree(place)
+    root.unlink()
+
+
+class Console:
+    """The serial console of the machine, on which root is logged in after each boot."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+        self.text = ""
+
+    def wait(self, pattern: str, seconds: float) -> re.Match[str]:
+        """Read until what came since the last match fits the pattern."""
+        assert self.process.stdout
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.text)):
+            left = end - time.monotonic()
+            assert left > 0 and self.process.poll() is None, f"no {pattern} in: {self.text[-2000:]}"
+            if select.select([self.process.stdout], [], [], left)[0]:
+                data = os.read(self.process.stdout.fileno(), 65536)
+                with open(self.log, "ab") as out:
+                    out.write(data)
+                self.text += data.decode(errors="replace").replace("\r", "")
+        self.text = self.text[found.end() :]
+        return found
+
+    def booted(self, seconds: float = 900) -> str:
+        """Wait for the shell after a boot; returns the release of the kernel."""
+        self.wait(r"root@uefi:~# ", seconds)
+        self("stty -echo; systemctl is-system-running --wait; true")
+        return self("uname -r").strip()
+
+    def __call__(self, command: str, seconds: float = 900, status: int = 0) -> str:
+        """Run a command, which ends with this status; returns its output."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{command}\necho END=$?=\n".encode())
+        self.process.stdin.flush()
+        found = self.wait(r"(?s)(.*)END=(\d+)=\n", seconds)
+        output = re.sub(r"root@uefi:\S*# ", "", found[1])
+        assert int(found[2]) == status, f"{command}: {output}"
+        return output
+
+    def send(self, command: str) -> None:
+        """Run a command that does not come back: a reboot."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{command}\n".encode())
+        self.process.stdin.flush()
+
+
+@contextmanager
+def machine(qemu: Qemu, firmware: Path, disk: Path, share: Path, log: Path) -> Iterator[Console]:
+    """Start the machine.
+
+    Args:
+        disk: is changed.
+        share: an image of a file system, the second disk.
+        log: takes what the console prints.
+    """
+    words = [qemu.program, "-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on", "-smp", "2", "-m", "2048"]
+    words += ["-nographic", "-nic", "none", "-bios", firmware, "-no-user-config"]
+    for name, image in (("root", disk), ("share", share)):
+        words += ["-drive", f"file={image},if=none,id={name},format=raw", "-device", f"virtio-blk-pci,drive={name}"]
+    process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        yield Console(process, log)
+    finally:
+        process.kill()
+        process.wait()
