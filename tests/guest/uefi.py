@@ -12,21 +12,29 @@ import re
 import select
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from support import write_files
+from support import REPOSITORY, write_files
 
 from lull.guest.qemu import Qemu
 
 FIRMWARE = Path("/usr/share/qemu-efi-aarch64/QEMU_EFI.fd")
 UUID = "6c756c6c-0000-4000-8000-000000000001"
 PACKAGES = (
-    "systemd-sysv,udev,kmod,initramfs-tools,grub-efi-arm64-bin,grub2-common,linux-image-cloud-arm64,procps,"
-    "python3,python3-rich,python3-scipy,python3-jinja2,gcc,libc6-dev"
+    "systemd-sysv,udev,kmod,initramfs-tools,grub-efi-arm64-bin,grub2-common,linux-image-cloud-arm64,procps,python3,gcc,"
+    "libc6-dev"
 )
+SHARE = "/opt/share"
+"""Where the second disk is mounted."""
+LAUNCHER = f"""#!/bin/sh
+# In place of the launcher, which makes a Python environment from the network.
+PYTHONPATH={SHARE}/wheels exec python3 {SHARE}/lull/src "$@"
+"""
 MENU = f"""set timeout=0
 search --no-floppy --fs-uuid --set=root {UUID}
 linux /vmlinuz root=UUID={UUID} console=ttyAMA0 quiet
@@ -34,7 +42,7 @@ initrd /initrd.img
 boot
 """
 FILES = {
-    "etc/fstab": f"UUID={UUID} / ext4 defaults 0 1\n",
+    "etc/fstab": f"UUID={UUID} / ext4 defaults 0 1\n/dev/vdb {SHARE} ext4 ro 0 0\n",
     "etc/hostname": "uefi\n",
     "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX="console=ttyAMA0"\nGRUB_TERMINAL=console\n',
     "boot/grub/grub.cfg": MENU,
@@ -52,7 +60,32 @@ def run(*words: str | Path) -> None:
 def root_tarball(target: Path, suite: str, mirror: str) -> None:
     """Write a tarball with Debian and Debian's own kernel."""
     options = ["--architectures=arm64", "--variant=minbase", "--skip=check/qemu", f"--include={PACKAGES}"]
-    run("mmdebstrap", *options, suite, target, mirror)
+    smaller = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
+    run("mmdebstrap", *options, *smaller, "--dpkgopt=force-unsafe-io", suite, target, mirror)
+
+
+def write_share(target: Path, packages: Sequence[Path]) -> None:
+    """Write the image of the second disk: this repository, its Python packages for arm64, and Debian packages."""
+    place = target.with_suffix(".files")
+    wheels = place / "wheels"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    platforms = [f"--platform={name}_aarch64" for name in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")]
+    options = ["--no-deps", "--only-binary=:all:", f"--python-version={version}", *platforms]
+    requirements = ["--require-hashes", "-r", REPOSITORY / "requirements.txt"]
+    run(sys.executable, "-m", "pip", "download", "-q", *options, *requirements, "-d", place / "fetched")
+    for wheel in sorted((place / "fetched").glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(wheels)
+    shutil.rmtree(place / "fetched")
+    for name in ("src", "guest", "kernel", "timing"):
+        shutil.copytree(REPOSITORY / name, place / "lull" / name)
+    write_files(place / "lull", {"lull": LAUNCHER})
+    (place / "lull/lull").chmod(0o755)
+    (place / "debs").mkdir()
+    for package in packages:
+        shutil.copy(package, place / "debs")
+    run("mke2fs", "-q", "-t", "ext4", "-d", place, target, "2G")
+    shutil.rmtree(place)
 
 
 def write_disk(tarball: Path, disk: Path, files: Mapping[str, str]) -> None:

@@ -51,7 +51,7 @@ def test_stock_beside_lull(fake_tree: Path, tmp_path: Path) -> None:
     base = bases.load(str(FAKE / "bases/fake.toml"))
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("stock"))
     config = deb.of_user("CONFIG_FAKE=y\n", base, source, deb.STOCK)
-    assert not config.wanted and deb.of_user("CONFIG_FAKE=y\n", base, source).wanted
+    assert deb.of_user("CONFIG_X=y\n", BASE, source).text != deb.of_user("CONFIG_X=y\n", BASE, source, deb.STOCK).text
     found = deb.packages(source, base, config, toolchain.find(), say=print, kernel=deb.STOCK, flavour="16k")
     assert [p.name for p in found] == ["linux-image-6.12.0-16k-stock_6.12.0-1_arm64.deb"]
     assert not list((unpack_deb(found[0], tmp_path / "root") / "usr/share/doc").rglob(f"{deb.DOCUMENT}*"))
