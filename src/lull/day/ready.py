@@ -19,6 +19,7 @@ from lull.linux.build import asked_options
 SUFFIXES = {"stock": "-stock", "lull": "-lull"}
 """Kernel of a plan -> how releases of its packages end (`lull deb --flavour`)."""
 TOOLS = ("grub-reboot", "grub-editenv", "grub-probe", "update-grub", "systemctl")
+GRUBENV = "/boot/grub/grubenv"
 SECURE = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 IDLE, IDLE_SHARE = 0.2, 0.005
 """So many CPUs may be busy on a machine that counts as idle: a number, and a share of its CPUs."""
@@ -142,8 +143,13 @@ def require_grub(machine: Machine) -> None:
             f"/boot is on {' '.join([*layers, system])}, which GRUB cannot write: it would boot a bad kernel again",
             remedy="use a machine whose /boot is ext4, xfs or vfat on a plain partition",
         )
-    if "next_entry=" in machine.run("grub-editenv", "/boot/grub/grubenv", "list"):
+    if chosen(machine):
         raise UsageError("another program has already chosen the next boot (grub-reboot)", remedy="reboot first")
+
+
+def chosen(machine: Machine) -> bool:
+    """Return true if the next boot is chosen: grub-reboot was called, and GRUB has not run since."""
+    return "next_entry=" in machine.ask("grub-editenv", GRUBENV, "list")
 
 
 def require_alike(machine: Machine, pair: Pair) -> None:

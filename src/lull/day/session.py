@@ -30,7 +30,6 @@ STATE = "var/lib/lull/across.json"
 NAME = "lull-across.service"
 UNIT = f"etc/systemd/system/{NAME}"
 DEFAULT = "etc/default/grub.d/zz-lull-across.cfg"
-GRUBENV = "/boot/grub/grubenv"
 ATTEMPTS = 3
 """How often a kernel is booted for one measurement before the session gives up."""
 WAITS = 60
@@ -141,10 +140,10 @@ def restore(machine: Machine, state: State) -> None:
         machine.remove(DEFAULT)
     # Also when the file was gone already: update-grub may have been interrupted.
     machine.run("update-grub")
-    if machine.release == state.home:
-        machine.run("grub-editenv", GRUBENV, "unset", "next_entry")
-    else:
+    if machine.release != state.home:
         machine.run("grub-reboot", state.entries[state.home])
+    elif ready.chosen(machine):
+        machine.run("grub-editenv", ready.GRUBENV, "unset", "next_entry")
     if machine.read(UNIT):
         machine.run("systemctl", "disable", NAME)
         machine.remove(UNIT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from day_machine import HOME, LULL, STOCK, Fake, PowerCut
 
-from lull.day import ready, session
+from lull.day import facts, ready, session
 from lull.errors import LullError, UsageError
 from lull.run import loop
 
@@ -87,6 +87,12 @@ class Day:
                 return
             assert self.fake.rebooting and self.fake.goes_on
             self.fake.boot()
+
+
+@pytest.fixture(autouse=True)
+def no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each boot nothing is recorded here: test_course.py looks at that, and it takes long."""
+    monkeypatch.setattr(facts, "of_kernel", lambda machine: {})
 
 
 @pytest.fixture
