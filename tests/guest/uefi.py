@@ -44,6 +44,8 @@ boot
 FILES = {
     "etc/fstab": f"UUID={UUID} / ext4 defaults 0 1\n/dev/vdb {SHARE} ext4 ro 0 0\n",
     "etc/hostname": "uefi\n",
+    # On a busy host it takes minutes until udev has found a device.
+    "etc/systemd/system.conf.d/slow.conf": "[Manager]\nDefaultTimeoutStartSec=1h\nDefaultDeviceTimeoutSec=1h\n",
     "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX="console=ttyAMA0"\nGRUB_TERMINAL=console\n',
     "boot/grub/grub.cfg": MENU,
     "etc/systemd/system/serial-getty@ttyAMA0.service.d/root.conf": "[Service]\nExecStart=\n"
