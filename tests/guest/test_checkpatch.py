@@ -17,6 +17,7 @@ NOT_OURS = {
     "arch/arm64/include/asm/tlbflush.h": "PARENTHESIS_ALIGNMENT",
     "arch/arm64/include/asm/smp.h": "AVOID_EXTERNS",
     "arch/arm64/kernel/cpufeature.c": "LONG_LINE",
+    "mm/memory-failure.c": "DEEP_INDENTATION",
 }
 """Where a line follows its neighbours, and they are not as checkpatch.pl would have them now."""
 
