@@ -21,6 +21,10 @@ PROTECTED = ("running", "everywhere", "plain", "asleep", "here", "another")
 ALONE = {"asleep", "here", "another"}
 """Those in which no other CPU has the address space loaded."""
 
+BOOTS = 8
+"""Boots of which one must have all IPIs. A CPU that is in the kernel needs none; a host with fewer CPUs than the guest
+may stop a virtual CPU there for long, and then too many are missing. A kernel that sends none fails in each boot."""
+
 
 def need_workaround(lab: Lab) -> None:
     """Skip a base without it."""
@@ -40,9 +44,13 @@ def test_ipis_after_tlbis(lab: Lab, tmp_path: Path, kernel: str, sme: bool) -> N
     image = check_kernels.of_base(lab, kernel).patched(narrow=False, sme=sme)
     guest = replace(lab.guest(kernel, Machine(vcpus=4)), image=image)
     guest.arguments = guest.arguments.replace("quiet loglevel=4", "loglevel=7")
-    outcome = launch_retrying(guest, "run 1 sme\n", tmp_path / "boot", job_seconds=lambda n: 240, tell=print, say=print)
-    console = (tmp_path / "boot/console.log").read_text(errors="replace")
-    assert (DETECTED in console) == sme
+    for attempt in range(BOOTS):
+        boot = tmp_path / f"boot-{attempt}"
+        outcome = launch_retrying(guest, "run 1 sme\n", boot, job_seconds=lambda n: 240, tell=print, say=print)
+        console = (boot / "console.log").read_text(errors="replace")
+        assert (DETECTED in console) == sme
+        if outcome.status == {1: 0}:
+            break
     assert outcome.status == {1: 0}, console[-2000:]  # the program verifies the number of IPIs of each case
     windows = {window["case"]: window for window in outcome.windows}
     counts = {case: outcome.counts[window["window"]] for case, window in windows.items()}
