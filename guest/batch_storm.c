@@ -616,14 +616,19 @@ static void check_discarded(char *memory, const struct pieces *p)
 static void case_pieces(long round)
 {
 	/*
-	 * Every n-th page of the memory; or the first few pages of each GiB. In the last three patterns the kernel
-	 * flushes each piece by itself, if it can: where TLBIs take ranges, where they do not, and, with more pieces
-	 * than it records, nowhere.
+	 * Every n-th page of the memory; or the first few pages of each GiB. The last four patterns are for a kernel
+	 * that flushes each piece by itself if that takes fewer TLBIs:
+	 *  - here it does where TLBIs take ranges,
+	 *  - here where they do not,
+	 *  - here nowhere: there are more pieces than it records,
+	 *  - here where TLBIs take ranges, also if tables are freed: from the first table to the last page, a flush
+	 *    takes three TLBIs or more, wherever the memory begins.
 	 */
 	const struct pieces patterns[] = {
 		{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
 		{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
 		{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 512 * PAGE, 24 * PAGE, 1 },
+		{ 266 * HUGE, 133 * HUGE, 1 },
 	};
 	size_t hot_size = 64 * PAGE, i;
 	char *hot = small(hot_size, round);
