@@ -126,12 +126,27 @@ def write_disk(tarball: Path, disk: Path, files: Mapping[str, str]) -> None:
 
 
 class Console:
-    """The serial console of the machine, on which root is logged in after each boot."""
+    """The serial console of the machine, on which root is logged in after each boot.
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
+    Args:
+        words: the command that switches the machine on.
+        log: takes what the console prints.
+    """
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self.words = words
         self.log = log
+        self.switch_on()
+
+    def switch_on(self) -> None:
+        """Start the machine."""
+        self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.text = ""
+
+    def cut_power(self) -> None:
+        """Stop the machine at once: what it had not written to its disk is lost."""
+        self.process.kill()
+        self.process.wait()
 
     def wait(self, pattern: str, seconds: float) -> re.Match[str]:
         """Read until what came since the last match fits the pattern."""
@@ -184,9 +199,8 @@ def machine(qemu: Qemu, firmware: Path, disk: Path, share: Path, log: Path) -> I
     words += ["-nographic", "-nic", "none", "-bios", firmware, "-no-user-config"]
     for name, image in (("root", disk), ("share", share)):
         words += ["-drive", f"file={image},if=none,id={name},format=raw", "-device", f"virtio-blk-pci,drive={name}"]
-    process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    console = Console([str(word) for word in words], log)
     try:
-        yield Console(process, log)
+        yield console
     finally:
-        process.kill()
-        process.wait()
+        console.cut_power()
