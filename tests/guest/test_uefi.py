@@ -81,27 +81,32 @@ def test_a_machine(lab: Lab, tmp_path: Path) -> None:
     names = {kernel: f"{lab.pristine.version}-{kernel}" for kernel in VERSIONS}
     log = tmp_path / "console.log"
     with uefi.machine(real_qemu(), uefi.FIRMWARE, tmp_path / "disk", tmp_path / "share", log) as console:
-        home = console.booted()
-        console("update-grub")
-        install = f"apt-get install -y --no-download {uefi.SHARE}/debs"
-        console(f"{install}/{made['stock'].name} {uefi.SHARE}/debs/{made['lull'].name}")
-        console(f"grub-reboot '{entry(console, names['lull'])}'")
-        console.send("systemctl reboot")
-        assert console.booted() == names["lull"]
-        assert "[on]" in console("cat /sys/kernel/mm/lull/residency")
-        check_session(console, home, names)
-        console(f"{install}/upgraded.deb")
-        assert console("dpkg-query -W -f '${Version}' linux-image-" + names["lull"]).endswith("+1")
-        console(f"grub-reboot '{entry(console, names['lull'])}'")
-        console.send("systemctl reboot")
-        assert console.booted() == names["lull"]
-        console(f"grub-reboot '{entry(console, home)}'")
-        console.send("systemctl reboot")
-        assert console.booted() == home
-        console(f"apt-get remove -y linux-image-{names['lull']} linux-image-{names['stock']}")
-        assert not entry(console, names["lull"]) and entry(console, home)
-        console.send("systemctl reboot")
-        assert console.booted() == home
+        check_machine(console, made, names)
+
+
+def check_machine(console: uefi.Console, made: dict[str, Path], names: dict[str, str]) -> None:
+    """The machine's day: install, boot, measure, upgrade, remove."""
+    home = console.booted()
+    console("update-grub")
+    install = f"apt-get install -y --no-download {uefi.SHARE}/debs"
+    console(f"{install}/{made['stock'].name} {uefi.SHARE}/debs/{made['lull'].name}")
+    console(f"grub-reboot '{entry(console, names['lull'])}'")
+    console.send("systemctl reboot")
+    assert console.booted() == names["lull"]
+    assert "[on]" in console("cat /sys/kernel/mm/lull/residency")
+    check_session(console, home, names)
+    console(f"{install}/upgraded.deb")
+    assert console("dpkg-query -W -f '${Version}' linux-image-" + names["lull"]).endswith("+1")
+    console(f"grub-reboot '{entry(console, names['lull'])}'")
+    console.send("systemctl reboot")
+    assert console.booted() == names["lull"]
+    console(f"grub-reboot '{entry(console, home)}'")
+    console.send("systemctl reboot")
+    assert console.booted() == home
+    console(f"apt-get remove -y linux-image-{names['lull']} linux-image-{names['stock']}")
+    assert not entry(console, names["lull"]) and entry(console, home)
+    console.send("systemctl reboot")
+    assert console.booted() == home
 
 
 def check_session(console: uefi.Console, home: str, names: dict[str, str]) -> None:
