@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flushes while other CPUs use SME. Erratum 4193714 of C1-Pro: after a TLBI and a DSB, an access of SME on another CPU
- * may still be under way through the entry that was removed. The CPU has completed it when it enters the kernel. So Linux
- * 7.3 then sends an IPI to each CPU that executes user code of the address space with SME. Reclaim flushes pages of many
- * address spaces at once. It sends an IPI to each CPU that executes any user code with SME.
+ * Change memory while other CPUs use SME, and count the IPIs that Linux sends because of erratum 4193714 of C1-Pro.
  *
- * Each case changes memory on the first CPU, and counts the IPIs that ask a CPU to call a function:
+ * The erratum: a TLBI removes an entry from all TLBs, and a DSB waits for the TLBI. Nevertheless an access of SME on
+ * another CPU may still be under way through this entry. The other CPU completes the access when it enters the kernel.
+ * So Linux 7.3 sends IPIs after the DSB:
+ *
+ *	mprotect(), munmap()	to each CPU that executes user code of the same address space with SME
+ *	reclaim			to each CPU that executes any user code with SME, because reclaim flushes pages of many
+ *				address spaces at once
+ *
+ * CPU 0 changes the memory. In each case, one or several users (threads, or another process) run or sleep meanwhile:
  *
  *	running		a thread of the process uses SME on another CPU
- *	everywhere	one on each other CPU
- *	plain		the thread of another CPU does not use SME
- *	asleep		the thread has used SME, and sleeps
- *	here		two threads use SME, on the CPU that flushes
+ *	everywhere	a thread of the process uses SME on each other CPU
+ *	plain		a thread of the process runs on another CPU, and does not use SME
+ *	asleep		a thread of the process has used SME on another CPU, and sleeps
+ *	here		two threads of the process use SME on CPU 0
  *	another		another process uses SME on another CPU
- *	tables		a page table is freed, after a flush while the thread slept: residency broadcasts for the whole ASID
- *	pageout		pages go to swap while a thread of the process uses SME on another CPU
- *	pageout-another	the same while another process does
+ *	tables		a thread of the process sleeps during a flush, and then uses SME on another CPU, while CPU 0
+ *			frees a page table: residency then broadcasts a TLBI for the whole ASID
+ *	pageout		a thread of the process uses SME on another CPU, while pages of the process go to swap
+ *	pageout-another	another process uses SME on another CPU, while pages of this process go to swap
  *
- * On a kernel without the workaround no case may send IPIs.
+ * The program fails if a case has too few or too many IPIs. A kernel without the workaround should send none.
  */
 #include "gate.h"
 #include "sme.h"
@@ -44,7 +50,14 @@ static const char *const rows[] = {
 	"tlbi_local", "tlbi_elided", "pswpout", NULL
 };
 
-/* A thread, or another process, that uses SME; some cases have one that does not, or that sleeps. */
+/*
+ * A user is a thread of this process, or another process. What it does:
+ *	SME	copies memory with SME until @stop is set
+ *	PLAIN	counts, without SME, until @stop is set
+ *	ASLEEP	copies memory with SME once, and sleeps until @stop is set
+ *	NAPS	copies memory with SME while @stop is clear, sleeps while @stop is set, and ends when @end is set
+ * @copies grows with each copy, or with each step of counting.
+ */
 static struct user {
 	enum how { SME, PLAIN, ASLEEP, NAPS } how;
 	long cpu;
@@ -87,7 +100,7 @@ static void *use(void *argument)
 	case NAPS:
 		while (!__atomic_load_n(&self->end, __ATOMIC_ACQUIRE)) {
 			sme_copy((void *)page, self->copy, &self->stop, &self->copies);
-			/* It wakes up by itself, because to wake it would take an IPI. */
+			/* Polls @stop, because an IPI that woke this user would be counted. */
 			while (__atomic_load_n(&self->stop, __ATOMIC_ACQUIRE) &&
 			       !__atomic_load_n(&self->end, __ATOMIC_ACQUIRE))
 				usleep(NAP);
@@ -97,7 +110,10 @@ static void *use(void *argument)
 	return NULL;
 }
 
-/* Wait until each user has gone on: it has executed user code since the last flush. */
+/*
+ * Wait until each of the first @n users, but those that sleep, has executed user code since the last flush. A user on
+ * CPU 0 needs this CPU for that, so the caller yields.
+ */
 static void wait_users(long n)
 {
 	long i;
@@ -112,8 +128,9 @@ static void wait_users(long n)
 }
 
 /*
- * Return how many IPIs that ask for the call of a function the CPUs from @cpu on have received. The scheduler has such
- * IPIs, too. It sends them to the idle CPU with the lowest number.
+ * Return how many function-call IPIs the CPUs with the number @cpu or a higher one have received since boot. The
+ * workaround sends IPIs of this kind. The scheduler does, too: to the idle CPU with the lowest number. So callers
+ * leave out CPUs with low numbers that have no user.
  */
 static long function_calls(long cpu)
 {
@@ -131,7 +148,7 @@ static long function_calls(long cpu)
 	return sum;
 }
 
-/* Does the kernel work around the erratum? It says so in its log, at boot. */
+/* Return true if the kernel works around the erratum, which its log says at boot. */
 static bool works_around(void)
 {
 	long size = must(klogctl(10, NULL, 0));
@@ -167,7 +184,11 @@ static void change_protections(long n)
 	}
 }
 
-/* While the user sleeps, a flush lets residency pass its CPU by. When the user is back, a page table is freed. */
+/*
+ * Free page tables. For each: the user sleeps, and a flush makes residency note that the user's CPU may hold entries
+ * that are out of date (it passes the CPU by). The user uses SME again, and munmap() frees a table. Because of the
+ * note, residency broadcasts a TLBI for the whole ASID.
+ */
 static void free_tables(long n)
 {
 	char *memory, *table;
@@ -203,7 +224,10 @@ static void page_out(long n)
 	must(munmap(memory, SWAPPED * PAGE));
 }
 
-/* The cases. A user is on the last CPU, or there is one on each CPU but the first, or all are on the first. */
+/*
+ * The cases. @on says where the users are: one on the last CPU (LAST), one on each CPU but CPU 0 (EACH; @users is not
+ * used), or all on CPU 0 (FIRST).
+ */
 static const struct test {
 	const char *name;
 	enum how how;
@@ -211,7 +235,7 @@ static const struct test {
 	enum { LAST, EACH, FIRST } on;
 	bool another;		/* the user is another process */
 	void (*work)(long users);
-	long least, most;	/* IPIs that each user needs for 32 operations, and that Linux sends */
+	long least, most;	/* IPIs to each user in 32 operations: needed; sent at most */
 } tests[] = {
 	{ "running", SME, 1, LAST, false, change_protections, 32, 32 },
 	{ "everywhere", SME, 0, EACH, false, change_protections, 32, 32 },
@@ -219,9 +243,9 @@ static const struct test {
 	{ "asleep", ASLEEP, 1, LAST, false, change_protections, 0, 0 },
 	{ "here", SME, 2, FIRST, false, change_protections, 0, 0 },
 	{ "another", SME, 1, LAST, true, change_protections, 0, 0 },
-	/* munmap() flushes twice: the page, then its table. */
+	/* An munmap() flushes twice: for the page, and for its table. */
 	{ "tables", NAPS, 1, LAST, false, free_tables, 64, 64 },
-	/* Linux may flush up to 32 pages at once. */
+	/* Linux flushes 1 to 32 pages at once, so 32 pages take 1 to 32 IPIs. */
 	{ "pageout", SME, 1, LAST, false, page_out, 1, 32 },
 	{ "pageout-another", SME, 1, LAST, true, page_out, 0, 32 },
 	{ }
@@ -276,8 +300,9 @@ static void measure(const struct test *t)
 	least = workaround ? t->least * n * operations / 32 : 0;
 	most = workaround ? t->most * n * operations / 32 : 0;
 	/*
-	 * A user that is in the kernel needs no IPI. Timers take it there. On a busy host it may stay there for long,
-	 * because the host stops the virtual CPU.
+	 * A CPU that is in the kernel needs no IPI. A timer may have taken a user's CPU there, and on a busy host the
+	 * CPU may stay there for long, because the host stops the virtual CPU. So a quarter of the IPIs may be missing.
+	 * The kernel may also send such IPIs for other reasons: as many as a quarter of the operations are accepted.
 	 */
 	verify(ipis >= least - least / 4 && ipis <= most + operations / 4,
 	       "%s: %ld IPIs for %ld operations, and not %ld to %ld", t->name, ipis, operations, least, most);
