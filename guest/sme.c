@@ -23,7 +23,8 @@
  *	pageout		a thread of the process uses SME on another CPU, while pages of the process go to swap
  *	pageout-another	another process uses SME on another CPU, while pages of this process go to swap
  *
- * The program fails if a case has too few or too many IPIs. A kernel without the workaround should send none.
+ * The program fails if a case has too few or too many IPIs. A kernel without the workaround should send none. No CPU of
+ * QEMU has the erratum; `./lull check --cpu max+sme` makes Linux take the CPU max for one that has it.
  */
 #include "gate.h"
 #include "sme.h"
