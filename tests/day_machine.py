@@ -117,7 +117,9 @@ class Fake:
     def lasting(self) -> dict[str, str]:
         """The files that a session must leave as they were."""
         files = (p for folder in ("etc", "boot", "var") for p in (self.root / folder).rglob("*") if p.is_file())
-        return {str(p): p.read_text() for p in files if p.suffix != ".lock"}
+        found = {str(p): p.read_text() for p in files if p.suffix != ".lock"}
+        # GRUB has an empty next_entry once another was used: the same as none.
+        return {path: "" if text == "next_entry=\n" else text for path, text in found.items()}
 
     def effect(self) -> None:
         """Something is about to be changed: the moment for a power cut."""
@@ -184,8 +186,9 @@ class Fake:
         """Boot what GRUB's environment and menu say. A broken kernel panics, and GRUB is asked again."""
         self.rebooting = False
         environment = self.root / "boot/grub/grubenv"
-        once = re.fullmatch(r"next_entry=(.*)\n", environment.read_text())
-        environment.write_text("")
+        once = re.fullmatch(r"next_entry=(.+)\n", environment.read_text())
+        if once:
+            environment.write_text("next_entry=\n")  # so does GRUB's script: it empties the variable, which stays
         entries = {entry: release for release, entry in machine.menu((self.root / machine.MENU).read_text())}
         default = re.search(r'set default="(.*)"', (self.root / machine.MENU).read_text())
         assert default

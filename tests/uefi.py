@@ -165,6 +165,7 @@ class Console:
 
     def booted(self, seconds: float = 900) -> str:
         """Wait for the shell after a boot; returns the release of the kernel."""
+        self.wait(r"Linux uefi \S+ ", seconds)  # the message of the day: the shell before the boot has printed none
         self.wait(r"root@uefi:~# ", seconds)
         self("stty -echo; systemctl is-system-running --wait; true")
         return self("uname -r").strip()
@@ -172,7 +173,8 @@ class Console:
     def __call__(self, command: str, seconds: float = 900, status: int = 0) -> str:
         """Run a command, which ends with this status; returns its output."""
         assert self.process.stdin
-        self.process.stdin.write(f"{command}\necho END=$?=\n".encode())
+        # In one line: apt throws away what was typed and not read.
+        self.process.stdin.write(f"{command}; echo END=$?=\n".encode())
         self.process.stdin.flush()
         found = self.wait(r"(?s)(.*)END=(\d+)=\n", seconds)
         output = re.sub(r"root@uefi:\S*# ", "", found[1])

@@ -148,8 +148,8 @@ def require_grub(machine: Machine) -> None:
 
 
 def chosen(machine: Machine) -> bool:
-    """Return true if the next boot is chosen: grub-reboot was called, and GRUB has not run since."""
-    return "next_entry=" in machine.ask("grub-editenv", GRUBENV, "list")
+    """Return true if the next boot is chosen: grub-reboot was called, and GRUB, which empties it, has not run since."""
+    return bool(re.search(r"(?m)^next_entry=.", machine.ask("grub-editenv", GRUBENV, "list")))
 
 
 def require_alike(machine: Machine, pair: Pair) -> None:

@@ -116,6 +116,12 @@ def test_what_stands_against_it(fake: Fake, name: str) -> None:
         asked(fake)
 
 
+def test_a_choice_that_grub_has_used(fake: Fake) -> None:
+    """GRUB leaves the variable, and empties it."""
+    write_files(fake.root, {"boot/grub/grubenv": "next_entry=\n"})
+    asked(fake)
+
+
 def test_secure_boot_that_is_off(fake: Fake) -> None:
     """The firmware says so."""
     write_files(fake.root, {ready.SECURE: "\6\0\0\0\0"})
