@@ -45,6 +45,7 @@ def real_qemu() -> qemu.Qemu:
     found = store.known("qemu")
     if found is None:
         pytest.skip(f"no QEMU {qemu.NEEDED} here ('./lull fetch' brings one)")
+    qemu.set_up(found.path)
     return qemu.probe(found.path / qemu.PROGRAM)
 
 
@@ -58,6 +59,7 @@ def newer_qemu() -> qemu.Qemu:
         found = store.have("newer-qemu") or store.remember("newer-qemu", fetch_newer_qemu(store))
     except LullError as error:
         pytest.skip(f"no newer QEMU: {error}")
+    qemu.set_up(found.path)
     return qemu.probe(found.path / qemu.PROGRAM)
 
 

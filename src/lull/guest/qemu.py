@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,20 +98,24 @@ STARTER = """#!/bin/sh
 # Starts the QEMU unpacked beside this script with the libraries that came with it.
 here=$(dirname -- "$(readlink -f -- "$0")")
 loader=
-# Not the modules of the machine's own QEMU, which is another build.
-export QEMU_MODULE_DIR="$here/usr/lib/qemu"
+# It may name modules of another build.
+unset QEMU_MODULE_DIR
 for folder in "$here"/usr/lib/*-linux-gnu "$here"/lib/*-linux-gnu; do
     LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    [ ! -d "$folder/qemu" ] || export QEMU_MODULE_DIR="$folder/qemu"
     # A libc that came along needs its own loader.
     for file in "$folder"/ld-linux-*.so.*; do
         [ ! -e "$file" ] || loader=$file
     done
 done
 export LD_LIBRARY_PATH
-exec ${loader:+"$loader"} "$here/usr/bin/qemu-system-aarch64" -L "$here/usr/share/qemu" "$@"
+# Firmware may be the machine's: what was installed already was not fetched.
+exec ${loader:+"$loader"} "$here/usr/bin/qemu-system-aarch64" \\
+    -L "$here/usr/share/qemu" -L /usr/share/qemu -L /usr/lib/ipxe/qemu "$@"
 """
 """The script that starts a QEMU of the cache."""
+
+BUNDLE = "qemu-bundle"
+"""In a folder of this name beside its executable, QEMU looks for its files in place of ``/``."""
 
 
 def fits(qemu: Qemu | None) -> bool:
@@ -146,6 +151,7 @@ def of_store(store: Store) -> Qemu:
         raise MissingError("no QEMU", remedy=error.remedy) from error
     if not found:
         found = store.remember("qemu", fetch(store))
+    set_up(found.path)  # an older version of the lab may have fetched it
     return require(probe(found.path / PROGRAM))
 
 
@@ -165,6 +171,28 @@ def fetch(store: Store) -> Fetched:
     return download(private, version, store.log)
 
 
+def set_up(folder: Path) -> None:
+    """Make the QEMU that was unpacked into ``folder`` ready to be started. A copy that is ready stays as it is.
+
+    Debian's QEMU looks for modules in /usr/lib, also when QEMU_MODULE_DIR names another folder that lacks a module. If
+    the machine's own QEMU has that module there, it is of another build, and QEMU prints an error. So the copy gets a
+    link that puts ``folder`` in place of ``/``, beside QEMU and, if the copy has its own libc, beside its loader, which
+    is the executable then.
+    """
+    names = ("usr/lib/*-linux-gnu/ld-linux-*.so.*", "lib/*-linux-gnu/ld-linux-*.so.*")
+    loaders = [file.resolve() for name in names for file in folder.glob(name)]
+    for place in {file.parent for file in [folder / "usr/bin" / PROGRAM, *loaders]}:
+        if not (place / BUNDLE).is_symlink():
+            with suppress(FileExistsError):
+                (place / BUNDLE).symlink_to(os.path.relpath(folder.resolve(), place.resolve()))
+    starter = folder / PROGRAM
+    if not starter.exists() or starter.read_text() != STARTER:
+        made = starter.with_name(f".{PROGRAM}.{os.getpid()}")
+        made.write_text(STARTER)
+        made.chmod(0o755)
+        made.replace(starter)
+
+
 def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
     """Download the package's ``version`` and what it needs, and unpack them into one folder of the cache.
 
@@ -181,12 +209,10 @@ def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
             for deb in private.download_closure(words, part / "debs", log):
                 apt.unpack(deb, part, log)
         shutil.rmtree(part / "debs")
-        starter = part / PROGRAM
-        starter.write_text(STARTER)
-        starter.chmod(0o755)
-        probe(starter)
+        set_up(part)
+        probe(part / PROGRAM)
 
-    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key, STARTER)}", make)
+    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
     return Fetched(apt.Package(PACKAGE, version, ""), path)
 
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support import write_files
 
-from lull.guest.qemu import Machine, Qemu, command, numa
+from lull.guest.qemu import BUNDLE, PROGRAM, STARTER, Machine, Qemu, command, numa, set_up
 
 QEMU = Qemu(Path("/usr/bin/qemu-system-aarch64"), "10.0.2")
 
@@ -68,3 +69,20 @@ def test_nodes_share_everything(vcpus: int, memory: int, nodes: int, cpus: list[
     expected = [f"node,nodeid={n},memdev=node{n}" + (f",cpus={c}" if c else "") for n, c in enumerate(cpus)]
     assert options(line, "-numa") == expected
     assert sum(sizes) == memory
+
+
+@pytest.mark.parametrize(
+    "loader", ["usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "lib/aarch64-linux-gnu/ld-linux-aarch64.so.1"]
+)
+def test_a_copy_of_an_older_lab_is_set_up_again(tmp_path: Path, loader: str) -> None:
+    """QEMU and its loader have a link to the whole copy, which may be moved, and the starter is the present one."""
+    write_files(tmp_path / "part", {PROGRAM: "#!/bin/sh\n", f"usr/bin/{PROGRAM}": "", loader: ""})
+    set_up(tmp_path / "part")
+    copied = (tmp_path / "part").rename(tmp_path / "copy")
+    for place in ("usr/bin", Path(loader).parent):
+        assert (copied / place / BUNDLE).resolve() == copied
+    starter = copied / PROGRAM
+    assert starter.read_text() == STARTER and starter.stat().st_mode & 0o111
+    made = starter.stat()
+    set_up(copied)
+    assert starter.stat() == made
