@@ -171,19 +171,6 @@ static void add_interrupts(long sign)
 	fclose(in);
 }
 
-/* Return the first CPU of isolcpus=, or -1. */
-static long isolated(void)
-{
-	FILE *in = fopen("/sys/devices/system/cpu/isolated", "r");
-	long cpu = -1;
-
-	if (in && fscanf(in, "%ld", &cpu) != 1)
-		cpu = -1;
-	if (in)
-		fclose(in);
-	return cpu;
-}
-
 static void start_watch(void)
 {
 	struct timespec moment = { .tv_nsec = 1000 * 1000 };

@@ -383,6 +383,20 @@ static void pin(long cpu)
 	must(sched_setaffinity(0, sizeof(set), &set));
 }
 
+/* Return the first CPU of isolcpus=, or -1. */
+__attribute__((unused))
+static long isolated(void)
+{
+	FILE *in = fopen("/sys/devices/system/cpu/isolated", "r");
+	long cpu = -1;
+
+	if (in && fscanf(in, "%ld", &cpu) != 1)
+		cpu = -1;
+	if (in)
+		fclose(in);
+	return cpu;
+}
+
 /*
  * Drain the list of new pages of this CPU. It holds up to 31 pages that the CPU touched last, which reclaim on other
  * CPUs does not find. Unmapping anything drains it, and on later kernels (seen on 6.18) only advice about reclaim does.
