@@ -38,8 +38,12 @@ MAIN_METRICS = (
     "insns_quiet",
     "atomics_own",
     "seconds_modelled",
+    "seconds_modelled_worst",
+    "seconds_held_up",
+    "seconds_held_up_worst",
     "seconds_emulated",
     "seconds",
+    "seconds_worst",
 )
 """The metrics that are shown, in this order."""
 GAP = 2

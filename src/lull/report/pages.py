@@ -200,7 +200,15 @@ METRICS = {
     "tlbi": ("tlbi_broadcast_user", "tlbi_broadcast_asid", "tlbi_local"),
     "barriers": ("dsb_ish", "dsb_ishst"),
     "instructions": ("insns", "insns_work", "insns_quiet", "atomics_own"),
-    "seconds": ("seconds_modelled", "seconds_emulated", "seconds"),
+    "seconds": (
+        "seconds_modelled",
+        "seconds_modelled_worst",
+        "seconds_held_up",
+        "seconds_held_up_worst",
+        "seconds_emulated",
+        "seconds",
+        "seconds_worst",
+    ),
 }
 """Page -> the metrics whose tables are on it; together they are ``tables.MAIN_METRICS``."""
 GROUPS = (

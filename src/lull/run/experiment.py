@@ -19,7 +19,7 @@ from lull.lab import Lab
 from lull.progress import clock, progress, say
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
-from lull.run.measurements import breakdowns, measured, records_of
+from lull.run.measurements import breakdowns, held_up, measured, records_of
 from lull.run.records import Check, Results, host
 
 TIMED = 2.0
@@ -138,7 +138,8 @@ def measure(
 
         title = f"running {len(boots)} guest{'s' * (len(boots) > 1)}, {machine.vcpus} vCPU{'s' * (machine.vcpus > 1)}"
         seconds = "seconds_emulated" if machine.accel == "tcg" else "seconds"
-        run_boots(results, boots, folder, title, machine.vcpus, seconds, one, booting)
+        costs = model.costs if model else None
+        run_boots(results, boots, folder, title, machine.vcpus, seconds, one, booting, costs=costs)
     return results, folder
 
 
@@ -152,6 +153,7 @@ def run_boots(
     one: Callable[[plan.Boot, Path, Tell], Kept],
     part: took.Part | None = None,
     further: Sequence[Check] = (),
+    costs: timing.Costs | None = None,
 ) -> None:
     """Do the boots of a plan, and judge the run; results.json is written after each boot.
 
@@ -162,6 +164,7 @@ def run_boots(
         seconds: the metric that the programs' seconds are.
         one: boots once, with the logs in the folder that it is given.
         further: checks that the caller made.
+        costs: of modelled time.
     """
     measurements: list[dict[str, Any]] = []
     statuses: dict[str, dict[int, int]] = {}
@@ -170,6 +173,7 @@ def run_boots(
         measurements.extend(kept["measurements"])
         statuses[boot.name] = {int(k): v for k, v in kept["status"].items()}
         results.records = records_of(measurements, vcpus, seconds)
+        results.records += held_up(results.records, costs) if costs and costs.receive else []
         results.functions = breakdowns(measurements)
         results.checks = job_checks(boots[: len(statuses)], statuses) + step_checks(measurements) + [*further]
         results.commands = list(dict.fromkeys(process.commands))

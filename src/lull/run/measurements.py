@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lull import plan, timing
 from lull.guest.runner import BootOutcome
 from lull.run.records import COUNT_UNIT, Breakdown, Record
+
+JITTER = "jitter"
+"""The program whose windows are iterations of the same work: their largest values are measurements, too."""
+RECEIVED = "tlbi_broadcast"
+"""The metric of jitter that has the broadcasts for its CPU: its loop issues none."""
+WORST = "_worst"
+"""The end of the name of a metric whose value is the largest of any window."""
+HELD_UP = "seconds_held_up"
 
 
 def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -59,9 +69,20 @@ def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequen
                 "scale": window.get("scale", ""),
                 "seconds": float(sum(w.get("seconds", 0.0) for w in windows)),
                 "metrics": metrics,
+                **({"worst": worst(windows, each)} if job.workload.program == JITTER else {}),
                 **by_function,
             }
         )
+    return found
+
+
+def worst(windows: Sequence[Mapping[str, Any]], each: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The largest seconds of any window, its modelled seconds, and the broadcasts, as far as they were measured."""
+    found = {"seconds": max(float(w.get("seconds", 0.0)) for w in windows)}
+    if RECEIVED in each[0]:
+        found[RECEIVED] = float(max(metrics[RECEIVED] for metrics in each))
+    if "modelled_ns" in each[0]:
+        found[timing.METRIC] = max(metrics["modelled_ns"] for metrics in each) / 1e9
     return found
 
 
@@ -85,10 +106,36 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
         for metric, value in m["metrics"].items():
             unit = "s" if metric == timing.METRIC else COUNT_UNIT
             values[m["kernel"], m["workload"], metric, unit].append(value)
-    return [
-        Record(kernel, workload, vcpus, metric, unit, tuple(series), *operations[kernel, workload])
-        for (kernel, workload, metric, unit), series in values.items()
-    ]
+        for metric, value in m.get("worst", {}).items():
+            unit = COUNT_UNIT if metric == RECEIVED else "s"
+            if metric != "seconds":
+                values[m["kernel"], m["workload"], metric + WORST, unit].append(value)
+            elif timing.METRIC not in m["metrics"]:
+                values[m["kernel"], m["workload"], seconds + WORST, unit].append(value)
+    found = []
+    for (kernel, workload, metric, unit), series in values.items():
+        size = (0, "") if metric.endswith(WORST) else operations[kernel, workload]
+        found.append(Record(kernel, workload, vcpus, metric, unit, tuple(series), *size))
+    return found
+
+
+def held_up(records: Sequence[Record], costs: timing.Costs) -> list[Record]:
+    """For how long the broadcasts that its CPU receives hold up the loop of jitter: in all, and in the worst iteration.
+
+    The interconnect may serve fewer broadcasts in that time than were issued: others are still queued when a window
+    closes. So the CPU receives at most one for each ``costs.broadcast``.
+    """
+    found = {(r.kernel, r.workload, r.metric): r for r in records}
+    loops = dict.fromkeys((r.kernel, r.workload) for r in records if r.metric == RECEIVED + WORST)
+    held = []
+    for loop, end in itertools.product(loops, ("", WORST)):
+        times, received = found[*loop, timing.METRIC + end], found[*loop, RECEIVED + end]
+        values = (
+            min(n, time * 1e9 / costs.broadcast if costs.broadcast else n) * costs.receive / 1e9
+            for n, time in zip(received.values, times.values, strict=True)
+        )
+        held.append(replace(times, metric=HELD_UP + end, values=tuple(values)))
+    return held
 
 
 def by_name(windows: Sequence[Mapping[int, int]], names: Sequence[str], scale: int) -> dict[str, float]:

@@ -46,6 +46,8 @@ class Costs:
         latency: from the end of that occupation until the broadcast TLBI is complete.
         walk: a page walk that reloads a valid entry which a TLBI removed from a CPU that had used it. Only the checker
             sees such entries (``lull check --timing``): this is no part of a run's modelled time. 0: not known.
+        receive: the time for which a broadcast TLBI holds up each CPU that receives it. No part of modelled time
+            either: the workload jitter shows it by itself. 0: not known.
     """
 
     insn: float
@@ -54,6 +56,7 @@ class Costs:
     dsb: float
     latency: float = 0.0
     walk: float = 0.0
+    receive: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,8 @@ class CostModel:
     figures: tuple[Figure, ...] = ()
 
     def options(self) -> tuple[str, ...]:
-        """The costs as options of the plugin, rounded to picoseconds; without ``walk``, which it does not use."""
-        named = (field.name for field in fields(Costs) if field.name != "walk")
+        """The costs as options of the plugin, rounded to picoseconds; without those that it does not use."""
+        named = (field.name for field in fields(Costs) if field.name not in ("walk", "receive"))
         return tuple(f"cost={name}:{getattr(self.costs, name):.3f}" for name in named)
 
 

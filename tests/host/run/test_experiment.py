@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lull import cache, plan, took
+from lull import cache, plan, timing, took
 from lull.guest.runner import BootOutcome
 from lull.run import loop, measurements
 
@@ -86,6 +86,38 @@ def test_windows_of_two_sizes_are_refused() -> None:
     mixed.windows[1]["operations"] = 5
     with pytest.raises(ValueError, match="not of one size"):
         measurements.measured(BOOT, mixed, True)
+
+
+def test_the_worst_iteration_of_jitter() -> None:
+    """Of the broadcasts, and of the time: modelled, or else by the clock. Other programs have no worst window."""
+    job = replace(JOB, workload=plan.Workload("jitter_fork", "jitter"))
+    found = outcome([1, 1, 1], case="fork", operations=1)
+    for number, window in enumerate(found.windows):
+        window["seconds"] = 0.1 * number
+        found.counts[1000 + number] |= {"tlbi_broadcast": 200 * number}
+
+    def records(costs: timing.Costs | None) -> dict[str, tuple[float, int]]:
+        both = measurements.measured(replace(BOOT, jobs=(job,)), found, True)
+        both += measurements.measured(BOOT, outcome([5, 5]), True)
+        made = measurements.records_of(both, 8, "seconds")
+        made += measurements.held_up(made, costs) if costs else []
+        assert {r.metric for r in made if r.workload == "pingpong/two-cpus"} == {*plain_metrics, "seconds"}
+        return {r.metric: (r.values[0], r.operations) for r in made if r.workload == "jitter_fork/fork"}
+
+    plain_metrics = {"faults", "insns", "insns_own", "insns_quiet"}
+    plain = records(None)
+    assert plain["tlbi_broadcast"] == (600, 3) and plain["tlbi_broadcast_worst"] == (400, 0)
+    assert plain["seconds_worst"] == (pytest.approx(0.2), 0)
+    for number in range(3):
+        found.counts[1000 + number] |= {"modelled_ns": 10**6 + number, "insns_astray": 0}
+    timed = records(timing.Costs(1, 1, broadcast=2000, dsb=1, receive=500))
+    assert timed["seconds_modelled_worst"] == (pytest.approx(1.000002e-3), 0)
+    assert "seconds_worst" not in timed
+    assert timed["seconds_held_up"] == (pytest.approx(600 * 500e-9), 3)
+    assert timed["seconds_held_up_worst"] == (pytest.approx(400 * 500e-9), 0)
+    busy = records(timing.Costs(1, 1, broadcast=10_000, dsb=1, receive=500))
+    assert busy["seconds_held_up"] == (pytest.approx(300 * 500e-9), 3), "what is served in 3 ms"
+    assert busy["seconds_held_up_worst"] == (pytest.approx(100 * 500e-9, rel=1e-4), 0)
 
 
 class Loop:
