@@ -75,3 +75,20 @@ def test_a_wrong_cost_shows(real: Tool, tmp_path: Path) -> None:
     assert timing.load(str(file)).costs.broadcast == wrong
     found = seconds(measured(real, tmp_path / "out", str(file), 8))
     assert found["stock"] == pytest.approx(8 * LOOPS * wrong / 1e9, rel=0.02)
+
+
+def test_what_a_pinned_loop_receives(real: Tool, tmp_path: Path) -> None:
+    """On stock as many broadcasts as the interconnect serves, on Lull none; its own work takes as long as alone."""
+    words = ["run", "--timing", "ampere-32", "--workload", "jitter", "--repeat", "1", "--vcpus", "8"]
+    words += ["--append", "isolcpus=7", "--kernel", "stock", "--kernel", "lull", "--out", str(tmp_path / "out")]
+    done = real(*words, timeout=900)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    found = {(r.kernel, r.workload, r.metric): r.values[0] for r in Results.load(tmp_path / "out/results.json").records}
+    costs = timing.load("ampere-32").costs
+    for kernel in ("stock", "lull"):
+        work = found[kernel, "jitter/alone", timing.METRIC]
+        assert found[kernel, "jitter/mprotect", timing.METRIC] == pytest.approx(work, rel=0.02)
+        assert found[kernel, "jitter/alone", "seconds_held_up"] < 0.01 * work
+    served = found["stock", "jitter/mprotect", timing.METRIC] / costs.broadcast * costs.receive
+    assert found["stock", "jitter/mprotect", "seconds_held_up"] == pytest.approx(served, rel=0.02)
+    assert found["lull", "jitter/mprotect", "seconds_held_up"] < 0.01 * served
