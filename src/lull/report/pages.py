@@ -197,7 +197,18 @@ def _settings(page: report.Page) -> list[str]:
 
 
 METRICS = {
-    "tlbi": ("tlbi_broadcast_user", "tlbi_broadcast_asid", "tlbi_local"),
+    "tlbi": (
+        "tlbi_broadcast_user",
+        "tlbi_broadcast_asid",
+        "tlbi_local",
+        "tlbi_guest_broadcast_user",
+        "tlbi_guest_forced_user",
+        "tlbi_guest_local_user",
+        "tlbi_guests_broadcast_user",
+        "tlbi_guests_forced_user",
+        "tlbi_hyp_local",
+        "tlbi_hyp_stage2",
+    ),
     "barriers": ("dsb_ish", "dsb_ishst"),
     "instructions": ("insns", "insns_work", "insns_quiet", "atomics_own"),
     "seconds": (
