@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A machine with UEFI, GRUB and Debian: Lull's packages are installed, booted, upgraded and removed; a session.
-
-It has not run to its end yet: docs/hardware.md says how far.
-"""
+"""A machine with UEFI, GRUB and Debian: Lull's packages are installed, booted, upgraded and removed; a session."""
 
 from __future__ import annotations
 
