@@ -329,6 +329,7 @@ def cost_file(fit: Fit, here: Here, way: Way) -> str:
     ranges = f"{'TLBIs of ranges' if way.ranges else 'no TLBIs of ranges'}, by {way.teller}"
     counts = f"instructions counted by {way.counter}" + (f" ({COUNTED.name})" if way.counter == LAB else "")
     about = f"{here.cpus} CPUs, parts {', '.join(here.parts) or 'unknown'}, measured {today} on Linux {here.kernel}"
+    unmeasured = quoted("left out: not measured")
     lines = [
         "# SPDX-License-Identifier: GPL-2.0-only",
         f"# Written by 'lull calibrate' on {today}: {where}.",
@@ -345,7 +346,7 @@ def cost_file(fit: Fit, here: Here, way: Way) -> str:
             f"{name} = {quoted(estimate.sentence() + f' ({today}, {where})')}"
             for name, estimate in fit.estimates.items()
         ),
-        f"walk = {quoted('left out: not measured')}",
+        *(f"{field.name} = {unmeasured}" for field in fields(Costs) if field.name not in fit.estimates),
     ]
     return "\n".join(lines) + "\n"
 

@@ -121,7 +121,7 @@ def measure(
         **described,
         "machine": asdict(machine),
         "append": append,
-        # A virtual machine's local TLBIs are broadcasts, whatever the kernel; and half of the cases are of stock guests.
+        # Half of the guests of a guest are stock, and the local TLBIs of the others are broadcasts.
         "goals": not short and "guests" not in described,
         "metrics": metrics,
         **({"timing": asdict(model)} if model else {}),
