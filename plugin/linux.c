@@ -20,9 +20,6 @@
 #define VM_FLAGS	32		/* behind vm_mm and vm_page_prot */
 #define VM_MAYSHARE	0x80
 #define VM_HUGETLB	0x400000
-#define VM_UFFD_MINOR	(1ull << 38 | 1ull << 41)	/* of 6.12, and of 7.3, which have no other flag of files there */
-#define ZAP_FLAGS	12		/* of zap_flags in struct zap_details */
-#define ZAP_FLAG_UNMAP	2ull		/* munmap(), and when a process ends */
 #define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
 #define FREES		"free"		/* a rule without which the checker is blind */
 
@@ -106,7 +103,6 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *path,
 	for (size_t i = 0; i < N_SYMBOLS; i++)
 		if (!rt || strcmp(symbols[i].name, "_raw_spin_unlock"))
 			l->address[i] = symbols_find(&l->symbols, symbols[i].name);
-	l->unlocks_unseen = !symbols_find(&l->symbols, "folio_unlock");
 	l->old_folios = symbols_find(&l->symbols, "free_huge_page");
 	s->reports.names = &l->symbols;
 	return true;
@@ -333,25 +329,20 @@ static struct changer *changer_of(struct linux_guest *l, uint64_t task)
 	return &l->changers[(task * 0x9e3779b97f4a7c15ull) >> 58];
 }
 
-enum relier {
-	RELIER_DISCARDS, RELIER_MOVES, RELIER_OTHER,
-};
-
 /* A task begins to unmap, protect or move a range of a vma. */
 static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
-		   uint64_t end, enum relier how, uint64_t pc)
+		   uint64_t end, bool moves, uint64_t pc)
 {
 	uint64_t task = l->shadow->cpus[cpu].task, mm, flags, root;
 
 	if (!linux_read(l, cpu, vma + VM_MM, &mm) || !linux_read(l, cpu, vma + VM_FLAGS, &flags))
 		return;
 	*changer_of(l, task) = (struct changer){
-		.task = task, .mm = mm, .moves_hugetlb = how == RELIER_MOVES && flags & VM_HUGETLB && flags & VM_MAYSHARE,
+		.task = task, .mm = mm, .moves_hugetlb = moves && flags & VM_HUGETLB && flags & VM_MAYSHARE,
 	};
 	/* If there is none, no CPU has ever loaded this address space, as during exec. */
 	if (root_of(l, cpu, mm, &root))
-		shadow_range(l->shadow, cpu, root, start, end,
-			     how == RELIER_DISCARDS && !(flags & VM_UFFD_MINOR), pc);
+		shadow_range(l->shadow, cpu, root, start, end, pc);
 }
 
 /*
@@ -391,16 +382,6 @@ static void unlocked(struct linux_guest *l, unsigned int cpu, uint64_t lock, uin
 	shadow_unlock(l->shadow, cpu, pc);
 }
 
-/* What was mapped is discarded and the area stays, unless the details say otherwise; NULL: there are none. */
-static void unmapped(struct linux_guest *l, unsigned int cpu, const uint64_t x[5], uint64_t pc)
-{
-	uint64_t details = 0;
-	bool known = !x[4] || linux_read(l, cpu, x[4] + ZAP_FLAGS / 8 * 8, &details);
-	bool stays = known && !(details >> ZAP_FLAGS % 8 * 8 & ZAP_FLAG_UNMAP);
-
-	relied(l, cpu, x[1], x[2], x[3], stays ? RELIER_DISCARDS : RELIER_OTHER, pc);
-}
-
 /*
  * Page tables are moved: (vma, start, new vma, new start, length, ...) until 6.14. Since
  * then a struct pagetable_move_control has vma, new vma, start, end. A vma begins with its
@@ -413,9 +394,9 @@ static void moved(struct linux_guest *l, unsigned int cpu, const uint64_t x[5], 
 	if (!linux_read(l, cpu, x[0], &vma))
 		return;
 	if (!(vma >> 63))
-		relied(l, cpu, x[0], x[1], x[1] + x[4], RELIER_MOVES, pc);
+		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
 	else if (linux_read(l, cpu, x[0] + 16, &start) && linux_read(l, cpu, x[0] + 24, &end))
-		relied(l, cpu, vma, start, end, RELIER_MOVES, pc);
+		relied(l, cpu, vma, start, end, true, pc);
 }
 
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
@@ -467,10 +448,8 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		linux_written(l, cpu, hook, x, pc);
 		break;
 	case HOOK_UNMAP:
-		unmapped(l, cpu, x, pc);
-		break;
 	case HOOK_PROTECT:
-		relied(l, cpu, x[1], x[2], x[3], RELIER_OTHER, pc);
+		relied(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
 	case HOOK_MOVE:
 		moved(l, cpu, x, pc);

@@ -37,7 +37,7 @@ enum linux_hook {
 	HOOK_BOOT_FREE,		/* ([struct page *,] unsigned long pfn, unsigned int order) */
 	HOOK_BOOT_PAGE,		/* (struct page *, unsigned int order, ...) of the last HOOK_BOOT_FREE */
 	/* Where the kernel relies on flushes (rely.h) */
-	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, struct zap_details *) */
+	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_MOVE,		/* (vma, start, vma, new start, length, ...), or a struct with these */
 	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
@@ -69,7 +69,6 @@ struct linux_guest {
 	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
 	uint64_t vectors;		/* the same */
 	struct symbols symbols;
-	bool unlocks_unseen;		/* it has no folio_unlock() */
 	bool old_folios;		/* PG_head and the order are where they were until Linux 6.5 */
 	bool fixed;			/* the slide does not change any more */
 	/* The struct page of page frame n is at vmemmap + n * struct_page: */
@@ -102,7 +101,7 @@ bool linux_vectors(struct linux_guest *l, uint64_t vbar);
 /* Returns the enum linux_hook of the function that begins at @va, or -1. */
 int linux_hook_at(const struct linux_guest *l, uint64_t va);
 
-/* A CPU enters a watched function. @x: the first five arguments. */
+/* A CPU enters a watched function. @x: the first five arguments; only HOOK_MOVE uses the fifth. */
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[5], uint64_t pc);
 
@@ -122,12 +121,6 @@ bool linux_is_head(const struct linux_guest *l, uint64_t flags);
 /* Read the order of the folio at @folio. Returns false for no folio. */
 bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
 		 unsigned int *order);
-
-/*
- * Return true if the page at @pa is of a folio of a file that is locked and has the size of
- * a PMD entry: rely.h. Smaller ones are not needed.
- */
-bool linux_locked(struct linux_guest *l, unsigned int cpu, uint64_t pa);
 
 /* A CPU enters one of the functions from HOOK_START_WRITEBACK on. */
 void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,

@@ -21,7 +21,6 @@
  *	in where they count the mappings of larger ones.
  */
 #include "linux.h"
-#include "rely.h"
 
 #define PG_LOCKED	(1ull << 0)
 #define MAPPING_ANON	1ull		/* PAGE_MAPPING_ANON: in the low bits of the pointer */
@@ -64,34 +63,11 @@ static bool folio_read(struct linux_guest *l, unsigned int cpu, uint64_t page, s
 	return true;
 }
 
-static bool of_file(const struct folio *f)
-{
-	return f->mapping && !(f->mapping & MAPPING_FLAGS);
-}
-
 /* Return true for a small folio of a file that is not mapped. */
 static bool folio_unmapped(const struct linux_guest *l, const struct folio *f)
 {
-	return !linux_is_head(l, f->flags) && of_file(f) && f->mapcount == UINT32_MAX;
-}
-
-bool linux_locked(struct linux_guest *l, unsigned int cpu, uint64_t pa)
-{
-	unsigned int shift = linux_page_shift(l, cpu);
-	struct folio f;
-
-	return l->struct_page && !l->unlocks_unseen &&
-	       folio_read(l, cpu, l->vmemmap + (pa >> shift) * l->struct_page, &f) &&
-	       f.flags & PG_LOCKED && of_file(&f) && f.pages == 1ull << (shift - 3);
-}
-
-static void unlocked(struct linux_guest *l, unsigned int cpu, const struct folio *f)
-{
-	unsigned int shift = linux_page_shift(l, cpu);
-	uint64_t pa;
-
-	if (!list_empty(&l->shadow->obligations.locked) && linux_page(l, cpu, f->at, f->pages, &pa))
-		shadow_folio_unlock(l->shadow, pa >> 12, f->pages << (shift - 12));
+	return !linux_is_head(l, f->flags) && f->mapping && !(f->mapping & MAPPING_FLAGS) &&
+	       f->mapcount == UINT32_MAX;
 }
 
 static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
@@ -164,10 +140,7 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 		rmaps_flushed(l, cpu, x[0], pc);
 		break;
 	case HOOK_FOLIO_UNLOCK:
-		if (!folio_read(l, cpu, x[0], &f))
-			break;
-		unlocked(l, cpu, &f);
-		if (folio_unmapped(l, &f))
+		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(l, &f))
 			written(l, cpu, f.at, 1, RELIES_UNLOCK, pc);
 		break;
 	default:

@@ -29,7 +29,6 @@ void owes_init(struct obligations *o, uint64_t limit)
 {
 	memset(o, 0, sizeof(*o));
 	o->limit = limit;
-	list_init(&o->locked);
 }
 
 static uint64_t va_key(const struct context *c, uint64_t va)
@@ -85,10 +84,9 @@ struct obligation *owe_make(struct obligations *o, const struct obligation *mode
 		abort();
 	*obl = *model;
 	obl->due = obl->freed = obl->met = obl->told = obl->collected = obl->moved = false;
-	obl->relied.is = obl->waits.is = false;
+	obl->relied.is = false;
 	obl->issued = 0;
 	list_init(&obl->also);
-	list_init(&obl->in_locked);
 	obl->refs = 0;
 	obl->n_tlbis = 0;
 	hash_add(&o->by_va, &obl->by_va, va_key(obl->context, obl->what.va));
@@ -173,7 +171,6 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 		c->n_relied -= obl->relied.is;
 		c->n_obligations--;
 		list_del(&obl->in_context);
-		list_del(&obl->in_locked);
 		hash_del(&o->by_va, &obl->by_va);
 		hash_del(&o->by_page, &obl->by_page);
 		if (obl->by_slot.link)

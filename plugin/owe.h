@@ -91,9 +91,6 @@ struct obligation {
 	bool moved;			/* the page or table it led to is mapped at another address now */
 	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
 	struct list also;		/* other tasks that rely on its flush (struct also) */
-	struct list in_locked;		/* obligations.locked: tasks may rely on its flush later, rely.h */
-	uint64_t lock;			/* when it is there: a page of the folio whose lock matters */
-	struct relied waits;		/* one of those tasks has returned to user space */
 	uint32_t refs;			/* pending TLBIs that point to it */
 	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
 	cpumask walkers;		/* CPUs that can hold a copy by physical address (walks.h) */
@@ -109,7 +106,6 @@ struct obligations {
 	struct hash tasks;
 	struct hash also;		/* by task: obligations of others whose flush it relies on */
 	uint64_t n_also;
-	struct list locked;		/* obligations whose flush matters when a folio is unlocked */
 	uint64_t open;			/* not due yet */
 	uint64_t open_kernel;		/* of these, in the kernel's half */
 	uint64_t n, made, most;

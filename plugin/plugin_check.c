@@ -126,13 +126,6 @@ static unsigned int on_stack(void *arg, unsigned int cpu, uint64_t pc)
 	return stack_intern(&shadow.reports, &stack);
 }
 
-/* shadow.locked */
-static bool on_locked(void *arg, unsigned int cpu, uint64_t page)
-{
-	(void)arg;
-	return linux_locked(&guest, cpu, page);
-}
-
 /* --- Accesses --- */
 
 /* There is memory behind the piece that find_ram() has found: say so once. */
@@ -575,7 +568,6 @@ static bool install(char *error, size_t size)
 		filters[cpu].user_gen = filters[cpu].kernel_gen = 1;
 	shadow.moved = on_moved;
 	shadow.stack = on_stack;
-	shadow.locked = on_locked;
 	if (!linux_init(&guest, &shadow, options.symbols, error, size))
 		return false;
 	report_header(out, api, ncpus, options.speculation);

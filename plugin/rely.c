@@ -47,10 +47,8 @@ static void also_make(struct obligations *o, struct obligation *obl, const struc
 	struct also *a;
 
 	list_for(node, &obl->also)
-		if (container_of(node, struct also, in_obligation)->task == model->task) {
-			container_of(node, struct also, in_obligation)->locked &= model->locked;
+		if (container_of(node, struct also, in_obligation)->task == model->task)
 			return;
-		}
 	if (o->n_also >= o->limit) {
 		o->overflow = true;
 		return;
@@ -72,70 +70,16 @@ static void also_make(struct obligations *o, struct obligation *obl, const struc
 	o->n_also++;
 }
 
-/* The lock of the folio does not protect the old entry any more. */
-static void stop_waiting(struct obligation *obl)
-{
-	list_del(&obl->in_locked);
-	obl->waits.is = false;
-	list_for(node, &obl->also)
-		container_of(node, struct also, in_obligation)->locked = false;
-}
-
-/* The same, for a task that has returned to user space and still relies on the flush. */
-static void judge_waiting(struct shadow *s, struct obligation *obl)
-{
-	const struct relied at = obl->waits;
-
-	stop_waiting(obl);
-	if (!at.is || !(obl->held & obl->context->current))
-		return;
-	shadow_report_obligation(s, at.cpu, at.pc, at.stack, "owed", "unsettled", obl);
-	owe_drop(&s->obligations, obl);
-}
-
-static bool is_empty(const struct shadow *s, const struct regime *r, uint64_t table, int level)
-{
-	uint64_t desc;
-
-	for (unsigned int i = 0; i < table_entries(r, level); i++)
-		if (!ram_read((void *)&s->spaces.ram, table + 8ull * i, &desc) || desc & 1)
-			return false;
-	return true;
-}
-
-/* Returns a page of the locked folio for which the flush of an old entry may wait (rely.h); NO_PA: there is none. */
-static uint64_t lock_of(const struct shadow *s, unsigned int cpu, const struct obligation *obl)
-{
-	const struct regime *r = &obl->context->root->r;
-	uint64_t step = 1ull << level_shift(r, 3);
-
-	if (!s->locked)
-		return NO_PA;
-	if (obl->what.level == 3)
-		return s->locked(s->arg, cpu, obl->page) ? obl->page : NO_PA;
-	if (obl->what.level != 2 || !obl->what.table || !is_empty(s, r, obl->page, 3))
-		return NO_PA;
-	for (uint64_t va = obl->what.va; va < obl->what.va + obl->what.size; va += step) {
-		const struct obligation *low = owe_at(&s->obligations, obl->context, va, 3);
-
-		for (; low; low = owe_at_next(low))
-			if (low->task == obl->task && !low->due && s->locked(s->arg, cpu, low->page))
-				return low->page;
-	}
-	return NO_PA;
-}
-
 /*
  * The task of a CPU relies from now on on the flush of an obligation of another task.
  * Nothing is to do for one that is due: no CPU may have its context loaded anyway.
  */
-static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl, bool discards,
-		      uint64_t pc, unsigned int *stack)
+static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
+		      unsigned int *stack)
 {
 	struct also model = {
 		.task = s->cpus[cpu].task, .pc = pc, .cpu = cpu,
 	};
-	uint64_t lock;
 
 	if (obl->due || obl->context->kernel || obl->task == model.task)
 		return;
@@ -143,12 +87,6 @@ static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl
 		*stack = s->stack(s->arg, cpu, pc);
 	model.stack = *stack;
 	s->seen.relied++;
-	lock = discards ? lock_of(s, cpu, obl) : NO_PA;
-	if (lock != NO_PA && list_empty(&obl->in_locked)) {
-		obl->lock = lock;
-		list_add(&s->obligations.locked, &obl->in_locked);
-	}
-	model.locked = lock != NO_PA;
 	also_make(&s->obligations, obl, &model);
 }
 
@@ -164,33 +102,9 @@ void rely_returns(struct shadow *s, uint64_t task)
 			also_free(&s->obligations, a);
 			continue;
 		}
-		if (a->locked) {
-			if (!obl->waits.is)
-				obl->waits = (struct relied){
-					.is = true, .cpu = a->cpu, .pc = a->pc, .stack = a->stack,
-				};
-			also_free(&s->obligations, a);
-			continue;
-		}
 		shadow_report_obligation(s, a->cpu, a->pc, a->stack, "owed", "unsettled", obl);
 		owe_drop(&s->obligations, obl);
 	}
-}
-
-void shadow_folio_unlock(struct shadow *s, uint64_t pfn, uint64_t pages)
-{
-	list_for(node, &s->obligations.locked) {
-		struct obligation *obl = container_of(node, struct obligation, in_locked);
-
-		if (obl->lock >> 12 >= pfn && obl->lock >> 12 < pfn + pages)
-			judge_waiting(s, obl);
-	}
-}
-
-void rely_made_anew(struct shadow *s, struct obligation *obl)
-{
-	if (!list_empty(&obl->in_locked))
-		judge_waiting(s, obl);
 }
 
 /* --- Where a task begins to rely on a flush --- */
@@ -206,7 +120,7 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 
 	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl; obl = next) {
 		next = owe_at_next(obl);
-		take_over(s, cpu, obl, false, pc, &stack);
+		take_over(s, cpu, obl, pc, &stack);
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
 		if (!at_work || !obl->collected || obl->due || obl->task == me->task ||
 		    !(obl->held & obl->context->current))
@@ -220,15 +134,15 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
  * An obligation in the range of a task. An entry that has lost permissions is still
  * valid: a task that changes it makes an obligation of its own, and relies on no other.
  */
-static void in_range(struct shadow *s, unsigned int cpu, struct obligation *obl, bool discards,
-		     uint64_t pc, unsigned int *stack)
+static void in_range(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
+		     unsigned int *stack)
 {
 	if (obl->change != CHANGE_LESS)
-		take_over(s, cpu, obl, discards, pc, stack);
+		take_over(s, cpu, obl, pc, stack);
 }
 
 static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint64_t start,
-		     uint64_t end, bool discards, uint64_t pc, unsigned int *stack)
+		     uint64_t end, uint64_t pc, unsigned int *stack)
 {
 	const struct regime *r = &c->root->r;
 
@@ -239,7 +153,7 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 			struct obligation *obl = container_of(node, struct obligation, in_context);
 
 			if (obl->what.va < end && obl->what.va + obl->what.size > start)
-				in_range(s, cpu, obl, discards, pc, stack);
+				in_range(s, cpu, obl, pc, stack);
 		}
 		return;
 	}
@@ -251,7 +165,7 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 				continue;	/* was found at a lower address */
 			for (struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
 			     obl = owe_at_next(obl))
-				in_range(s, cpu, obl, discards, pc, stack);
+				in_range(s, cpu, obl, pc, stack);
 		}
 	}
 }
@@ -270,7 +184,7 @@ bool shadow_is_root(const struct shadow *s, uint64_t root)
 }
 
 void shadow_range(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t start,
-		  uint64_t end, bool discards, uint64_t pc)
+		  uint64_t end, uint64_t pc)
 {
 	struct table *t = root_at(s, root);
 	unsigned int stack = 0;
@@ -282,8 +196,7 @@ void shadow_range(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t st
 	s->cpus[cpu].range.start = start;
 	s->cpus[cpu].range.end = end;
 	list_for(node, &t->contexts)
-		range_of(s, cpu, container_of(node, struct context, in_root), start, end, discards, pc,
-			 &stack);
+		range_of(s, cpu, container_of(node, struct context, in_root), start, end, pc, &stack);
 }
 
 /* --- Deferred flushes --- */

@@ -90,8 +90,6 @@ struct shadow {
 	uint64_t now;			/* events so far: the clock of the model */
 	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
-	/* Returns true for a page of a locked folio of a file (rely.h); NULL: such folios are not known. */
-	bool (*locked)(void *arg, unsigned int cpu, uint64_t page);
 	void *arg;
 	/* Called when these CPUs may translate the addresses of @r in another way, after a TLBI; may be NULL. */
 	void (*moved)(void *arg, cpumask cpus, const struct reach *r);

@@ -247,7 +247,6 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 			/* The same page again, and less is allowed: no vfree(). */
 			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
 		collected_anew(ch, c, t, index, obl);
-		rely_made_anew(s, obl);
 	}
 	rely_moved(s, ch->cpu, c, va, t, index);
 	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
@@ -259,7 +258,6 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 			continue;
 		contradicts(ch, c, t, index, obl);
 		collected_anew(ch, c, t, index, obl);
-		rely_made_anew(s, obl);
 	}
 }
 

@@ -201,9 +201,6 @@ class Owed:
     told: bool = False  # that was reported
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     taken: dict[int, int] = field(default_factory=dict)  # tasks that owe it too, and since which line
-    patient: set[int] = field(default_factory=set)  # of these tasks, those that rely on it when a folio is unlocked
-    lock: int = 0  # a page of that folio; 0: there is none
-    waits: int = 0  # the line since which one of them relies on it that has returned
     collected: bool = False  # its flush was put off
     issued: set[int] = field(default_factory=set)  # CPUs that a TLBI was issued for
     locked: bool = True  # its CPU has not dropped a lock of tables since
@@ -331,7 +328,6 @@ class Naive:
         self.seen_as: list[dict[tuple[Context, int, int], int | None]] = [{} for _ in range(cpus)]
         self.refills = self.unchanged = 0
         self.line = 0
-        self.locked: set[int] = set()  # pages of files that are locked
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
         for cpu in self.cpu:
@@ -664,11 +660,7 @@ class Naive:
         for w in list(self.owed):
             since = w.taken.pop(self.cpu[cpu].task, None)
             if since is not None and w.held & self.current(w.context):
-                if self.cpu[cpu].task in w.patient:
-                    w.waits = w.waits or since
-                else:
-                    self.find_owed("owed", "unsettled", w, noticed=since)
-            w.patient.discard(self.cpu[cpu].task)
+                self.find_owed("owed", "unsettled", w, noticed=since)
         self.find_freed(cpu, self.cpu[cpu].context)
 
     def do_sleep(self, cpu: int) -> None:
@@ -763,60 +755,19 @@ class Naive:
                 return
             page, level = output_of(level, desc), level + 1
 
-    def take_over(self, cpu: int, w: Owed, lock: int = 0) -> None:
-        """The CPU's task owes it as well, when it is in user space again, and this page, if any, is unlocked."""
-        task = self.cpu[cpu].task
-        if w.due or w.context.kernel or w.task == task:
-            return
-        if lock and task not in w.taken:
-            w.patient.add(task)
-        elif not lock:
-            w.patient.discard(task)
-        w.taken.setdefault(task, self.line)
-        w.lock = w.lock or lock
+    def take_over(self, cpu: int, w: Owed) -> None:
+        """The CPU's task owes it as well, when it returns to user space."""
+        if not w.due and not w.context.kernel and w.task != self.cpu[cpu].task:
+            w.taken.setdefault(self.cpu[cpu].task, self.line)
 
-    def lock_of(self, w: Owed) -> int:
-        """Which locked page of a file it leads to; a table: an empty one, and what was in it is not flushed either."""
-        if w.level == 3:
-            return w.page if w.page in self.locked else 0
-        if w.level != 2 or not w.table or any(desc & VALID for desc in self.words[w.page].values()):
-            return 0
-        below = sorted(
-            (o.va, n, o.page)
-            for n, o in enumerate(self.owed)
-            if (o.context, o.level, o.task) == (w.context, 3, w.task) and w.va <= o.va < w.va + w.size
-            if not o.due and o.page in self.locked
-        )
-        return below[0][-1] if below else 0
-
-    def unlocked(self, w: Owed) -> None:
-        """Nothing keeps the old entry from being wrong any more."""
-        waits, w.waits, w.lock = w.waits, 0, 0
-        w.patient.clear()
-        if waits and w.held & self.current(w.context):
-            self.find_owed("owed", "unsettled", w, noticed=waits)
-
-    def do_folio_lock(self, page: int) -> None:
-        self.locked.add(page)
-
-    def do_folio_unlock(self, page: int) -> None:
-        for w in list(self.owed):
-            if w.lock == page:
-                self.unlocked(w)
-        self.locked.discard(page)
-
-    def do_discard(self, cpu: int, root: int, start: int, end: int) -> None:
-        """As a range, of which it needs only what a file has there."""
-        self.do_range(cpu, root, start, end, True)
-
-    def do_range(self, cpu: int, root: int, start: int, end: int, discards: bool = False) -> None:
+    def do_range(self, cpu: int, root: int, start: int, end: int) -> None:
         """It goes on from what others have taken away there."""
         if any(c.root and c.root.pa == root for c in self.contexts):
             self.cpu[cpu].range = (root, start, end)
         for w in self.owed:
             there = w.context.root and w.context.root.pa == root and w.va < end and start < w.va + w.size
             if there and w.change != LESS:
-                self.take_over(cpu, w, self.lock_of(w) if discards else 0)
+                self.take_over(cpu, w)
 
     def do_collected(self, cpu: int, root: int, va: int) -> None:
         """It puts the flush of that entry off."""
@@ -1050,8 +1001,6 @@ class Naive:
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
                 w.collected = False
                 self.find("bbm", "collected", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
-            if w.lock and change >= LESS:
-                self.unlocked(w)
         for w in self.owed:
             mine = w.task == self.cpu[cpu].task and w.cpu == cpu and w.locked and not w.due and w.change != LESS
             same = (w.context, w.level, w.table) == (c, level, kind_of(level, new) == "table")

@@ -246,36 +246,6 @@ class Teller:
             events += self.pick(flushes)
         return [*events, ("user", 1 - cpu)]
 
-    def discard(self) -> list[Event]:
-        """A task takes away what leads to a locked page of a file; another discards it, and does more; often right."""
-        cpu, va, root = self.cpu(), self.va(USER), self.root()
-        slot, middle = slot3(root, va), A2 if root == ROOT_A else B2
-        table = middle + (8 if root == ROOT_A and va >= MEG2 else 0)
-        events: list[Event] = [("store", cpu, slot & ~0xFFF | n * 8, 0) for n in (1, 2)] if self.sometimes(2) else []
-        events += [("store", cpu, slot, X | PAGE)] if self.sometimes(2) else []
-        events += [("folio-lock", page) for page in self.pick([[X], [X], [X], [Y], [X, Y], []])]
-        events += [("task", cpu, self.pick([10, 10, 11])), ("store", cpu, slot, 0)]
-        events += self.pick([list, list, list, lambda: self.flush(cpu)])()
-        if self.sometimes(2):
-            events.append(("store", cpu, table, 0))
-        events.append(("task", 1 - cpu, self.pick([11, 12])))
-        how = self.pick(["discard", "discard", "range"])
-        events.append((how, 1 - cpu, root, *self.pick([(0, MEG2), (0, 1 << 30)])))
-        steps: list[list[Event]] = [
-            [("user", 1 - cpu)],
-            [("user", 1 - cpu)],
-            self.flush(cpu),
-            [("tlbi", cpu, Tlbi(self.asid(), va, va + 0x1000)), ("dsb", cpu, "ish")],
-            [("folio-unlock", self.pick([X, X, Y]))],
-            [("store", 1 - cpu, slot, self.pick([X | PAGE, Y | PAGE, X | READ_ONLY, 4]))],
-            [("store", 1 - cpu, table, self.pick([A3, B3, A4]) | TABLE)],
-            [(self.pick(["discard", "range"]), 1 - cpu, root, 0, 1 << 30)],
-            self.switch(),
-        ]
-        for _ in range(self.draw(st.integers(1, 4))):
-            events += self.pick(steps)
-        return [*events, ("folio-unlock", X), ("user", 1 - cpu)]
-
     def move(self) -> list[Event]:
         """A page, or a table, to another place; the flush before the lock is dropped, or not."""
         cpu, root = self.cpu(), self.root()
@@ -429,7 +399,7 @@ class Teller:
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
             *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill, self.repoint] * 2,
-            *[self.table, self.dsb, self.access, self.block, self.discard, self.discard],
+            *[self.table, self.dsb, self.access, self.block],
         ]
 
 

@@ -26,7 +26,6 @@
 #define PAGE		0x1000ull
 #define WORDS		64
 #define NAMES		256
-#define FOLIOS		8
 
 #define PTE_ATTR(n)	((uint64_t)(n) << 2)
 #define PTE_AP1		(1ull << 6)
@@ -77,9 +76,6 @@ static struct {
 	bool is_linux;
 	cpumask moved_cpus;		/* of the last TLBI, and what it may have removed there */
 	struct reach moved;
-	struct {
-		uint64_t pa, size;
-	} locked[FOLIOS];		/* size 0: unused */
 } m;
 
 static unsigned int line;
@@ -138,15 +134,6 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 	m.moved = *r;
 }
 
-static bool on_locked(void *arg, unsigned int cpu, uint64_t page)
-{
-	(void)arg;
-	for (unsigned int i = 0; i < FOLIOS; i++)
-		if (page - m.locked[i].pa < m.locked[i].size)
-			return true;
-	return m.is_linux && linux_locked(&m.linux_guest, cpu, page);
-}
-
 static void begin(void)
 {
 	m.ram.host = calloc(1, m.ram.size);
@@ -155,7 +142,6 @@ static void begin(void)
 		bad("no memory for %u CPUs", m.ncpus);
 	m.s.physical = m.ntlbpa ? 0 : ~0ull;
 	m.s.moved = on_moved;
-	m.s.locked = on_locked;
 	m.next_page = m.ram.base;
 	m.last_block = m.ram.base + m.ram.size;
 	set_name("reserved", new_page(PAGE));
@@ -646,35 +632,7 @@ static void do_dead(char **w, int n)
 static void do_range(char **w, int n)
 {
 	(void)n;
-	shadow_range(&m.s, cpu_of(w[1]), value_of(w[2]), value_of(w[3]), value_of(w[4]),
-		     !strcmp(w[0], "discard"), line);
-}
-
-/* folio-lock PA [ORDER]: no event */
-static void do_folio_lock(char **w, int n)
-{
-	uint64_t pa = value_of(w[1]), order = n > 2 ? value_of(w[2]) : 0;
-	unsigned int i = 0;
-
-	while (i < FOLIOS && m.locked[i].size && m.locked[i].pa != pa)
-		i++;
-	if (i == FOLIOS || order > 18)
-		bad("too many locks, or too large");
-	m.locked[i].pa = pa;
-	m.locked[i].size = PAGE << order;
-}
-
-static void do_folio_unlock(char **w, int n)
-{
-	uint64_t pa = value_of(w[1]);
-
-	(void)n;
-	for (unsigned int i = 0; i < FOLIOS; i++) {
-		if (m.locked[i].pa != pa || !m.locked[i].size)
-			continue;
-		shadow_folio_unlock(&m.s, pa >> 12, m.locked[i].size >> 12);
-		m.locked[i].size = 0;
-	}
+	shadow_range(&m.s, cpu_of(w[1]), value_of(w[2]), value_of(w[3]), value_of(w[4]), line);
 }
 
 static void do_collected(char **w, int n)
@@ -711,7 +669,7 @@ static void do_enter(char **w, int n)
 		[HOOK_BOOT_PAGE] = "__free_pages_core",
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
-		[HOOK_UNLOCK] = "_raw_spin_unlock", [HOOK_FOLIO_UNLOCK] = "folio_unlock",
+		[HOOK_UNLOCK] = "_raw_spin_unlock",
 	};
 	unsigned int cpu = cpu_of(w[1]);
 	uint64_t x[5] = { 0 };
@@ -792,9 +750,6 @@ static const struct command {
 	{ "relied-unlock", do_relied, 2, 3, false },
 	{ "wrote", do_wrote, 2, 2, false },
 	{ "range", do_range, 4, 4, false },
-	{ "discard", do_range, 4, 4, false },
-	{ "folio-lock", do_folio_lock, 1, 2, false },
-	{ "folio-unlock", do_folio_unlock, 1, 1, false },
 	{ "collected", do_collected, 3, 3, false },
 	{ "unlock", do_unlock, 1, 1, false },
 	{ "moved", do_moved, 2, 2, false },
