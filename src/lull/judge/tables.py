@@ -27,31 +27,33 @@ Item = TypeVar("Item")
 
 WIDTH = 100
 """Columns of text, for output that does not go to a terminal, and for the division of wide tables."""
-MAIN_METRICS = (
-    "tlbi_broadcast_user",
-    "tlbi_broadcast_asid",
-    "tlbi_local",
-    "tlbi_guest_broadcast_user",
-    "tlbi_guest_forced_user",
-    "tlbi_guest_local_user",
-    "tlbi_guests_broadcast_user",
-    "tlbi_guests_forced_user",
-    "tlbi_hyp_local",
-    "tlbi_hyp_stage2",
-    "dsb_ish",
-    "dsb_ishst",
-    "insns",
-    "insns_work",
-    "insns_quiet",
-    "atomics_own",
-    "seconds_modelled",
-    "seconds_modelled_worst",
-    "seconds_held_up",
-    "seconds_held_up_worst",
-    "seconds_emulated",
-    "seconds",
-    "seconds_worst",
-)
+METRICS = {
+    "tlbi": (
+        "tlbi_broadcast_user",
+        "tlbi_broadcast_asid",
+        "tlbi_local",
+        "tlbi_guest_broadcast_user",
+        "tlbi_guest_forced_user",
+        "tlbi_guest_local_user",
+        "tlbi_guests_broadcast_user",
+        "tlbi_guests_forced_user",
+        "tlbi_hyp_local",
+        "tlbi_hyp_stage2",
+    ),
+    "barriers": ("dsb_ish", "dsb_ishst"),
+    "instructions": ("insns", "insns_work", "insns_quiet", "atomics_own"),
+    "seconds": (
+        "seconds_modelled",
+        "seconds_modelled_worst",
+        "seconds_held_up",
+        "seconds_held_up_worst",
+        "seconds_emulated",
+        "seconds",
+        "seconds_worst",
+    ),
+}
+"""Kind of metric -> the metrics that are shown; a page has the tables of each kind."""
+MAIN_METRICS = tuple(metric for metrics in METRICS.values() for metric in metrics)
 """The metrics that are shown, in this order."""
 GAP = 2
 """Spaces between columns."""

@@ -140,10 +140,10 @@ def _published(page: report.Page) -> list[str]:
 
 
 def _metrics(name: str) -> Callable[[report.Page], list[str]]:
-    """The tables of METRICS[name], run by run; before them what several runs say side by side."""
+    """The tables of tables.METRICS[name], run by run; before them what several runs say side by side."""
 
     def body(page: report.Page) -> list[str]:
-        metrics = METRICS[name]
+        metrics = tables.METRICS[name]
         runs = [source for source in page.sources if source.comparison]
         blocks = []
         for source in runs:
@@ -196,32 +196,6 @@ def _settings(page: report.Page) -> list[str]:
     return blocks
 
 
-METRICS = {
-    "tlbi": (
-        "tlbi_broadcast_user",
-        "tlbi_broadcast_asid",
-        "tlbi_local",
-        "tlbi_guest_broadcast_user",
-        "tlbi_guest_forced_user",
-        "tlbi_guest_local_user",
-        "tlbi_guests_broadcast_user",
-        "tlbi_guests_forced_user",
-        "tlbi_hyp_local",
-        "tlbi_hyp_stage2",
-    ),
-    "barriers": ("dsb_ish", "dsb_ishst"),
-    "instructions": ("insns", "insns_work", "insns_quiet", "atomics_own"),
-    "seconds": (
-        "seconds_modelled",
-        "seconds_modelled_worst",
-        "seconds_held_up",
-        "seconds_held_up_worst",
-        "seconds_emulated",
-        "seconds",
-        "seconds_worst",
-    ),
-}
-"""Page -> the metrics whose tables are on it; together they are ``tables.MAIN_METRICS``."""
 GROUPS = (
     Group("goals.md", "Goals and checks", "each goal and check with its verdict, those that failed first", _goals),
     Group("published.md", "Published and measured", "what each system was published with, beside ours", _published),

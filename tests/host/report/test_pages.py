@@ -12,7 +12,6 @@ from made_up_results import aged, checked, evaluation, given_back, hvo, put, run
 from support import REPOSITORY, Tool
 
 from lull.errors import UsageError
-from lull.judge import tables
 from lull.report import data, pages
 from lull.timing import evaluation_output
 
@@ -84,11 +83,6 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     assert "verified: 1 checks" in goals and "How to read this" in tlbi
     assert "15.6" in rows(found["published.md"], "mprotect-threaded 10000, a copy on each CPU")[0][-1]
     assert ["linux", "6.12.117"] in rows(found["settings.md"], "linux")
-
-
-def test_every_main_metric_is_on_a_page() -> None:
-    listed = [metric for metrics in pages.METRICS.values() for metric in metrics]
-    assert sorted(listed) == sorted(tables.MAIN_METRICS)
 
 
 def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
