@@ -612,51 +612,6 @@ static void case_retract(long round)
 	close(ready[0]), close(ready[1]), close(freed[0]), close(freed[1]), close(used[0]), close(used[1]);
 }
 
-static volatile bool collapsed;
-
-static void *discard_last(void *memory)
-{
-	pin(2);
-	while (!collapsed)
-		must(madvise((char *)memory + HUGE - PAGE, PAGE, MADV_DONTNEED));
-	return NULL;
-}
-
-/*
- * A huge page of a file is mapped by single pages. CPU 1 collapses the mapping, while CPU 2 discards one of its pages
- * again and again. Linux clears the entries and flushes later, and CPU 2 may return to user space in between.
- */
-static void case_collapse_discard(long round)
-{
-	int memfd = must(memfd_create("collapse", 0));
-	pthread_t thread;
-	char *memory;
-
-	must(ftruncate(memfd, HUGE));
-	memory = map_at(fresh(HUGE), HUGE, MAP_SHARED, memfd);
-	pin(1);
-	fill(memory, HUGE, round);
-	if (madvise(memory, HUGE, MADV_COLLAPSE)) {
-		cannot("this kernel has no huge pages of files");
-	} else {
-		for (int i = 0; i < 32; i++) {
-			/* Pages of a mapping that was split are mapped one by one. */
-			must(mprotect(memory, PAGE, PROT_READ));
-			check(memory, HUGE, round, "a page of a huge page of a file");
-			must(mprotect(memory, PAGE, PROT_READ | PROT_WRITE));
-			collapsed = false;
-			verify(!pthread_create(&thread, NULL, discard_last, memory), "no thread");
-			usleep(1000);
-			madvise(memory, HUGE, MADV_COLLAPSE);
-			collapsed = true;
-			pthread_join(thread, NULL);
-		}
-		check(memory, HUGE, round, "a page that collapsed");
-	}
-	must(munmap(memory, HUGE));
-	close(memfd);
-}
-
 /* Map folios of the size of a contiguous block, and fill them. Returns NULL if this kernel has none. */
 static char *map_contpte(size_t size, long round)
 {
@@ -1045,8 +1000,7 @@ static const struct storm_case cases[] = {
 	{ "unmap", case_unmap }, { "unmap_tables", case_unmap_tables },
 	{ "unmap_sparse", case_unmap_sparse }, { "dontneed", case_dontneed },
 	{ "mprotect", case_mprotect }, { "mremap", case_mremap }, { "thp_split", case_thp_split },
-	{ "thp_collapse", case_thp_collapse }, { "retract", case_retract },
-	{ "collapse_discard", case_collapse_discard }, { "contpte", case_contpte },
+	{ "thp_collapse", case_thp_collapse }, { "retract", case_retract }, { "contpte", case_contpte },
 	{ "contpte_fork", case_contpte_fork }, { "pageout", case_pageout },
 	{ "process_madvise", case_process_madvise }, { "ptrace", case_ptrace }, { "file", case_file },
 	{ "shmem", case_shmem }, { "hugetlb", case_hugetlb }, { "table_shared", case_table_shared },
