@@ -21,9 +21,9 @@ PROTECTED = ("running", "everywhere", "plain", "asleep", "here", "another")
 ALONE = {"asleep", "here", "another"}
 """Those in which no other CPU has the address space loaded."""
 
-BOOTS = 8
-"""Boots of which one must have all IPIs. A CPU that is in the kernel needs none; a host with fewer CPUs than the guest
-may stop a virtual CPU there for long, and then too many are missing. A kernel that sends none fails in each boot."""
+BOOTS = 3
+"""Boots of which one must have all IPIs. The program measures a case again when some are missing; on a busy host that
+may be not enough. A kernel that sends none fails in each boot."""
 
 
 def need_workaround(lab: Lab) -> None:
@@ -55,7 +55,7 @@ def test_ipis_after_tlbis(lab: Lab, tmp_path: Path, kernel: str, sme: bool) -> N
     windows = {window["case"]: window for window in outcome.windows}
     counts = {case: outcome.counts[window["window"]] for case, window in windows.items()}
     ipis = {case: window["metrics"]["ipi_call"] / window["operations"] for case, window in windows.items()}
-    for case, least in {"running": 1, "everywhere": 3, "tables": 2, "pageout": 1 / 32}.items():
+    for case, least in {"running": 1, "everywhere": 2, "tables": 2, "pageout": 1 / 32}.items():
         assert ipis[case] >= least * 3 / 4 if sme else ipis[case] < 0.25
     for case in PROTECTED:
         broadcasts, operations = counts[case]["tlbi_broadcast_user"], windows[case]["operations"]
