@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """stress-ng's stressors of memory and processes, each in a window, so many operations of each.
 
-    stress.py NAME...       those of the table below, one after the other
+    stress.py NAME[=WORKERS]...     those of the table below, one after the other, with so many workers
 
 stress-ng verifies what it does (--verify); and that every stressor ran, and to its end, is looked at in its report.
 """
@@ -19,7 +19,8 @@ import tempfile
 from measure import verify, window
 
 WORKERS = 2
-"""Enough to be several; more would wait for each other most of the time, where the host has fewer CPUs."""
+"""Unless said otherwise. Enough to be several; more would wait for each other most of the time, where the host has
+fewer CPUs."""
 STRESSORS: dict[str, tuple[int, list[str]]] = {
     "tlb-shootdown": (200, []),
     "vm": (400, ["--vm-bytes", "16M"]),
@@ -44,13 +45,13 @@ def known() -> set[str]:
     return set(subprocess.run(["stress-ng", "--stressors"], capture_output=True, text=True, check=True).stdout.split())
 
 
-def stress(name: str, folder: str) -> None:
-    """One stressor."""
+def stress(name: str, workers: str, folder: str) -> None:
+    """One stressor; ``workers``: how many, "" for as many as usual."""
     operations, options = STRESSORS[name]
     report = f"{folder}/{name}.yaml"
     words = [
         f"--{name}",
-        str(WORKERS),
+        workers or str(WORKERS),
         f"--{name}-ops",
         str(operations),
         *options,
@@ -59,7 +60,8 @@ def stress(name: str, folder: str) -> None:
         "--quiet",
     ]
     words += ["--metrics-brief", "--yaml", report, "--temp-path", folder]
-    window([*USER, "stress-ng", *words], case=name, operations=operations, unit="operation")
+    case = f"{name}-{workers}" if workers else name
+    window([*USER, "stress-ng", *words], case=case, operations=operations, unit="operation")
     with open(report) as file:
         done = re.findall(r"stressor: (\S+)\s+bogo-ops: (\d+)", file.read())
     verify(len(done) == 1 and done[0][0] == name, f"{name} did not run")
@@ -69,13 +71,14 @@ def stress(name: str, folder: str) -> None:
 def main() -> None:
     """Those named, one after the other."""
     have = known()
-    names = [name for name in sys.argv[1:] if name in have]
-    verify(all(name in STRESSORS for name in sys.argv[1:]), f"known are {', '.join(STRESSORS)}")
-    verify(bool(names), f"this stress-ng has none of {', '.join(sys.argv[1:])}")
+    stressors = [(name, workers) for name, _, workers in (word.partition("=") for word in sys.argv[1:])]
+    verify(all(name in STRESSORS for name, _ in stressors), f"known are {', '.join(STRESSORS)}")
+    verify(any(name in have for name, _ in stressors), f"this stress-ng has none of {', '.join(sys.argv[1:])}")
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
-    for name in names:
-        stress(name, folder)
+    for name, workers in stressors:
+        if name in have:
+            stress(name, workers, folder)
     shutil.rmtree(folder)
 
 
