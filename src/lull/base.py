@@ -165,6 +165,7 @@ class Base:
         features: the features by name, in the order in which they are applied.
         tried: the versions of Linux that the features were tested on; preferred when an archive has one of them.
         default_kernels: the kernels that a run compares when none is named, the baseline first.
+        rivals: kernels with other designs, which run beside those in a full run.
         workloads: the file that lists the workloads.
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
@@ -182,6 +183,7 @@ class Base:
     features: Mapping[str, Feature]
     tried: tuple[str, ...] = ()
     default_kernels: tuple[str, ...] = ("stock", "lull")
+    rivals: tuple[str, ...] = ()
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
     suites: Mapping[str, Suite] = field(default_factory=dict)
@@ -274,7 +276,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         for name, entry in raw.get("suites", {}).items()
     }
     source = raw.get("source", {})
-    extra: dict[str, Any] = {"tried": tuple(source.get("tried", ()))}
+    extra: dict[str, Any] = {"tried": tuple(source.get("tried", ())), "rivals": tuple(raw.get("rivals", ()))}
     for name in ("workloads", "mutants"):
         if name in raw:
             extra[name] = top / raw[name]

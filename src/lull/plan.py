@@ -230,15 +230,16 @@ def is_known(kernel: str, base: Base) -> bool:
 
 
 def specs_for(workload: Workload, named: Sequence[Spec], base: Base) -> list[Spec]:
-    """The kernel specs a workload runs under: those named, else its own, else stock, lull and those of its policies.
+    """The kernel specs a workload runs under: those named, else its own, else the usual ones.
 
-    Kernels that the base lacks, and policies for a feature that it lacks, are left out.
+    The usual ones are stock, lull, their rivals, and those of its policies. Kernels that the base lacks, and policies
+    for a feature that it lacks, are left out.
     """
     if named:
         return list(named)
     if workload.kernels:
         return [parse_spec(kernel, base) for kernel in workload.kernels if is_known(kernel, base)]
-    specs = [Spec(name, name) for name in base.default_kernels]
+    specs = [Spec(name, name) for name in (*base.default_kernels, *base.rivals)]
     extra = [parse_spec(kernel, base) for policy in workload.policies if (kernel := further(policy, base))]
     return specs + [s for s in extra if s not in specs]
 

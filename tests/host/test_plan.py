@@ -102,6 +102,15 @@ def test_a_workloads_policy_may_name_another_kernel() -> None:
     assert len(plan.specs_for(swap, [], replace(BASE, kernels=kernels))) == 3
 
 
+def test_a_rival_runs_beside_stock_and_lull() -> None:
+    """Of a base that has one; not for a workload with kernels of its own, nor when kernels are named."""
+    base = bases.load("7.3")
+    swap, hvo = WORKLOADS["swap_bench"], WORKLOADS["hvo"]
+    assert [s.name for s in plan.specs_for(replace(swap, policies=()), [], base)] == ["stock", "lull", "active_cpu"]
+    assert all(s.name != "active_cpu" for s in plan.specs_for(hvo, [], base))
+    assert plan.specs_for(swap, [plan.Spec("stock", "stock")], base) == [plan.Spec("stock", "stock")]
+
+
 WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != "vmemmap"})
 
 
