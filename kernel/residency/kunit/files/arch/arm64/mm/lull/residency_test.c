@@ -178,6 +178,10 @@ static void switched_out_is_left(struct kunit *test)
 	struct mm_struct *mm = test->priv;
 	struct user user;
 
+	use_elsewhere(&user, mm, HOLDS);
+	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(mm));
+	let_go(&user);
+
 	use_elsewhere(&user, mm, SLEEPS);
 	wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE);
 	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));

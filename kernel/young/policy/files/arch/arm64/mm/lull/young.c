@@ -210,7 +210,7 @@ static void young_flush_range(struct vm_area_struct *vma, unsigned long start,
  * @last_level: only entries of the last level need to go
  * @tlb_level: which level that is
  *
- * It counts as one: there is one answer, for the folio.
+ * It counts as one: one decision for all entries, which may be several blocks.
  *
  * Context: the page-table lock is held.
  */
