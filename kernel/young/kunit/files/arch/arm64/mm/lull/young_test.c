@@ -112,7 +112,18 @@ struct cleared {
 	bool is_young;
 };
 
-/* ptep_clear_flush_young() as reclaim calls it; @cont: on a contpte block. */
+/* As reclaim clears it: Linux 7.3 calls a function for several entries. */
+static bool clear_flush(struct vm_area_struct *vma, unsigned long addr,
+			pte_t *ptep)
+{
+#ifdef clear_flush_young_ptes
+	return clear_flush_young_ptes(vma, addr, ptep, 1);
+#else
+	return ptep_clear_flush_young(vma, addr, ptep);
+#endif
+}
+
+/* Clear one entry; @cont: it is of a contpte block. */
 static struct cleared clear_pte(unsigned long addr, bool cont)
 {
 	struct mm_struct *mm = current->mm;
@@ -128,7 +139,7 @@ static struct cleared clear_pte(unsigned long addr, bool cont)
 		out.mapped = pte_valid(__ptep_get(ptep)) &&
 			     !!pte_cont(__ptep_get(ptep)) == cont;
 		out.was_young = pte_young(ptep_get(ptep));
-		out.found_young = ptep_clear_flush_young(vma, addr, ptep);
+		out.found_young = clear_flush(vma, addr, ptep);
 		out.is_young = pte_young(ptep_get(ptep));
 		pte_unmap_unlock(ptep, ptl);
 	}
