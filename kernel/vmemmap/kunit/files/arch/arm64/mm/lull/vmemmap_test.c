@@ -30,9 +30,22 @@ static int vmemmap_init(struct kunit *test)
 	return 0;
 }
 
+static LIST_HEAD(many);		/* freed after the case, which may be skipped half-way */
+
+static void free_many(struct list_head *list)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, list, lru) {
+		list_del(&folio->lru);
+		free_huge(folio);
+	}
+}
+
 static void vmemmap_exit(struct kunit *test)
 {
 	WRITE_ONCE(vmemmap_optimize_enabled, was_enabled);
+	free_many(&many);
 }
 
 static bool by_blocks(const struct folio *folio)
@@ -49,24 +62,6 @@ static struct folio *make_mapped_by_pages(struct kunit *test, struct hstate *h)
 		kunit_skip(test, "boot with hugetlb_free_vmemmap=on");
 	}
 	return folio;
-}
-
-static void make_many(struct kunit *test, struct hstate *h, struct list_head *list)
-{
-	int i;
-
-	for (i = 0; i < MANY; i++)
-		list_add(&make_mapped_by_pages(test, h)->lru, list);
-}
-
-static void free_many(struct list_head *list)
-{
-	struct folio *folio, *next;
-
-	list_for_each_entry_safe(folio, next, list, lru) {
-		list_del(&folio->lru);
-		free_huge(folio);
-	}
 }
 
 static pte_t entry(const struct page *page)
@@ -148,17 +143,18 @@ static void test_many(struct kunit *test)
 {
 	struct hstate *h = test->priv;
 	struct folio *folio;
-	LIST_HEAD(list);
 	LIST_HEAD(restored);
+	int i;
 
-	make_many(test, h, &list);
-	hugetlb_vmemmap_optimize_folios(h, &list);
-	KUNIT_EXPECT_EQ(test, list_count_nodes(&list), MANY);
-	list_for_each_entry(folio, &list, lru)
+	for (i = 0; i < MANY; i++)
+		list_add(&make_mapped_by_pages(test, h)->lru, &many);
+	hugetlb_vmemmap_optimize_folios(h, &many);
+	KUNIT_EXPECT_EQ(test, list_count_nodes(&many), MANY);
+	list_for_each_entry(folio, &many, lru)
 		expect(test, h, folio, true);
-	list_add(&make_huge(test, h)->lru, &list);	/* and one that is full */
-	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folios(h, &list, &restored), MANY);
-	KUNIT_EXPECT_TRUE(test, list_empty(&list));
+	list_add(&make_huge(test, h)->lru, &many);	/* and one that is full */
+	KUNIT_EXPECT_EQ(test, hugetlb_vmemmap_restore_folios(h, &many, &restored), MANY);
+	KUNIT_EXPECT_TRUE(test, list_empty(&many));
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&restored), MANY + 1);
 	list_for_each_entry(folio, &restored, lru)
 		expect(test, h, folio, false);
