@@ -178,6 +178,7 @@ static void switched_out_is_left(struct kunit *test)
 	struct mm_struct *mm = test->priv;
 	struct user user;
 
+	this_cpu_write(lull_found, NULL);
 	use_elsewhere(&user, mm, HOLDS);
 	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(mm));
 	let_go(&user);
