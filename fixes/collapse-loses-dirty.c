@@ -2,8 +2,8 @@
 /*
  * MADV_COLLAPSE of a huge page of tmpfs that is mapped by PTEs forgets that it was written to, and reclaim then drops it
  * (docs/findings.md#collapse-loses-dirty). Run it as root, with swap: it mounts a tmpfs below /tmp for itself. The argument
- * "no" leaves the collapse out. The status is 0 if the file has what was written, 1 if it lost it, and 2 if that could
- * not be tried.
+ * "no" leaves the collapse out. The status is 0 if reclaim took the pages and the file has what was written, 1 if it has
+ * not, and 2 if that could not be tried.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 	need(!madvise(small, HUGE, MADV_NOHUGEPAGE), "MADV_NOHUGEPAGE");
 	for (at = 0; at < HUGE; at += PAGE)
 		sum += *(volatile char *)(small + at);
-	/* Hardware makes the PTEs dirty. */
+	/* This makes the PTEs dirty, and not the page. */
 	for (at = 0; at < HUGE; at += PAGE)
 		small[at] = written(at);
 	need(!madvise(small, HUGE, MADV_HUGEPAGE), "MADV_HUGEPAGE");
