@@ -254,10 +254,10 @@ static const struct test {
 };
 
 /*
- * How often a case is measured at most, until its pages went to swap and it has all IPIs that are needed. A CPU that is
- * in the kernel needs none: a timer may have taken a user's CPU there, and on a busy host the CPU may stay there for
- * long, because the host stops the virtual CPU. A quarter of the IPIs may be missing, but on a host with fewer CPUs than
- * the guest a third was, at times. A kernel that sends too few sends too few each time.
+ * How often a case is measured at most. It is measured again while its pages are not in swap, or IPIs are missing. IPIs
+ * may be missing although Linux is right: a user's CPU that is in the kernel, for a timer for example, gets none, and it
+ * stays in the kernel for long if a busy host stops that virtual CPU. So measure() accepts a case without a quarter of
+ * its IPIs, and "everywhere" needs fewer. A kernel that sends too few sends too few in each measurement.
  */
 #define ATTEMPTS	10
 

@@ -22,6 +22,7 @@ extern struct lull_switch lull_gather_switch, lull_residency_switch;
 #define PAGES	(4UL * PTRS_PER_PTE)
 
 struct fixture {
+	const char *gather_before, *residency_before;
 	struct mm_struct *mm;
 	struct mmu_gather tlb;
 	DECLARE_BITMAP(cleared, PAGES);
@@ -35,6 +36,11 @@ static void set_residency(const char *policy)
 		lull_switch_set(&lull_residency_switch, policy);
 }
 
+static const char *chosen(const struct lull_switch *sw)
+{
+	return sw->policies[sw->policy];
+}
+
 static int gather_setup(struct kunit *test)
 {
 	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
@@ -42,17 +48,22 @@ static int gather_setup(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	f->mm = mm_alloc();
 	KUNIT_ASSERT_NOT_NULL(test, f->mm);
-	set_residency("off");
+	f->gather_before = chosen(&lull_gather_switch);
+	if (IS_ENABLED(CONFIG_LULL_RESIDENCY))
+		f->residency_before = chosen(&lull_residency_switch);
 	test->priv = f;
-	return 0;
+	set_residency("off");
+	return lull_switch_set(&lull_gather_switch, "runs");
 }
 
 static void gather_cleanup(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 
-	lull_switch_set(&lull_gather_switch, "runs");
-	set_residency("on");
+	if (!f)
+		return;
+	lull_switch_set(&lull_gather_switch, f->gather_before);
+	set_residency(f->residency_before);
 	mmput(f->mm);
 }
 

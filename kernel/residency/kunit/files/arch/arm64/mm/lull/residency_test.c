@@ -172,19 +172,22 @@ static int let_go(struct user *user)
 	return 0;
 }
 
-/* An idle CPU that keeps the address space, and an NMI that could use its tables. */
+/*
+ * A hint that says nowhere while another CPU has it loaded. An idle CPU that keeps the
+ * address space, and an NMI that could use its tables.
+ */
 static void switched_out_is_left(struct kunit *test)
 {
 	struct mm_struct *mm = test->priv;
 	struct user user;
 
-	this_cpu_write(lull_found, NULL);
 	use_elsewhere(&user, mm, HOLDS);
 	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(mm));
 	let_go(&user);
 
 	use_elsewhere(&user, mm, SLEEPS);
-	wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE);
+	while (!wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE))
+		cond_resched();
 	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
 	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_NOWHERE);
 	if (system_uses_ttbr0_pan())

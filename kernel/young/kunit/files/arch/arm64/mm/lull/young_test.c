@@ -114,33 +114,39 @@ struct cleared {
 
 /* As reclaim clears it: Linux 7.3 calls a function for several entries. */
 static bool clear_flush(struct vm_area_struct *vma, unsigned long addr,
-			pte_t *ptep)
+			pte_t *ptep, unsigned int nr)
 {
 #ifdef clear_flush_young_ptes
-	return clear_flush_young_ptes(vma, addr, ptep, 1);
+	return clear_flush_young_ptes(vma, addr, ptep, nr);
 #else
 	return ptep_clear_flush_young(vma, addr, ptep);
 #endif
 }
 
-/* Clear one entry; @cont: it is of a contpte block. */
-static struct cleared clear_pte(unsigned long addr, bool cont)
+/* Clear @nr entries; @cont: they are of contpte blocks. */
+static struct cleared make_ptes_old(unsigned long addr, unsigned int nr, bool cont)
 {
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	struct cleared out = {};
 	spinlock_t *ptl;	/* the page table's */
 	pte_t *ptep;
+	unsigned int i;
 
 	mmap_read_lock(mm);
 	vma = vma_lookup(mm, addr);
 	ptep = vma ? get_locked_pte(mm, addr, &ptl) : NULL;
 	if (ptep) {
-		out.mapped = pte_valid(__ptep_get(ptep)) &&
-			     !!pte_cont(__ptep_get(ptep)) == cont;
-		out.was_young = pte_young(ptep_get(ptep));
-		out.found_young = clear_flush(vma, addr, ptep);
-		out.is_young = pte_young(ptep_get(ptep));
+		out.mapped = true;
+		out.was_young = true;
+		for (i = 0; i < nr; i++) {
+			out.mapped &= pte_valid(__ptep_get(ptep + i)) &&
+				      !!pte_cont(__ptep_get(ptep + i)) == cont;
+			out.was_young &= pte_young(ptep_get(ptep + i));
+		}
+		out.found_young = clear_flush(vma, addr, ptep, nr);
+		for (i = 0; i < nr; i++)
+			out.is_young |= pte_young(ptep_get(ptep + i));
 		pte_unmap_unlock(ptep, ptl);
 	}
 	mmap_read_unlock(mm);
@@ -178,7 +184,7 @@ static struct cleared clear_young(unsigned long addr, unsigned long size)
 	if (size == PMD_SIZE)
 		return clear_pmd(addr);
 #endif
-	return clear_pte(addr, size != PAGE_SIZE);
+	return make_ptes_old(addr, 1, size != PAGE_SIZE);
 }
 
 /* Clear a mapping of @size bytes under the policy of this parameter. */
@@ -227,6 +233,36 @@ static void young_test_page(struct kunit *test)
 	check_mapping(test, PAGE_SIZE);
 }
 
+#ifdef clear_flush_young_ptes
+/* Several entries in one call: these and no others, counted once. */
+static void young_test_batch(struct kunit *test)
+{
+	const struct young_case *param = test->param_value;
+	unsigned long addr = map_user(test, 4 * PAGE_SIZE), page;
+	struct young_counts before;
+	struct cleared out;
+
+	set_policy(test, param->policy);
+	for (page = 0; page < 4; page++)
+		touch(test, addr + page * PAGE_SIZE);
+	before = read_counts();
+	out = make_ptes_old(addr + PAGE_SIZE, 2, false);
+	KUNIT_ASSERT_TRUE_MSG(test, out.mapped, "not mapped as wanted");
+	KUNIT_ASSERT_TRUE(test, out.was_young);
+	KUNIT_EXPECT_TRUE(test, out.found_young);
+	KUNIT_EXPECT_FALSE(test, out.is_young);
+	expect_counted(test, before, param->decision, 1);
+
+	/* A use of the last one that follows a flush that waits cannot be missed. */
+	if (param->decision == LULL_YOUNG_SYNC) {
+		look(test, addr + 2 * PAGE_SIZE);
+		KUNIT_EXPECT_TRUE(test, make_ptes_old(addr + PAGE_SIZE, 2, false).found_young);
+	}
+	KUNIT_EXPECT_TRUE(test, make_ptes_old(addr, 1, false).was_young);
+	KUNIT_EXPECT_TRUE(test, make_ptes_old(addr + 3 * PAGE_SIZE, 1, false).was_young);
+}
+#endif
+
 static void young_test_contpte(struct kunit *test)
 {
 #if defined(CONFIG_ARM64_CONTPTE) && defined(CONFIG_TRANSPARENT_HUGEPAGE)
@@ -262,6 +298,9 @@ static void young_test_exit(struct kunit *test)
 
 static struct kunit_case young_test_cases[] = {
 	KUNIT_CASE_PARAM(young_test_page, young_gen_params),
+#ifdef clear_flush_young_ptes
+	KUNIT_CASE_PARAM(young_test_batch, young_gen_params),
+#endif
 	KUNIT_CASE_PARAM(young_test_contpte, young_gen_params),
 	KUNIT_CASE_PARAM(young_test_huge, young_gen_params),
 	{}

@@ -96,10 +96,10 @@ static const char * const young_policies[] = {
  * @stock is what stock does at this place, and that is what "nosync" means:
  * not to wait, except for a huge page.
  *
- * "auto" leaves alone what is loaded nowhere, as far as a few reads can tell. Nobody
- * uses a page of it now, and an invalidation would not be issued but noted: whoever
- * loads it next would forget all of it, for the sake of a hint. Else it is "nosync",
- * which is local for what is loaded here alone.
+ * "auto" is "none" for an address space that no CPU has loaded, as far as a few reads
+ * can tell. No CPU uses a page of it now. With residency its TLBI would be elided, and
+ * each CPU that loads it later would have to invalidate its whole ASID, only for a hint.
+ * Otherwise "auto" is "nosync"; that TLBI is local if only this CPU has it loaded.
  */
 static __always_inline enum lull_young_policy
 young_decide(struct mm_struct *mm, enum lull_young_policy stock)
