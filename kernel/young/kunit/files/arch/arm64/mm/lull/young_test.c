@@ -261,12 +261,7 @@ static void young_test_batch(struct kunit *test)
 static void young_test_contpte(struct kunit *test)
 {
 #if defined(CONFIG_ARM64_CONTPTE) && defined(CONFIG_TRANSPARENT_HUGEPAGE)
-	unsigned long orders = READ_ONCE(huge_anon_orders_madvise);
-
-	WRITE_ONCE(huge_anon_orders_madvise, orders | BIT(CONT_PTE_SHIFT -
-							  PAGE_SHIFT));
 	check_mapping(test, CONT_PTE_SIZE);
-	WRITE_ONCE(huge_anon_orders_madvise, orders);
 #else
 	kunit_skip(test, "needs CONFIG_ARM64_CONTPTE and huge pages");
 #endif
@@ -279,15 +274,27 @@ static void young_test_huge(struct kunit *test)
 	check_mapping(test, PMD_SIZE);
 }
 
-/* The policy that was chosen before a test is chosen again after it. */
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+static unsigned long orders_before;
+#endif
+
+/* What was chosen before a test is chosen again after it. */
 static int young_test_init(struct kunit *test)
 {
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	orders_before = READ_ONCE(huge_anon_orders_madvise);
+	WRITE_ONCE(huge_anon_orders_madvise,
+		   orders_before | BIT(CONT_PTE_SHIFT - PAGE_SHIFT));
+#endif
 	test->priv = (void *)lull_young_switch.policies[lull_young_switch.policy];
 	return 0;
 }
 
 static void young_test_exit(struct kunit *test)
 {
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	WRITE_ONCE(huge_anon_orders_madvise, orders_before);
+#endif
 	lull_switch_set(&lull_young_switch, test->priv);
 }
 

@@ -96,10 +96,10 @@ static const char * const young_policies[] = {
  * @stock is what stock does at this place, and that is what "nosync" means:
  * not to wait, except for a huge page.
  *
- * "auto" is "none" for an address space that no CPU has loaded, as far as a few reads
- * can tell. No CPU uses a page of it now. With residency its TLBI would be elided, and
- * each CPU that loads it later would have to invalidate its whole ASID, only for a hint.
- * Otherwise "auto" is "nosync"; that TLBI is local if only this CPU has it loaded.
+ * "auto" is "none" if residency is on and no CPU has the address space loaded, as far as
+ * a few reads can tell. No CPU uses a page of it now. Residency would elide the TLBI, but
+ * then each clean CPU would have to invalidate the whole ASID when it loads the address
+ * space again, only for a hint. Otherwise "auto" is "nosync".
  */
 static __always_inline enum lull_young_policy
 young_decide(struct mm_struct *mm, enum lull_young_policy stock)
