@@ -10,6 +10,8 @@
  *			range, and one wait
  *	batch-512	as batch-511, with 512 pages
  *	dsb		DSB ISH at EL0 with nothing to wait for. One operation is one DSB
+ *	lines		loads from cache lines, each of which says where the next one is. One operation is one load
+ *	pages		as lines, as many lines, but each in a page of its own
  *	flush-N		flush, by a process on each of N CPUs at once: the first 2, 4, 8, ... CPUs that the program may
  *			use, and all of them
  *
@@ -28,6 +30,9 @@
  *			takes longer than the interconnect takes to serve them. Otherwise only tlbi + latency is known,
  *			because each flush takes both
  *	latency		what remains of flush when the costs above are known
+ *	walk		what a load of pages takes more than one of lines. There are more pages than a TLB has entries,
+ *			so almost each load needs a page walk, which finds the page table in a cache. If the TLB holds
+ *			a part of the pages, for example because it keeps neighbours in one entry, this is too low
  *
  * A round measures each case once, so that a CPU clock that changes speed affects all cases alike. The program reports
  * each round. The host uses the median of the rounds: the fastest round would depend on how the N processes happened to
@@ -43,6 +48,8 @@
 
 #define TABLE	512UL			/* pages of a page table, which is also Linux's limit for TLBIs one by one */
 #define UNROLL	16
+#define LINE	64UL			/* bytes */
+#define CHAIN	8192UL			/* cache lines of a chain: 512 KiB */
 #define CROWDS	10			/* 2, 4, 8, ... CPU_SETSIZE */
 
 static long ms = 20, rounds = 15, fixed, most;
@@ -64,12 +71,13 @@ struct mapping {
 	size_t size;
 };
 
-static const char *const names[] = { "plain", "flush", "batch-511", "batch-512" };
+static const char *const names[] = { "plain", "flush", "batch-511", "batch-512", "dsb", "lines", "pages" };
 static const unsigned long pages_of[] = { 1, 1, TABLE - 1, TABLE };
 
-enum { PLAIN, FLUSH, BATCH_511, BATCH_512, MAPPINGS };
+enum { PLAIN, FLUSH, BATCH_511, BATCH_512, MAPPINGS, DSB = MAPPINGS, LINES, PAGES, CASES };
 
 static struct mapping mappings[MAPPINGS];
+static void **lines, **pages;		/* where the next load of the chain is */
 
 /* The CPUs in our affinity mask, in order. */
 static void find_cpus(void)
@@ -142,6 +150,52 @@ static void wait_for_nothing(long loops)
 	}
 }
 
+/* Line @n. In pages of their own, lines have different offsets, so that they use all sets of the caches. */
+static void **line_of(char *start, size_t apart, unsigned long n)
+{
+	return (void **)(start + n * apart + (apart == PAGE ? n % (PAGE / LINE) * LINE : 0));
+}
+
+/*
+ * Make a chain of all lines, in an order that no prefetcher guesses. The lines are @apart bytes from each other. Pages
+ * are touched in the order of the chain, so that neighbours are rarely neighbours in memory, too.
+ */
+static void **make_chain(size_t apart)
+{
+	size_t room = CHAIN * apart;
+	static unsigned int order[CHAIN];
+	char *start;
+	unsigned long i;
+
+	start = must((char *)mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	use_small_pages(start, room);
+	/* A child would get a copy of the page table, and needs none. */
+	must(madvise(start, room, MADV_DONTFORK));
+	srandom(1);
+	for (i = 0; i < CHAIN; i++) {
+		unsigned long other = random() % (i + 1);
+
+		order[i] = order[other];
+		order[other] = i;
+	}
+	for (i = 0; i < CHAIN; i++)
+		*line_of(start, apart, order[i]) = line_of(start, apart, order[(i + 1) % CHAIN]);
+	return line_of(start, apart, 0);
+}
+
+/* Return where the chain goes on. */
+static void **follow(void **chain, long loops)
+{
+	long i, j;
+
+	for (i = 0; i < loops; i++) {
+		#pragma GCC unroll 16
+		for (j = 0; j < UNROLL; j++)
+			chain = *(void ***)chain;
+	}
+	return chain;
+}
+
 /* ---- how many loops take ms= ---- */
 
 static double now(void)
@@ -156,8 +210,18 @@ static void one_case(int number, long loops)
 {
 	if (number < MAPPINGS)
 		change(&mappings[number], number != PLAIN, loops);
-	else
+	else if (number == DSB)
 		wait_for_nothing(loops);
+	else if (number == LINES)
+		lines = follow(lines, loops);
+	else
+		pages = follow(pages, loops);
+}
+
+/* Loops after which a case's memory is in the caches, and its pages are its own. */
+static long loops_before(int number)
+{
+	return number == LINES || number == PAGES ? CHAIN / UNROLL : 1;
 }
 
 /* Return the seconds that @loops loops of a case take undisturbed: the smaller of two measurements. */
@@ -217,8 +281,10 @@ static long faults(void)
 	return usage.ru_minflt;
 }
 
-static void measure(const char *name, int number, long loops, long operations)
+static void measure(int number, long loops)
 {
+	long operations = (number < MAPPINGS ? 2 : UNROLL) * loops;
+	const char *const units[CASES] = { [DSB] = "dsb", [LINES] = "load", [PAGES] = "load" };
 	int counter = count_instructions();
 	uint64_t count = 0;
 	long before;
@@ -227,7 +293,7 @@ static void measure(const char *name, int number, long loops, long operations)
 	 * A write to a page that a child has had copies the page, or makes it writable again. Do this before the
 	 * window.
 	 */
-	one_case(number, 1);
+	one_case(number, loops_before(number));
 	before = faults();
 	fresh_window();
 	if (counter >= 0)
@@ -240,11 +306,12 @@ static void measure(const char *name, int number, long loops, long operations)
 		close(counter);
 	}
 	if (faults() - before > loops / 2)
-		skip("%s: its writes fault: this kernel does not give back permission to write at once (6.2 and later do)", name);
+		skip("%s: its writes fault: this kernel does not give back permission to write at once (6.2 and later do)",
+		     names[number]);
 	/* On a machine with two kinds of CPU, the counter may be that of the other kind, and read 0. */
 	if (count)
 		add_metric("instructions", count);
-	report(name, operations, number < MAPPINGS ? "mprotect" : "dsb", "");
+	report(names[number], operations, units[number] ? units[number] : "mprotect", "");
 }
 
 /* ---- many processes ---- */
@@ -343,7 +410,7 @@ static void measure_together(long n, long loops)
 
 int main(int argc, char **argv)
 {
-	long loops[MAPPINGS + 1], crowd[CROWDS], crowd_loops[CROWDS], round, n;
+	long loops[CASES], crowd[CROWDS], crowd_loops[CROWDS], round, n;
 	int i, crowds = 0;
 
 	parse_options(argc, argv, "what TLB maintenance costs, for 'lull calibrate'", options);
@@ -356,8 +423,10 @@ int main(int argc, char **argv)
 	for (i = 0; i < MAPPINGS; i++)
 		mappings[i] = map_pages(pages_of[i], i != PLAIN);
 	meeting = must(mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-	for (i = 0; i <= MAPPINGS; i++) {
-		one_case(i, 1);
+	lines = make_chain(LINE);
+	pages = make_chain(PAGE);
+	for (i = 0; i < CASES; i++) {
+		one_case(i, loops_before(i));
 		loops[i] = loops_of(i);
 	}
 	for (n = 2; n / 2 < n_cpus; n *= 2) {
@@ -366,9 +435,8 @@ int main(int argc, char **argv)
 		crowds++;
 	}
 	for (round = 0; round < rounds; round++) {
-		for (i = 0; i < MAPPINGS; i++)
-			measure(names[i], i, loops[i], 2 * loops[i]);
-		measure("dsb", MAPPINGS, loops[MAPPINGS], UNROLL * loops[MAPPINGS]);
+		for (i = 0; i < CASES; i++)
+			measure(i, loops[i]);
 		for (i = 0; i < crowds; i++)
 			measure_together(crowd[i], crowd_loops[i]);
 	}

@@ -17,6 +17,7 @@ The costs are determined as follows:
 * **broadcast**: by N CPUs that flush at once, when N is so large that they wait for nothing but each other.
 * **tlbi**: by batches of TLBIs that are local, or that take longer to issue than to serve.
 * **latency**: by what is left of the time of a flush.
+* **walk**, which is no part of an operation's time: by loads that need page walks, and as many that need none.
 
 On a stock kernel each TLBI is a broadcast. Where serving one takes longer than issuing it, only the sum of tlbi and
 latency can be determined.
@@ -45,6 +46,8 @@ CROWDED = 1.3
 ASSUMED_TLBI = 10.0
 """Nanoseconds that are assumed for issuing a TLBI where the measurements do not determine it: some tens of cycles."""
 PLAIN, FLUSH, BATCHES, DSB = "plain", "flush", ("batch-511", "batch-512"), "dsb"
+CHAINS = ("lines", "pages")
+"""The cases of loads: from cache lines, many to a page, and from lines each of which is in a page of its own."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +172,14 @@ def fit(broadcast: Sequence[Measurement], local: Sequence[Measurement] = (), mix
     tlbi = tlbi if tlbi and tlbi.told else basis.issue_bound(far, shared) or tlbi
     tlbi, latency = basis.remainder(far, shared, tlbi)
     estimates = {"insn": insn, "tlbi": tlbi, "broadcast": shared, "latency": latency, "dsb": dsb}
+    estimates |= walks([c for c in (far, near) if all(name in c for name in CHAINS)])
     costs = Costs(**{name: max(0.0, estimate.value) for name, estimate in estimates.items()})
     where = {"": broadcast, "local ": local}
     residuals = (
         Residual(prefix + m.case, m, modelled(m, costs, gap(cases)))
         for (prefix, measured), cases in zip(where.items(), (far, near), strict=True)
         for m in measured
+        if m.case not in CHAINS
     )
     return Fit(costs, estimates, tuple(residuals))
 
@@ -225,6 +230,20 @@ def processor(passes: Sequence[Cases]) -> tuple[Estimate, Estimate]:
     dsb_error = math.hypot(barrier.error * a, plain.error * c) / determinant
     how = f"{plain.ns:.4g} ns of a system call of {a:.4g} instructions, without a flush"
     return Estimate(insn, insn_error, how), Estimate(dsb, dsb_error, "DSB ISH in a loop, with nothing to wait for")
+
+
+def walks(passes: Sequence[Cases]) -> dict[str, Estimate]:
+    """Estimate walk; empty when no loads were measured.
+
+    Args:
+        passes: the measurements on each kernel with loads. Both kernels do the same in these cases: they are averaged.
+    """
+    if not passes:
+        return {}
+    lines, pages = (mean([cases[name] for cases in passes]) for name in CHAINS)
+    how = f"a load from a page of its own takes {pages.ns:.3g} ns, one from a page of many {lines.ns:.3g}; or more, if "
+    how += "the TLB holds a part of the pages"
+    return {"walk": Estimate(max(0.0, pages.ns - lines.ns), math.hypot(pages.error, lines.error), how)}
 
 
 def mean(same: Sequence[Measurement]) -> Measurement:

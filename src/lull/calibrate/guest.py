@@ -97,6 +97,8 @@ def counts(metrics: Mapping[str, float], *, alone: bool) -> Counts:
 def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[CostVerdict]:
     """A verdict for each cost, and one for the time of a flush by one CPU, which must be right in any case.
 
+    There is none for the cost walk, because modelled time has no page walks.
+
     Args:
         true: the costs of the model.
         far: the measurements with broadcasts.
@@ -105,6 +107,7 @@ def verdicts(fit: Fit, true: Costs, far: Sequence[Measurement]) -> list[CostVerd
     found = [
         CostVerdict(name, getattr(true, name), e.value if e.told else None, e.sentence(), name in must)
         for name, e in fit.estimates.items()
+        if name != "walk"
     ]
     flush, by_fit = (c.tlbi + c.broadcast + c.latency + 2 * c.dsb for c in (true, fit.costs))
     return [*found, CostVerdict("flush", flush, by_fit, "a flush by one CPU: tlbi + broadcast + latency + 2 dsb")]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lull import calibrate
-from lull.calibrate import BATCHES, DSB, FLUSH, PLAIN, TOLERANCE, Fit, Measurement, fit
+from lull.calibrate import BATCHES, CHAINS, DSB, FLUSH, PLAIN, TOLERANCE, Fit, Measurement, fit
 from lull.timing import Costs
 from lull.timing.scale import Counts
 
@@ -194,6 +194,27 @@ def test_other_code_is_less_sure() -> None:
     near = measure(Machine(replace(SLOW_TO_COMPLETE, latency=60), cpus=64, local=True), 1, noise=0.01)
     sure, unsure = (fit(measured, near, mix).estimates["latency"].error for mix in (0, calibrate.MIX))
     assert unsure > (sure**2 + 10**2) ** 0.5  # ns: of the 200 instructions that a flush has more
+
+
+def loads(lines: float, pages: float, seed: int) -> list[Measurement]:
+    """Loads that take so many ns, each round off by its own noise."""
+    chance = random.Random(seed)
+    nothing = Counts(1, 0, 0, 0, 0)
+    return [
+        Measurement(case, 1, 1000, tuple(ns * 1e-6 * chance.gauss(1, 0.05) for _ in range(15)), nothing)
+        for case, ns in zip(CHAINS, (lines, pages), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_page_walks(seed: int) -> None:
+    """Told where loads from many pages take clearly longer; not where they take as long; absent if not measured."""
+    stock = measure(Machine(AMPERE), seed)
+    close(fit([*stock, *loads(5, 45, seed)]), replace(AMPERE, walk=40), "walk")
+    assert not fit([*stock, *loads(5, 5, seed)]).estimates["walk"].told
+    both = fit([*stock, *loads(5, 45, seed)], [*measure(Machine(AMPERE, local=True), seed), *loads(5, 35, seed)])
+    assert 31 < both.costs.walk < 39
+    assert "walk" not in fit(stock).estimates and fit(stock).costs.walk == 0
 
 
 def test_no_answer_without_its_cases() -> None:

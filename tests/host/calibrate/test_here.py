@@ -48,7 +48,7 @@ def test_the_program_measures_each_case_in_each_round(program: Path) -> None:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     cpus = len(os.sched_getaffinity(0))
     crowds = [2**n for n in range(1, 12) if 2**n < cpus] + [cpus] * (cpus > 1)
-    sizes = {"plain": 80, "flush": 80, "batch-511": 6, "batch-512": 80, "dsb": 640}
+    sizes = {"plain": 80, "flush": 80, "batch-511": 6, "batch-512": 80, "dsb": 640, "lines": 640, "pages": 640}
     assert {line["case"]: line["operations"] for line in lines} == sizes | {f"flush-{n}": 80 * n for n in crowds}
     assert len(lines) == 2 * (len(sizes) + len(crowds))
     assert all(line["seconds"] > 0 for line in lines if line["unit"] == "mprotect")
@@ -60,7 +60,8 @@ def test_a_window_takes_about_its_milliseconds(program: Path) -> None:
         {w["case"]: w["operations"] for w in map(json.loads, play(program, f"ms={ms}", "rounds=1").stdout.splitlines())}
         for ms in (2, 40)
     )
-    assert all(long[case] > 4 * short[case] for case in ("plain", "flush", "batch-511", "batch-512", "dsb"))
+    cases = ("plain", "flush", "batch-511", "batch-512", "dsb", "lines", "pages")
+    assert all(long[case] > 4 * short[case] for case in cases)
 
 
 CROWD = """
@@ -329,6 +330,17 @@ def test_a_cost_file_is_one(tmp_path: Path) -> None:
     assert "counted by the lab" in path.read_text()
 
 
+def test_a_cost_file_has_page_walks(tmp_path: Path) -> None:
+    """What loads from many pages take longer than loads from few; left out as not measured without them."""
+    path = tmp_path / "server.toml"
+    for ns, walk, says in ((NS | {"lines": 5.0, "pages": 30.0}, 25.25, "calibrated: a load"), (NS, 0, "not measured")):
+        found = calibrate_here.fitted(of_lines(lines(ns), HERE, ranges=False, local=False), [])
+        assert not {r.measurement.case for r in found.residuals} & set(calibrate.CHAINS)
+        path.write_text(calibrate_here.cost_file(found, HERE, Way(calibrate_here.LAB, False, calibrate_here.TIME)))
+        model = timing.load(str(path))
+        assert model.costs.walk == pytest.approx(walk) and says in model.sources["walk"]
+
+
 @pytest.mark.skipif(toolchain.host_is_arm64(), reason="this machine can be calibrated")
 def test_another_machine_is_refused(tool: Tool) -> None:
     """With what to do instead."""
@@ -367,7 +379,13 @@ def test_the_whole_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(calibrate_here, "POLICIES", tmp_path)
     here = calibrate_here.examine(None)
     measured, near, way = calibrate_here.measure(Lab(), here, ms=2, rounds=5)
-    assert {m.case for m in measured} >= {calibrate.PLAIN, calibrate.FLUSH, calibrate.DSB, *calibrate.BATCHES}
+    assert {m.case for m in measured} >= {
+        calibrate.PLAIN,
+        calibrate.FLUSH,
+        calibrate.DSB,
+        *calibrate.BATCHES,
+        *calibrate.CHAINS,
+    }
     assert near == []
     text = calibrate_here.cost_file(calibrate_here.fitted(measured, near), here, way)
     assert tomllib.loads(text)["costs"]["insn"] > 0
