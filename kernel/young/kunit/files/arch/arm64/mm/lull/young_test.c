@@ -233,31 +233,6 @@ static void young_test_page(struct kunit *test)
 	check_mapping(test, PAGE_SIZE);
 }
 
-#ifdef clear_flush_young_ptes
-/* Several entries in one call: these and no others, counted once. */
-static void young_test_batch(struct kunit *test)
-{
-	const struct young_case *param = test->param_value;
-	unsigned long addr = map_user(test, 4 * PAGE_SIZE), page;
-	struct young_counts before;
-	struct cleared out;
-
-	set_policy(test, param->policy);
-	for (page = 0; page < 4; page++)
-		touch(test, addr + page * PAGE_SIZE);
-	before = read_counts();
-	out = make_ptes_old(addr + PAGE_SIZE, 2, false);
-	KUNIT_ASSERT_TRUE_MSG(test, out.mapped, "not mapped as wanted");
-	KUNIT_ASSERT_TRUE(test, out.was_young);
-	KUNIT_EXPECT_TRUE(test, out.found_young);
-	KUNIT_EXPECT_FALSE(test, out.is_young);
-	expect_counted(test, before, param->decision, 1);
-
-	KUNIT_EXPECT_TRUE(test, make_ptes_old(addr, 1, false).was_young);
-	KUNIT_EXPECT_TRUE(test, make_ptes_old(addr + 3 * PAGE_SIZE, 1, false).was_young);
-}
-#endif
-
 static void young_test_contpte(struct kunit *test)
 {
 #if defined(CONFIG_ARM64_CONTPTE) && defined(CONFIG_TRANSPARENT_HUGEPAGE)
@@ -274,17 +249,14 @@ static void young_test_huge(struct kunit *test)
 	check_mapping(test, PMD_SIZE);
 }
 
-#ifdef CONFIG_TRANSPARENT_HUGEPAGE
-static unsigned long orders_before;
-#endif
+static unsigned long orders_before __maybe_unused;
 
 /* What was chosen before a test is chosen again after it. */
 static int young_test_init(struct kunit *test)
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	orders_before = READ_ONCE(huge_anon_orders_madvise);
-	WRITE_ONCE(huge_anon_orders_madvise,
-		   orders_before | BIT(CONT_PTE_SHIFT - PAGE_SHIFT));
+	WRITE_ONCE(huge_anon_orders_madvise, orders_before | BIT(CONT_PTE_SHIFT - PAGE_SHIFT));
 #endif
 	test->priv = (void *)lull_young_switch.policies[lull_young_switch.policy];
 	return 0;
@@ -300,9 +272,6 @@ static void young_test_exit(struct kunit *test)
 
 static struct kunit_case young_test_cases[] = {
 	KUNIT_CASE_PARAM(young_test_page, young_gen_params),
-#ifdef clear_flush_young_ptes
-	KUNIT_CASE_PARAM(young_test_batch, young_gen_params),
-#endif
 	KUNIT_CASE_PARAM(young_test_contpte, young_gen_params),
 	KUNIT_CASE_PARAM(young_test_huge, young_gen_params),
 	{}
