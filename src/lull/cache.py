@@ -144,15 +144,32 @@ def lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None
         yield
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write ``data`` to ``path`` so that a reader sees either the old file or the whole new one."""
+def write_atomic(path: Path, data: str | bytes, *, lasting: bool = False) -> None:
+    """Write ``data`` to ``path`` so that a reader sees either the old file or the whole new one.
+
+    Args:
+        lasting: also after a power cut, at any moment; on return the new file is on the disk.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(data.encode() if isinstance(data, str) else data)
+        if lasting:
+            sync(part)
         os.replace(part, path)
+        if lasting:
+            sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 class Absent(LullError):

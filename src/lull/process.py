@@ -172,14 +172,21 @@ class ProcessEnd:
     errors: str = ""
 
 
-def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[str, str] | None = None) -> ProcessEnd:
+def complete(
+    argv: Sequence[str | Path],
+    *,
+    apart: bool = False,
+    env: Mapping[str, str] | None = None,
+    seconds: float | None = None,
+) -> ProcessEnd:
     """Run a short command to its end, and return its status and output. A failure raises nothing.
 
     Args:
         apart: keep standard error apart from standard output.
         env: variables to add to the environment.
+        seconds: how long it may take; None: as long as it likes.
 
-    Raises: MissingError when the program is not installed.
+    Raises: MissingError when the program is not installed; LullError when it takes longer than it may.
     """
     words = [str(a) for a in argv]
     commands.append(shown(words))
@@ -193,7 +200,10 @@ def complete(argv: Sequence[str | Path], *, apart: bool = False, env: Mapping[st
             text=True,
             errors="replace",
             check=False,
+            timeout=seconds,
         )
+    except subprocess.TimeoutExpired as late:
+        raise LullError(f"{Path(words[0]).name} did not end within {seconds:g} s") from late
     except (FileNotFoundError, PermissionError) as missing:
         raise missing_program(words[0]) from missing
     return ProcessEnd(done.returncode, done.stdout, done.stderr or "")

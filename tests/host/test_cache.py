@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -109,6 +110,25 @@ def test_need_space_names_what_is_missing(tmp_path: Path) -> None:
     """An impossible demand is refused before the work."""
     with pytest.raises(DiskFull, match="needs 1e\\+09 GiB"):
         cache.need_space(tmp_path / "not/there/yet", 1e9, "this")
+
+
+def test_a_power_cut_finds_one_file_or_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new file is on the disk before it has its name, and the name is on the disk on return."""
+    log: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(cache, "sync", lambda path: log.append(path.name))
+    monkeypatch.setattr(os, "replace", lambda a, b: (log.append("rename"), replace(a, b)))
+    cache.write_atomic(tmp_path / "x", "one", lasting=True)
+    assert log == [f".x.{os.getpid()}", "rename", tmp_path.name]
+    cache.write_atomic(tmp_path / "x", "two")
+    assert len(log) == 4
+
+
+def test_a_file_and_a_folder_are_synced(tmp_path: Path) -> None:
+    """Both can be."""
+    (tmp_path / "x").write_text("one")
+    cache.sync(tmp_path / "x")
+    cache.sync(tmp_path)
 
 
 def test_write_atomic_replaces_and_leaves_no_litter(tmp_path: Path) -> None:

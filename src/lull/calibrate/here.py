@@ -53,6 +53,8 @@ LIMIT = 512
 MANY = 4.0
 """Limit by which has_ranges() tells 511 TLBIs from 3, in times of a flush of one page. 511 TLBIs take longer than one
 by more than this; 3 TLBIs by at most 2, even if each is served alone."""
+PATIENCE = 1800.0
+"""Seconds after which the program counts as hung: it takes ten."""
 METRIC = "instructions"
 PERF, LAB = "perf", "the lab"
 """The possible sources of instruction counts."""
@@ -218,7 +220,7 @@ def run_program(program: Path, ms: int, rounds: int) -> list[dict[str, Any]]:
 
     Raises: UsageError when it says that it cannot run on this kernel; LullError when it fails.
     """
-    done = process.complete([program, f"ms={ms}", f"rounds={rounds}"], apart=True)
+    done = process.complete([program, f"ms={ms}", f"rounds={rounds}"], apart=True, seconds=PATIENCE)
     if done.status == SKIPPED:
         raise UsageError(
             "this kernel cannot be calibrated", tail=done.errors, remedy="boot a newer one with 4 KiB pages"

@@ -116,11 +116,18 @@ def across(lab: Lab, arguments: argparse.Namespace, machine: Machine) -> int:
     for spec in named:
         if spec.image not in ready.SUFFIXES:
             raise UsageError(f"{spec.name} is not measured across reboots: only stock and lull are")
-    chosen = [w for w in workloads(lab, arguments.workload, arguments.allow_changes) if not w.append]
+    chosen = workloads(lab, arguments.workload, arguments.allow_changes)
+    booted = [w.name for w in chosen if w.append]
+    if arguments.workload and booted:
+        raise UsageError(
+            f"{', '.join(booted)} needs kernel parameters, which a session does not set",
+            remedy="leave it out, or boot with them and use 'lull bench --here'",
+        )
+    chosen = [w for w in chosen if not w.append]
     boots = plan.make_plan(chosen, named, lab.base, arguments.repeat, lambda spec: spec.image in ready.SUFFIXES)
     out: Path = (arguments.out or Path("results/across")).absolute()
     if arguments.dry_run:
-        pair = ready.require(machine, out, root=True)
+        pair = course.Course(lab, machine, boots, out, words).require()
         lines = [f"would boot {pair.kernels[boot.image]} for {boot.name}" for boot in boots]
         return plan.show(lines, {"kernels": pair.kernels, "boots": plan.as_json(boots)}, as_json=arguments.json)
     with session.held(machine):

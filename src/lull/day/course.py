@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,8 +51,7 @@ class Course:
             say(f"{self.out} is complete: send {self.out}.tar.gz, or name another folder with --out")
             return 0
         if state is None:
-            pair = ready.require(self.machine, self.out, root=True)
-            native.check_programs([*self.boots])
+            pair = self.require()
             guest.build_programs(self.lab.toolchain)  # now, while nothing is changed
             state = session.begin(self.machine, pair, self.folder(), self.words)
             say(f"{len(self.boots) + 1} measurements, each after a reboot; then {self.out}.tar.gz is there to send")
@@ -63,15 +63,28 @@ class Course:
                 f" --out {state.folder} {' '.join(state.words)}",
             )
         if stop:
-            state = session.save(self.machine, replace(state, ended=state.ended or "stopped by the user"))
+            state = replace(state, ended=state.ended or "stopped by the user")
+            with contextlib.suppress(OSError):  # a full disk: the session ends without it, too
+                session.save(self.machine, state)
         session.go_on(self.machine, state, self.steps(), partial(self.end, state), self.command(), self.environment())
         return 0
 
+    def require(self) -> ready.Pair:
+        """The kernels to measure. Raises LullError for what stands against a new session; changes nothing."""
+        pair = ready.require(self.machine, self.out, root=True, kept=(self.out, paths.REPOSITORY, cache.root()))
+        ready.require_new(self.machine, session.UNIT, session.DEFAULT)
+        native.check_programs([*self.boots])
+        loop.check_plan(self.out, self.key())
+        return pair
+
+    def key(self) -> str:
+        """The key of the plan."""
+        return plan.plan_key(self.boots, "across", *self.words)
+
     def folder(self) -> Path:
         """The folder of the results, which has the key of the plan."""
-        key = plan.plan_key(self.boots, "across", *self.words)
-        folder = loop.results_folder(self.out, key)
-        cache.write_atomic(folder / "plan", key + "\n")
+        folder = loop.results_folder(self.out, self.key())
+        cache.write_atomic(folder / "plan", self.key() + "\n", lasting=True)
         return folder
 
     def command(self) -> list[str]:
@@ -93,7 +106,13 @@ class Course:
         programs = guest.build_programs(self.lab.toolchain)
         with switches.restored(), progress.step(boot.name) as step:
             outcome = native.run_jobs(
-                boot, programs, switches, place, self.cpus(), lambda text: step.update(loop.job_name(boot, text))
+                boot,
+                programs,
+                switches,
+                place,
+                self.cpus(),
+                lambda text: step.update(loop.job_name(boot, text)),
+                patient=True,
             )
         return experiment.kept(boot, outcome, place, False)
 

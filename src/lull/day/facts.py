@@ -106,6 +106,8 @@ def of_moment(machine: Machine) -> dict[str, Any]:
         "lowest clock, kHz": min(clocks, default=None),
         "highest clock, kHz": max(clocks, default=None),
         "hottest, millidegrees": max(zones, default=None),
-        "CPUs slowed by heat": sum(word(machine, f"{cooler}/cur_state") not in ("", "0") for cooler in slowing),
+        "CPUs slowed by heat": sum(word(machine, f"{cooler}/cur_state") not in ("", "0") for cooler in slowing)
+        if slowing
+        else None,
         "load": machine.read("proc/loadavg").split(" ")[0],
     }

@@ -81,8 +81,12 @@ class Machine:
         return done.output.strip() if done.status == 0 else ""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file: under another name, then renamed."""
-        cache.write_atomic(self.root / name, text)
+        """Write a file that a power cut leaves as it was before, or as it is after."""
+        cache.write_atomic(self.root / name, text, lasting=True)
+
+    def exists(self, name: str) -> bool:
+        """Return true if the file is there."""
+        return (self.root / name).exists()
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

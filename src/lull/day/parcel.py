@@ -23,17 +23,8 @@ from lull.run.records import Check, Results, host
 CALIBRATE = "calibrate"
 """The step that measures the costs of the machine."""
 COSTS = "calibrate.toml"
-SAME = (
-    "cpu parts",
-    "midr",
-    "cpus online",
-    "smt",
-    "virtualization",
-    "vulnerabilities",
-    "errata workarounds",
-    "compiler",
-)
-"""Facts that must be alike in every boot."""
+UNLIKE = ("release", "switches")
+"""Facts of the kernel that differ between boots: all others must be alike."""
 SHOWN = ("model", "midr", "virtualization", "memory GiB", "sockets", "NUMA nodes", "smt", "errata workarounds",
          "range TLBIs", "BBML2", "nTLBPA")  # fmt: skip
 """Facts that stand above the tables."""
@@ -54,8 +45,9 @@ def checks(kept: Mapping[str, Kept]) -> list[Check]:
     ]
     machines = {name: boot["machine"] for name, boot in kept.items()}
 
-    def check(name: str, bad: Sequence[str], good: str) -> None:
-        found.append(Check(f"machine: {name}", "failed" if bad else "held", "; ".join(bad) or good))
+    def check(name: str, bad: Sequence[str], good: str, known: bool = True) -> None:
+        verdict = "failed" if bad else "held" if known else "skipped"
+        found.append(Check(f"machine: {name}", verdict, "; ".join(bad) or good))
 
     busy = [
         f"{name}: {m['busy before']} CPUs were busy"
@@ -64,13 +56,16 @@ def checks(kept: Mapping[str, Kept]) -> list[Check]:
     ]
     check("idle before each measurement", busy, "no more CPUs were busy than on an idle machine")
     hot = [f"{name}: {n} of them" for name, m in machines.items() if (n := m["after"]["CPUs slowed by heat"])]
-    check("no CPUs slowed by heat", hot, "after none of the measurements")
+    cooled = any(m["after"]["CPUs slowed by heat"] is not None for m in machines.values())
+    cool = "after none of the measurements" if cooled else "this machine does not tell Linux"
+    check("no CPUs slowed by heat", hot, cool, cooled)
+    facts = list(dict.fromkeys(f for m in machines.values() for f in m["before"] if f not in (*UNLIKE, *m["after"])))
     unlike = [
         f"{fact}: {', '.join(values)}"
-        for fact in SAME
-        if len(values := list(dict.fromkeys(json.dumps(m["before"][fact]) for m in machines.values()))) > 1
+        for fact in facts
+        if len(values := list(dict.fromkeys(json.dumps(m["before"].get(fact)) for m in machines.values()))) > 1
     ]
-    check("the same in each boot", unlike, ", ".join(SAME))
+    check("the same in each boot", unlike, ", ".join(facts))
     return found
 
 
@@ -99,6 +94,7 @@ def assemble(folder: Path, boots: Sequence[plan.Boot], kernels: Mapping[str, str
         raise LullError(f"{boot.name} has no results", where=str(place))
 
     experiment.run_boots(results, done, folder, "judging", cpus, "seconds", never, further=further)
+    results.checks += further if not done else []
     results.settings["boots"] = f"{len(done)} of {len(boots)}"
     cache.write_atomic(folder / "results.json", replace(results, commands=[]).to_json())
 

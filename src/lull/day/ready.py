@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,9 @@ SUFFIXES = {"stock": "-stock", "lull": "-lull"}
 TOOLS = ("grub-reboot", "grub-editenv", "grub-probe", "update-grub", "systemctl")
 GRUBENV = "/boot/grub/grubenv"
 SECURE = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-IDLE, IDLE_SHARE = 0.2, 0.005
-"""So many CPUs may be busy on a machine that counts as idle: a number, and a share of its CPUs."""
+IDLE, IDLE_SHARE = 0.2, 0.003
+"""So many CPUs may be busy on a machine that counts as idle: a number, and a share of its CPUs. Up to 256 CPUs, one
+program that keeps a CPU busy is too much."""
 BOOT_MIB = 16
 """MiB that must be free in /boot, for GRUB's menu."""
 OUT_MIB = 256
@@ -49,12 +50,20 @@ class Pair:
     home: str
 
 
-def require(machine: Machine, out: Path, *, root: bool, free: Callable[[Path], int] | None = None) -> Pair:
+def require(
+    machine: Machine,
+    out: Path,
+    *,
+    root: bool,
+    kept: Sequence[Path] = (),
+    free: Callable[[Path], int] | None = None,
+) -> Pair:
     """The kernels to measure. Raises UsageError for the first thing that stands against it.
 
     Args:
         out: where the results go.
         root: whether we are root.
+        kept: folders that must be there after a reboot.
         free: the bytes that are free where a path is.
     """
     free = free or free_bytes
@@ -75,12 +84,12 @@ def require(machine: Machine, out: Path, *, root: bool, free: Callable[[Path], i
     for folder, mib in ((machine.root / "boot", BOOT_MIB), (out, OUT_MIB)):
         if free(folder) < mib << 20:
             raise UsageError(f"less than {mib} MiB are free in {folder}", remedy="free some space there")
-    if machine.ask("stat", "-f", "-c", "%T", str(existing(out))) == "tmpfs":
-        raise UsageError(
-            "the results would be lost in a reboot: they are in memory (tmpfs)",
-            where=str(out),
-            remedy="name another folder with --out",
-        )
+    for folder in kept:
+        if machine.ask("stat", "-f", "-c", "%T", str(existing(folder))) == "tmpfs":
+            raise UsageError(
+                f"{folder} would be lost in a reboot: it is in memory (tmpfs)",
+                remedy="clone the repository, name --out and set LULL_CACHE elsewhere, for example below /root",
+            )
     require_idle(machine)
     return pair
 

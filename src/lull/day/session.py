@@ -7,6 +7,9 @@ and after a boot the systemd unit calls that command.
 
 GRUB boots a kernel once (grub-reboot). Until the session has ended its default is a kernel of the distribution's, so
 that a kernel that fails is followed by one that works.
+
+An error that the session does not expect ends it: the machine is as before. What was measured stays, and the same
+command goes on with what is left.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -98,9 +102,13 @@ def save(machine: Machine, state: State) -> State:
 
 
 def begin(machine: Machine, pair: ready.Pair, folder: Path, words: Sequence[str]) -> State:
-    """The state of a new session; nothing else is changed yet."""
+    """The state of a new session; nothing else is changed yet.
+
+    Nothing is measured in this boot, although it may be one of the kernels: the machine has been used in it.
+    """
     ready.require_new(machine, UNIT, DEFAULT)
-    return save(machine, State(str(folder.absolute()), list(words), pair.kernels, pair.entries, pair.home))
+    state = State(str(folder.absolute()), list(words), pair.kernels, pair.entries, pair.home)
+    return save(machine, replace(state, measured=[machine.boot_id]))
 
 
 def unit(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -130,21 +138,24 @@ def prepare(machine: Machine, state: State, command: Sequence[str], environment:
     machine.write(DEFAULT, "\n".join(lines) + "\n")
     machine.run("update-grub")
     if {release: machine.entries().get(release) for release in state.entries} != state.entries:
-        raise LullError("update-grub changed the names of the kernels' entries", where="/boot/grub/grub.cfg")
+        raise LullError(
+            "update-grub changed the names of the kernels' entries",
+            where="/boot/grub/grub.cfg",
+            remedy="the menu was older than GRUB's settings, and is new now: the same command begins again",
+        )
     return save(machine, replace(state, prepared=True))
 
 
 def restore(machine: Machine, state: State) -> None:
     """Undo ``prepare``, or what there is of it; the state goes last. The next boot is of the distribution's kernel."""
-    if machine.read(DEFAULT):
-        machine.remove(DEFAULT)
+    machine.remove(DEFAULT)
     # Also when the file was gone already: update-grub may have been interrupted.
     machine.run("update-grub")
     if machine.release != state.home:
         machine.run("grub-reboot", state.entries[state.home])
     elif ready.chosen(machine):
         machine.run("grub-editenv", ready.GRUBENV, "unset", "next_entry")
-    if machine.read(UNIT):
+    if machine.exists(UNIT):
         machine.run("systemctl", "disable", NAME)
         machine.remove(UNIT)
         machine.run("systemctl", "daemon-reload")
@@ -179,7 +190,37 @@ def go_on(
         steps: in their order.
         end: writes the results.
         command: goes on after a reboot, with these variables of the environment.
+
+    Raises: what ended the session, after the machine was restored.
     """
+    try:
+        if not progressed(machine, state, steps, end, command, environment):
+            return False
+    except Exception:
+        say("the session ends, because of an error: the machine is restored")
+        leave(machine, state)
+        raise
+    leave(machine, state)
+    return True
+
+
+def leave(machine: Machine, state: State) -> None:
+    """Restore the machine, and boot the distribution's kernel if another one runs."""
+    restore(machine, state)
+    if machine.release != state.home:
+        say(f"rebooting to {state.home}")
+        machine.run("systemctl", "reboot")
+
+
+def progressed(
+    machine: Machine,
+    state: State,
+    steps: Sequence[Step],
+    end: Ending,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+) -> bool:
+    """As ``go_on``, without restoring the machine."""
     while not state.ended:
         if not state.prepared:
             state = prepare(machine, state, command, environment)
@@ -200,10 +241,6 @@ def go_on(
             machine.run("systemctl", "reboot")
             return False
     end(Path(state.folder), state.ended)
-    restore(machine, state)
-    if machine.release != state.home:
-        say(f"rebooting to {state.home}")
-        machine.run("systemctl", "reboot")
     return True
 
 
@@ -226,12 +263,18 @@ def measure(machine: Machine, step: Step, place: Path) -> None:
         before = {**facts.of_kernel(machine), **facts.of_moment(machine)}
         try:
             kept = step.run(place)
-        except LullError as error:
-            kept = {"failed": error.what}
+        except Exception as error:
+            kept = {"failed": reason(error)}
         after = facts.of_moment(machine)
     busy_cpus = {"busy before": round(busy, 2), "idle limit": ready.idle(machine)}
     kept["machine"] = {**busy_cpus, "before": before, "after": after}
-    cache.write_atomic(place / loop.DONE, json.dumps(kept, indent=1) + "\n")
+    cache.write_atomic(place / loop.DONE, json.dumps(kept, indent=1) + "\n", lasting=True)
+
+
+def reason(error: Exception) -> str:
+    """Why a measurement failed, without a path, which may have the name of a user."""
+    what = error.what if isinstance(error, LullError) else type(error).__name__
+    return re.sub(r"\S*/\S*", "PATH", what)
 
 
 def swap_to_memory(machine: Machine) -> None:
@@ -244,8 +287,8 @@ def swap_to_memory(machine: Machine) -> None:
     machine.ask("modprobe", "zram")
     device = machine.ask("zramctl", "--find", "--size", SWAP)
     if device.startswith("/dev/zram"):
-        machine.run("mkswap", device)
-        machine.run("swapon", "--priority", "32767", device)
+        machine.ask("mkswap", device)
+        machine.ask("swapon", "--priority", "32767", device)
 
 
 def settled(machine: Machine) -> float:

@@ -112,9 +112,7 @@ def results_folder(named: Path | None, key: str) -> Path:
     Raises UsageError when the folder holds another plan's run.
     """
     if named:
-        check_free(named)
-        if held_plan(named) not in (None, key):
-            raise UsageError(f"{named} holds a run of another plan", remedy="name another folder with --out")
+        check_plan(named, key)
         named.mkdir(parents=True, exist_ok=True)
         return named
     top = Path("results")
@@ -128,6 +126,13 @@ def results_folder(named: Path | None, key: str) -> Path:
             return top / f"{number:03d}"
         except FileExistsError:
             number += 1
+
+
+def check_plan(folder: Path, key: str) -> None:
+    """Raise UsageError when ``folder`` holds another plan's run, or something that is no run of ours."""
+    check_free(folder)
+    if held_plan(folder) not in (None, key):
+        raise UsageError(f"{folder} holds a run of another plan", remedy="name another folder with --out")
 
 
 def check_free(folder: Path) -> None:

@@ -94,15 +94,29 @@ class Switches:
         return {**(self.off if spec.image == STOCK else self.found), **dict(spec.settings)}
 
 
-def run_jobs(boot: plan.Boot, programs: Path, switches: Switches, folder: Path, cpus: int, tell: Tell) -> BootOutcome:
+HUNG = 124
+"""The status of a job that did not end in time, as of timeout(1)."""
+
+
+def run_jobs(
+    boot: plan.Boot,
+    programs: Path,
+    switches: Switches,
+    folder: Path,
+    cpus: int,
+    tell: Tell,
+    *,
+    patient: bool = False,
+) -> BootOutcome:
     """Run the jobs of a plan's boot, each under its policies. They are left as the last one had them.
 
     Args:
         programs: the folder of the compiled guest programs.
         folder: takes results.jsonl, as a guest writes it, and console.log.
         cpus: of this machine; more may take longer.
+        patient: a job that does not end in time has failed with the status HUNG, and the next one follows.
 
-    Raises: GuestHang when a job does not end in time, GuestGarbage, LullError.
+    Raises: GuestHang when a job does not end in time, unless ``patient``; GuestGarbage, LullError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     channel, log = folder / "results.jsonl", folder / "console.log"
@@ -120,7 +134,13 @@ def run_jobs(boot: plan.Boot, programs: Path, switches: Switches, folder: Path, 
     for job in boot.jobs:
         switches.choose(switches.wanted(job.spec))
         event(event="start", job=job.number)
-        event(event="end", job=job.number, status=run_one(job, programs, channel, log, limits(job.number)))
+        try:
+            status = run_one(job, programs, channel, log, limits(job.number))
+        except GuestHang:
+            if not patient:
+                raise
+            status = HUNG
+        event(event="end", job=job.number, status=status)
     event(event="done", status=0)
     return follower.outcome
 

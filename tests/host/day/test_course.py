@@ -16,10 +16,11 @@ from lull import process
 from lull.calibrate import here as calibrate_here
 from lull.commands import bench
 from lull.day import course, facts, parcel, session
-from lull.errors import UsageError
+from lull.errors import GuestHang, UsageError
 from lull.judge import joint
 from lull.lab import Lab
 from lull.linux import toolchain
+from lull.run import native
 from lull.run.records import Results
 
 
@@ -144,12 +145,13 @@ def test_kernels_that_are_not_installed(day: Bench) -> None:
 
 def boot_of(**more: object) -> dict[str, object]:
     """What is kept of a boot, with facts that are replaced."""
-    before = dict.fromkeys(parcel.SAME, "x")
+    before = dict.fromkeys(("compiler", "errata workarounds", "frequency"), "x")
+    before |= {"release": len(more), "load": len(more)}
     machine = {
         "busy before": 0.0,
         "idle limit": 0.22,
         "before": {**before, **more},
-        "after": {"CPUs slowed by heat": 0},
+        "after": {"CPUs slowed by heat": 0, "load": 1},
     }
     return {"machine": machine}
 
@@ -169,6 +171,38 @@ def test_what_can_mislead_is_a_failed_check() -> None:
     assert found["machine: idle before each measurement"] == ("failed", "r02-stock: 0.5 CPUs were busy")
     assert found["machine: no CPUs slowed by heat"] == ("failed", "r02-stock: 2 of them")
     assert found["machine: the same in each boot"] == ("failed", 'errata workarounds: "x", ["y"]')
+
+
+def test_a_machine_that_does_not_tell_of_heat() -> None:
+    """Nothing is claimed of it."""
+    kept = {"r01-stock": boot_of()}
+    kept["r01-stock"]["machine"]["after"]["CPUs slowed by heat"] = None  # type: ignore[index]
+    assert [c.verdict for c in parcel.checks(kept) if "heat" in c.name] == ["skipped"]
+
+
+def test_a_program_that_hangs(day: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has failed, and that is said; the rest of its boot is kept."""
+
+    def hangs(*words: object) -> int:
+        raise GuestHang("fork_exec did not end within 4800 s")
+
+    monkeypatch.setattr(native, "run_one", hangs)
+    day.live("--repeat", "1")
+    results = Results.load(day.out / "results.json")
+    assert results.settings["boots"] == "3 of 3"
+    assert [c for c in results.checks if c.verdict == "failed" and "fork_exec" in c.name + c.detail]
+    monkeypatch.setattr(course.Course, "measure", hangs)
+    day.out = day.out.with_name("other")
+    day.live("--repeat", "1")
+    results = Results.load(day.out / "results.json")
+    assert results.settings["boots"] == "0 of 3"
+    assert {c.detail for c in results.checks if c.name == "ran: r01-lull"} == {"fork_exec did not end within 4800 s"}
+
+
+def test_workloads_that_need_kernel_parameters(day: Bench) -> None:
+    """They are refused if they are named: a session would leave them out."""
+    with pytest.raises(UsageError, match="hvo_many needs kernel parameters"):
+        day("--allow-changes", "--workload", "hvo_many")
 
 
 def test_a_log_that_lost_its_beginning(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def asked(fake: Fake, *, root: bool = True, mib: int = 1000) -> ready.Pair:
     out = fake.root.parent / "out"
     effects, before = fake.effects, fake.lasting()
     try:
-        return ready.require(fake.machine, out, root=root, free=lambda path: mib << 20)
+        return ready.require(fake.machine, out, root=root, kept=(out,), free=lambda path: mib << 20)
     finally:
         assert (fake.effects, fake.lasting(), out.exists()) == (effects, before, False)
 

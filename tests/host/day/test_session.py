@@ -167,6 +167,68 @@ def test_what_is_broken_is_measured_no_further(day: Day) -> None:
     assert '"failed": "the program hangs"' in (day.out / "boots/r01-lull/boot.json").read_text()
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KeyError("alice"), "KeyError"),
+        (LullError("/home/alice/.cache/fork_exec is not installed"), "PATH is not installed"),
+    ],
+)
+def test_a_measurement_that_fails_in_another_way(day: Day, error: Exception, says: str) -> None:
+    """It is done, too; its reason names no path, and nobody."""
+
+    def fails(place: Path) -> loop.Kept:
+        raise error
+
+    day.steps[1] = session.Step("r01-lull", "lull", fails)
+    day.live()
+    assert day.ended == [session.DONE]
+    text = (day.out / "boots/r01-lull/boot.json").read_text()
+    assert f'"failed": "{says}"' in text and "alice" not in text
+
+
+def test_results_that_cannot_be_written(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is restored all the same; the same command writes them later, and measures nothing again."""
+    end = day.end
+
+    def full(folder: Path, ended: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(day, "end", full)
+    with pytest.raises(OSError, match="No space"):
+        day.live()
+    assert day.fake.rebooting
+    day.fake.boot()
+    assert day.fake.boots[-1] == HOME and day.fake.lasting() == day.fake.pristine
+    monkeypatch.setattr(day, "end", end)
+    day.live()
+    assert len(day.measured) == len(PLAN) and day.ended == [session.DONE]
+    assert day.fake.lasting() == day.fake.pristine
+
+
+def test_the_boot_in_which_it_begins_is_not_measured(day: Day) -> None:
+    """Although one of the kernels runs: somebody has used the machine in it."""
+    day.steps = day.steps[1:]
+    day.fake.boot()
+    machine = day.fake.machine
+    assert machine.release == LULL
+    begun = machine.boot_id
+    day.live()
+    assert [name for name, _, _ in day.measured] == [name for name, _ in PLAN[1:]]
+    assert begun not in {boot for _, _, boot in day.measured}
+
+
+def test_a_menu_that_was_older_than_its_settings(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has other names when it is written again: the session refuses, and leaves nothing; then it begins."""
+    menu = day.fake.root / "boot/grub/grub.cfg"
+    menu.write_text(menu.read_text().replace("-4711'", "-0815'"))
+    with pytest.raises(LullError, match="changed the names"):
+        day.live()
+    assert day.fake.lasting() == day.fake.pristine
+    day.live()
+    assert day.ended == [session.DONE]
+
+
 def test_a_machine_that_is_busy_after_a_boot(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for; if it never is idle, that is in boot.json."""
     monkeypatch.setattr(session, "WAITS", 3)
