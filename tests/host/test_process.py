@@ -108,3 +108,9 @@ def test_a_missing_program_is_told() -> None:
             call()
     with pytest.raises(MissingError), process.started(["no-such-program"], stdout=subprocess.DEVNULL):
         pass
+
+
+def test_a_command_that_takes_too_long() -> None:
+    """It is ended, and named without its folder."""
+    with pytest.raises(LullError, match=r"^sleep did not end within 0\.1 s"):
+        process.complete(["/bin/sleep", "60"], seconds=0.1)

@@ -145,6 +145,11 @@ def test_memory_is_no_place_for_results(fake: Fake) -> None:
         asked(fake)
 
 
+def test_a_program_that_keeps_a_cpu_busy_is_a_load() -> None:
+    """Also on the largest machine of docs/hardware.md, and more."""
+    assert ready.IDLE + ready.IDLE_SHARE * 256 < 1
+
+
 def test_a_load_is_named(fake: Fake) -> None:
     """With its process and its user, also if its name has blanks and brackets."""
     fake.busy = [400]
