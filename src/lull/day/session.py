@@ -194,8 +194,26 @@ def go_on(
     Raises: what ended the session, after the machine was restored.
     """
     try:
-        if not progressed(machine, state, steps, end, command, environment):
-            return False
+        while not state.ended:
+            if not state.prepared:
+                state = prepare(machine, state, command, environment)
+            step = next((s for s in steps if not loop.complete(place_of(state, s))), None)
+            if step is None:
+                state = save(machine, replace(state, ended=DONE))
+            elif machine.release == state.kernels[step.kernel] and machine.boot_id not in state.measured:
+                state = save(machine, replace(state, measured=[*state.measured, machine.boot_id]))
+                measure(machine, step, place_of(state, step))
+            elif state.attempts.get(step.name, 0) == ATTEMPTS:
+                why = f"{state.kernels[step.kernel]} was booted {ATTEMPTS} times for {step.name}, without a result"
+                state = save(machine, replace(state, ended=why))
+            else:
+                attempts = {**state.attempts, step.name: state.attempts.get(step.name, 0) + 1}
+                state = save(machine, replace(state, attempts=attempts))
+                say(f"rebooting to {state.kernels[step.kernel]} for {step.name}")
+                machine.run("grub-reboot", state.entries[state.kernels[step.kernel]])
+                machine.run("systemctl", "reboot")
+                return False
+        end(Path(state.folder), state.ended)
     except Exception:
         say("the session ends, because of an error: the machine is restored")
         leave(machine, state)
@@ -210,38 +228,6 @@ def leave(machine: Machine, state: State) -> None:
     if machine.release != state.home:
         say(f"rebooting to {state.home}")
         machine.run("systemctl", "reboot")
-
-
-def progressed(
-    machine: Machine,
-    state: State,
-    steps: Sequence[Step],
-    end: Ending,
-    command: Sequence[str],
-    environment: Mapping[str, str],
-) -> bool:
-    """As ``go_on``, without restoring the machine."""
-    while not state.ended:
-        if not state.prepared:
-            state = prepare(machine, state, command, environment)
-        step = next((s for s in steps if not loop.complete(place_of(state, s))), None)
-        if step is None:
-            state = save(machine, replace(state, ended=DONE))
-        elif machine.release == state.kernels[step.kernel] and machine.boot_id not in state.measured:
-            state = save(machine, replace(state, measured=[*state.measured, machine.boot_id]))
-            measure(machine, step, place_of(state, step))
-        elif state.attempts.get(step.name, 0) == ATTEMPTS:
-            why = f"{state.kernels[step.kernel]} was booted {ATTEMPTS} times for {step.name}, without a result"
-            state = save(machine, replace(state, ended=why))
-        else:
-            attempts = {**state.attempts, step.name: state.attempts.get(step.name, 0) + 1}
-            state = save(machine, replace(state, attempts=attempts))
-            say(f"rebooting to {state.kernels[step.kernel]} for {step.name}")
-            machine.run("grub-reboot", state.entries[state.kernels[step.kernel]])
-            machine.run("systemctl", "reboot")
-            return False
-    end(Path(state.folder), state.ended)
-    return True
 
 
 def place_of(state: State, step: Step) -> Path:
