@@ -255,9 +255,9 @@ static const struct test {
 
 /*
  * How often a case is measured at most. It is measured again while its pages are not in swap, or IPIs are missing. IPIs
- * may be missing although Linux is right: a user's CPU that is in the kernel, for a timer for example, gets none, and it
- * stays in the kernel for long if a busy host stops that virtual CPU. So measure() accepts a case without a quarter of
- * its IPIs, and "everywhere" needs fewer. A kernel that sends too few sends too few in each measurement.
+ * may be missing although Linux is right: a user's CPU that is in the kernel gets none. A timer takes it there, and it
+ * stays there for long if a busy host stops that virtual CPU. So measure() accepts a case without a quarter of its IPIs,
+ * and "everywhere" needs fewer. A kernel that sends too few sends too few in each measurement.
  */
 #define ATTEMPTS	10
 
