@@ -11,6 +11,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,8 +35,6 @@ GATES = {"": "host", "qemu": "fake kernel under QEMU", "guest": "real kernels", 
 """Marker -> what its tests need, the fast first; tests/repository/test_style.py is a gate of its own."""
 FOLDERS = {"qemu", "guest"}
 """The folders of tests/ whose tests get the marker of the same name."""
-NEEDS: dict[str, str] = {}
-"""Id of a test -> the last marker of GATES that it has."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,8 +44,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
         if folder in FOLDERS:
             item.add_marker(folder)
-        NEEDS[item.nodeid] = [marker for marker in GATES if not marker or item.get_closest_marker(marker)][-1]
-    items.sort(key=lambda item: list(GATES).index(NEEDS[item.nodeid]))
+        gate = [marker for marker in GATES if not marker or item.get_closest_marker(marker)][-1]
+        item.user_properties.append(("gate", gate))
+    items.sort(key=lambda item: list(GATES).index(gate_of(item)))
+
+
+def gate_of(test: pytest.Item | pytest.TestReport) -> str:
+    """The last marker of GATES that a test has; if its process died, its report does not say."""
+    return next((str(value) for name, value in test.user_properties if name == "gate"), "")
 
 
 def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
@@ -54,7 +59,7 @@ def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
     seconds: Counter[str] = Counter()
     ends: dict[str, Counter[str]] = {name: Counter() for name in ("lint, types, style", *GATES.values())}
     for report in reports:
-        name = "lint, types, style" if "test_style.py" in report.nodeid else GATES[NEEDS.get(report.nodeid, "")]
+        name = "lint, types, style" if "test_style.py" in report.nodeid else GATES[gate_of(report)]
         seconds[name] += report.duration
         if report.when == "call" or report.outcome != "passed":
             ends[name][report.outcome] += 1
@@ -63,6 +68,20 @@ def gates(reports: Iterable[pytest.TestReport]) -> list[str]:
         for name, found in ends.items()
         if found
     ]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that runs a part of the tests gives what it has for the end to the one that writes the end."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["summary"] = SUMMARY
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a process has for the end. ``node`` is pytest-xdist's, which has no types."""
+    SUMMARY.extend(node.workeroutput.get("summary", []) if hasattr(node, "workeroutput") else [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,7 +15,12 @@ from lull import cache, changed, paths, plan, process
 from lull.base import DEFAULT
 from lull.errors import UsageError
 from lull.lab import Lab
+from lull.linux.toolchain import jobs
 from lull.progress import say
+
+PARALLEL = ("-n", str(min(jobs(), 4)), "--maxschedchunk=1")
+"""Options of pytest-xdist. A guest under the checker uses little more than one CPU, and up to 2 GiB of memory. A
+process gets one test at a time, because tests are sorted, and take from a millisecond to minutes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run pytest over tests/. Returns 0, or 1 when a test failed. Raises UsageError."""
-    words = [sys.executable, "-m", "pytest", "--durations=8"]
+    words = [sys.executable, "-m", "pytest", *PARALLEL, "--durations=8"]
     without = "guest" if arguments.fast else "" if arguments.all else "whole"
     other = lab.base.name != DEFAULT
     if other and arguments.fast:
