@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,14 +106,6 @@ def whole_tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-@pytest.fixture(scope="module")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the objects of each base. Series share them: git checkout leaves most files as they are."""
-    folder = tmp_path_factory.mktemp("objects")
-    yield folder
-    shutil.rmtree(folder)
-
-
 def known_options(fragments: str, tree: Path) -> str:
     """``fragments`` without the options of Lull and of KUnit suites that ``tree`` does not define."""
     ours = [option for option in build.asked_options(fragments) if re.search("LULL|KUNIT_TEST", option)]
@@ -136,14 +127,15 @@ def test_all_series_are_built(lab: Lab) -> None:
 @pytest.mark.whole
 @pytest.mark.bases
 @pytest.mark.parametrize("name", SERIES)
-def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, objects: Path, name: str) -> None:
+def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, name: str) -> None:
     """After each patch of a series, the kernel builds and boots to init; after the last one, its KUnit suites pass.
 
     LULL_TEST_SERIES=apply ends the test after git am and make's configuration of each step.
     """
     mails = export.export(lab.pristine, lab.base, tmp_path / "mails")[name][1:]
     apply_mails(whole_tree, *folders_of(lab, name, tmp_path / "mails"))
-    out = objects / lab.base.name
+    # All series share the objects: git checkout leaves most files as they are.
+    out = whole_tree / "objects"
     out.mkdir(exist_ok=True)
     fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
     for number, mail in enumerate(mails, 1):

@@ -191,7 +191,7 @@ def test_an_interrupted_build_leaves_nothing_half(fake: Fake, tool: Tool, fake_t
     common = ["--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]
     child = tool.start("build", *common, "--kernel", "stock")
     limit = time.monotonic() + 60
-    while not list(tool.cache.glob("build/stock-*.part/objects/.config")) and time.monotonic() < limit:
+    while not list(tool.cache.glob("build/stock-*.part/linux/objects/.config")) and time.monotonic() < limit:
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=30)

@@ -67,8 +67,6 @@ def examine(lab: Lab) -> list[DoctorLine]:
         note("apt", True, f"release {apt.codename() or 'unknown'}; read, never written")
     else:
         note("apt", False, "this host has none: name a kernel tree with --tree PATH")
-    ccache = shutil.which("ccache")
-    note("ccache", ccache, "used for kernel builds" if ccache else "not installed; optional")
     root = cache.root()
     probe = next(p for p in [root, *root.parents] if p.exists())
     free = shutil.disk_usage(probe).free / 2**30

@@ -24,13 +24,11 @@ class Toolchain:
     Args:
         prefix: CROSS_COMPILE of the kernel's build; empty for the machine's own compiler.
         version: the first line of ``gcc --version``, part of the key of every build.
-        ccache: whether the kernel is compiled through ccache.
         arch: ARCH of the kernel's build.
     """
 
     prefix: str
     version: str
-    ccache: bool
     arch: str = "arm64"
 
     @property
@@ -52,8 +50,7 @@ class Toolchain:
         """The variables for the kernel's make that choose the compiler."""
         # Empty values override variables of the environment, which are no part of a build's key.
         variables = [f"ARCH={self.arch}", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS="]
-        variables.append("LOCALVERSION=")
-        return [*variables, f"CC=ccache {self.gcc}"] if self.ccache else variables
+        return [*variables, "LOCALVERSION=", f"CC=ccache {self.gcc}"]
 
 
 def host_is_arm64() -> bool:
@@ -78,7 +75,7 @@ def find(arch: str = "arm64") -> Toolchain:
     if not shutil.which(f"{prefix}gcc"):
         raise MissingError(f"no compiler for {arch} ({prefix}gcc)", remedy="'./lull doctor' names the package")
     version = process.output_of([f"{prefix}gcc", "--version"]).splitlines()[0]
-    return Toolchain(prefix, version, shutil.which("ccache") is not None, arch)
+    return Toolchain(prefix, version, arch)
 
 
 def jobs() -> int:

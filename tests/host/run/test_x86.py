@@ -126,6 +126,6 @@ def test_the_machine(tmp_path: Path) -> None:
 
 def test_the_compiler() -> None:
     """The build of the kernel gets x86-64's ARCH, and makes its image."""
-    compiler = Toolchain("", "gcc 12", ccache=False, arch="x86_64")
+    compiler = Toolchain("", "gcc 12", arch="x86_64")
     assert "ARCH=x86_64" in compiler.make_variables()
     assert compiler.image == "arch/x86/boot/bzImage"
