@@ -161,12 +161,15 @@ class KnownFinding:
         Args:
             release: the output of uname -r in the guest; empty for a guest that did not reach user space.
         """
+        places = (report.get(place, {}).get("functions", ()) for place in ("changed", "noticed"))
+        # GCC makes f.isra.0 and f.constprop.0 of a function f.
+        functions = {name.partition(".")[0] for place in places for name in place}
         return (
             report["rule"] == self.rule
             and (not self.before or (bool(release) and version(release) < version(self.before)))
             and self.kind in ("", report["kind"])
             and self.level in (None, report.get("level"))
-            and any(self.symbol in report.get(place, {}).get("functions", ()) for place in ("changed", "noticed"))
+            and self.symbol in functions
         )
 
 

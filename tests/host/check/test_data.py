@@ -118,6 +118,8 @@ def test_what_a_finding_describes() -> None:
     assert not finding.describes({**report, "rule": "owed"}, "6.12.117")
     assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}}, "6.12.117")
     assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}}, "6.12.117")
+    made = {**report, "changed": {"functions": ["__p4d_free_tlb.constprop.0.isra.0"]}}
+    assert finding.describes(made, "6.12.117")
     assert not check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report, "6.12.117")
     leveled = check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", level=-1)
     assert leveled.describes({**report, "level": -1}, "6.12") and not leveled.describes({**report, "level": 0}, "6.12")
