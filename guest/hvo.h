@@ -13,6 +13,7 @@
 #define GIB		(1UL << 30)
 
 /* Return the number of pages of the vmemmap that are in use, those from before boot included. */
+__attribute__((unused))
 static long memmap(void)
 {
 	long now = vmstat("nr_memmap_pages"), boot = vmstat("nr_memmap_boot_pages");

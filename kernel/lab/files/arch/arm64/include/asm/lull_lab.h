@@ -29,6 +29,7 @@
 #include <asm/pgtable-hwdef.h>
 
 struct mm_struct;
+struct mmu_gather;
 struct page;
 
 enum lull_mutant {
@@ -131,6 +132,7 @@ enum lull_mutant {
 	LULL_PAN_LEFT,
 	/* Walk caches, and the identity map */
 	LULL_EXIT_LOADED,
+	LULL_EXIT_UNSHARED,
 	LULL_IDMAP_NO_FLUSH,
 	/* Corrections that reviewers asked for */
 	LULL_TAIL_NO_RCU,
@@ -146,7 +148,7 @@ bool __lull_lab_flush_range(struct mm_struct *mm, unsigned long start,
 			    unsigned long end, unsigned long stride,
 			    bool last_level, int tlb_level);
 bool __lull_lab_flush_mm(struct mm_struct *mm);
-bool __lull_lab_flush_exit(struct mm_struct *mm);
+bool __lull_lab_flush_exit(struct mmu_gather *tlb);
 bool __lull_lab_flush_kernel(unsigned long start);
 bool __lull_lab_sync_page(void);
 bool __lull_lab_protected(unsigned long start, unsigned long end);
@@ -274,9 +276,9 @@ static __always_inline bool lull_lab_flush_mm(struct mm_struct *mm)
 	return unlikely(lull_mutant) && __lull_lab_flush_mm(mm);
 }
 
-static __always_inline bool lull_lab_flush_exit(struct mm_struct *mm)
+static __always_inline bool lull_lab_flush_exit(struct mmu_gather *tlb)
 {
-	return unlikely(lull_mutant) && __lull_lab_flush_exit(mm);
+	return unlikely(lull_mutant) && __lull_lab_flush_exit(tlb);
 }
 
 static __always_inline bool lull_lab_flush_kernel(unsigned long start)
@@ -365,7 +367,7 @@ static inline bool lull_lab_flush_mm(struct mm_struct *mm)
 	return false;
 }
 
-static inline bool lull_lab_flush_exit(struct mm_struct *mm)
+static inline bool lull_lab_flush_exit(struct mmu_gather *tlb)
 {
 	return false;
 }

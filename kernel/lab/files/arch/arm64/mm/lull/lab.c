@@ -104,6 +104,7 @@ static const char * const mutants[] = {
 	[LULL_HUGETLB_ENTRY]		= "hugetlb-entry",
 	[LULL_PAN_LEFT]			= "pan-left",
 	[LULL_EXIT_LOADED]		= "exit-loaded",
+	[LULL_EXIT_UNSHARED]		= "exit-unshared",
 	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
 	[LULL_TAIL_NO_RCU]		= "tail-no-rcu",
 #ifdef CONFIG_PT_RECLAIM

@@ -23,6 +23,7 @@
 #include <asm/lull_lab.h>
 #include <asm/mmu.h>
 #include <asm/pgalloc.h>
+#include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
 #include "residency.h"
@@ -219,18 +220,21 @@ static void exit_here(void *mm)
 
 /**
  * __lull_lab_flush_exit() - the flush before exit frees page tables, with a bug
- * @mm: whose tables
+ * @tlb: the mmu_gather of the whole mm
  *
- * Each CPU that has @mm loaded now, also lazily, is flushed by an IPI; those that
- * have left it keep what they hold. That is enough for a TLB, whose entries have
- * the ASID, and not for a walk cache that is indexed by physical addresses.
+ * exit-loaded: each CPU that has the mm loaded now, also lazily, is flushed by an IPI;
+ * those that have left it keep what they hold. That is enough for a TLB, whose entries
+ * have the ASID, and not for a walk cache that is indexed by physical addresses.
+ * exit-unshared: tables that were shared are not flushed, as on stock 7.3.
  */
-bool __lull_lab_flush_exit(struct mm_struct *mm)
+bool __lull_lab_flush_exit(struct mmu_gather *tlb)
 {
+	if (lull_mutant == LULL_EXIT_UNSHARED)
+		return !tlb->freed_tables;
 	if (lull_mutant != LULL_EXIT_LOADED)
 		return false;
 	dsb(ishst);
-	on_each_cpu(exit_here, mm, 1);
+	on_each_cpu(exit_here, tlb->mm, 1);
 	return true;
 }
 
