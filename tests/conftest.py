@@ -118,8 +118,8 @@ def tool(own_cache: Path, tmp_path: Path) -> Tool:
 
 @pytest.fixture
 def real(tmp_path: Path) -> Tool:
-    """The tool over the user's cache."""
-    return Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
+    """The tool over the user's cache. It may have to build a kernel, or wait for another test that does."""
+    return Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)}, patience=3600)
 
 
 @pytest.fixture

@@ -118,12 +118,14 @@ class Tool:
     cache: Path
     cwd: Path
     environment: dict[str, str]
+    patience: float = 120
+    """Seconds after which a command has hung, if it is given no other time."""
 
     def command(self, *words: str) -> list[str]:
         """The command line."""
         return [sys.executable, str(REPOSITORY / "src"), *words]
 
-    def __call__(self, *words: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, timeout: float = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
             self.command(*words),
@@ -131,7 +133,7 @@ class Tool:
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout or self.patience,
             stdin=subprocess.DEVNULL,
         )
 
@@ -177,7 +179,7 @@ def common() -> list[str]:
 
 def silent(real: Tool, *words: str) -> None:
     """Run a check; it must be silent, and its table is kept for the end."""
-    done = real("check", *common(), *words, timeout=3600)
+    done = real("check", *common(), *words)
     lines = done.stdout.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith("machine ")), len(lines))
     SUMMARY.extend(["", f"lull check {' '.join(words)}", *lines[start:]])

@@ -9,7 +9,7 @@ from support import Tool
 def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:
     """The guest's exit code is the tool's, its output is on standard output, policies are set."""
     script = "cat /sys/kernel/mm/lull/young; exit 7"
-    done = real("boot", "--kernel", "lull+young=none", "--vcpus", "2", "--", "sh", "-c", script, timeout=300)
+    done = real("boot", "--kernel", "lull+young=none", "--vcpus", "2", "--", "sh", "-c", script)
     assert done.returncode == 7, done.stderr
     assert "[none]" in done.stdout
 
@@ -17,19 +17,19 @@ def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:
 def test_boot_parameter(real: Tool) -> None:
     """lull_young= on the kernel's command line; an unknown policy leaves the default."""
     show = ["--vcpus", "1", "--", "cat", "/sys/kernel/mm/lull/young"]
-    assert "[sync]" in real("boot", "--append", "lull_young=sync", *show, timeout=300).stdout
-    assert "[auto]" in real("boot", "--append", "lull_young=often", *show, timeout=300).stdout
+    assert "[sync]" in real("boot", "--append", "lull_young=sync", *show).stdout
+    assert "[auto]" in real("boot", "--append", "lull_young=often", *show).stdout
 
 
 def test_no_disk_with_debians_programs(real: Tool) -> None:
     """A program of Debian's is skipped, and the console says why."""
-    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--", "debian", "true", timeout=300)
+    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--", "debian", "true")
     assert done.returncode == 77, done.stdout + done.stderr
     assert "skipped: this kernel has not mounted the disk" in done.stdout
 
 
 def test_a_real_panic_is_told(real: Tool) -> None:
     """An init that ends: exit 4 and the kernel's own words."""
-    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "true", timeout=300)
+    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "true")
     assert done.returncode == 4, done.stderr
     assert "Attempted to kill init" in done.stderr

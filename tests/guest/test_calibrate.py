@@ -69,7 +69,7 @@ def test_costs_that_are_known_are_found(real: Tool) -> None:
 
     Modelled time has no page walks.
     """
-    done = real("calibrate", *common(), "--guest", "ampere-32", "--vcpus", "8", "--json", timeout=600)
+    done = real("calibrate", *common(), "--guest", "ampere-32", "--vcpus", "8", "--json")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     told = json.loads(done.stdout)["told"]
     assert told == {"insn": True, "tlbi": True, "broadcast": True, "latency": False, "dsb": True, "walk": False}

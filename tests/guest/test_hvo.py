@@ -52,7 +52,7 @@ def test_hvo_at_boot(lab: Lab, real: Tool) -> None:
     used = []
     for more in ("", f"{ON} "):
         show = ["--memory", "6144", "--append", more + pools, "--", "cat", "/proc/vmstat"]
-        used += memmap(real("boot", *common(), *show, timeout=300).stdout)
+        used += memmap(real("boot", *common(), *show).stdout)
     assert used[0] - used[1] == 2 * (4096 - kept(lab)) + 256 * (8 - kept(lab))
 
 
@@ -67,7 +67,7 @@ def test_what_controls_hvo(lab: Lab, real: Tool, append: str) -> None:
     ]
     script = "; ".join(["cat /proc/vmstat", *steps])
     words = ["--append", append] if append else []
-    done = real("boot", *common(), *words, "--", "sh", "-c", script, timeout=300)
+    done = real("boot", *common(), *words, "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     before, *after = memmap(done.stdout)
     assert [before - now for now in after] == [64 * (8 - kept(lab)) if append else 0, 0]

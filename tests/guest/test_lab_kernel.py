@@ -30,7 +30,7 @@ class TestKernel:
         tool = Tool(REAL_CACHE, tmp_path, {**os.environ, "LULL_CACHE": str(REAL_CACHE)})
 
         def boot(append: str, *program: str) -> subprocess.CompletedProcess[str]:
-            return tool("boot", *common(), "--kernel", "lab", "--append", append, "--", *program, timeout=900)
+            return tool("boot", *common(), "--kernel", "lab", "--append", append, "--", *program, timeout=3600)
 
         return boot
 

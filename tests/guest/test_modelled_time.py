@@ -24,7 +24,7 @@ LOOPS = 2000
 def measured(real: Tool, out: Path, costs: str, vcpus: int) -> Results:
     """A timed run of mprotect_pinned: vCPUs were kept in step, and nothing else is called seconds."""
     words = ["run", "--timing", costs, "--workload", "mprotect_pinned", "--repeat", "1", "--vcpus", str(vcpus)]
-    done = real(*words, "--kernel", "stock", "--kernel", "lull", "--out", str(out), timeout=900)
+    done = real(*words, "--kernel", "stock", "--kernel", "lull", "--out", str(out))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     results = Results.load(out / "results.json")
     assert {c.name: c.verdict for c in results.checks}["timing: vCPUs kept in step"] == "held"
@@ -81,7 +81,7 @@ def test_what_a_pinned_loop_receives(real: Tool, tmp_path: Path) -> None:
     """On stock as many broadcasts as the interconnect serves, on Lull none; its own work takes as long as alone."""
     words = ["run", "--timing", "ampere-32", "--workload", "jitter", "--repeat", "1", "--vcpus", "8"]
     words += ["--append", "isolcpus=7", "--kernel", "stock", "--kernel", "lull", "--out", str(tmp_path / "out")]
-    done = real(*words, timeout=900)
+    done = real(*words)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     found = {(r.kernel, r.workload, r.metric): r.values[0] for r in Results.load(tmp_path / "out/results.json").records}
     costs = timing.load("ampere-32").costs

@@ -20,7 +20,7 @@ def test_a_real_kernel_and_arm64_programs(real: Tool, tmp_path: Path) -> None:
         fork_exec loops=2 && cat $LULL_RESULTS
         cd /sys/kernel/mm/lull && echo sync >young && grep . *
     """
-    done = real("boot", *common(), "--kernel", "lull", "--vcpus", "2", "--", "sh", "-c", script, timeout=300)
+    done = real("boot", *common(), "--kernel", "lull", "--vcpus", "2", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     window, *lines = done.stdout.splitlines()
     assert json.loads(window)["operations"] == 2

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support import Tool, common
 
 from lull.judge.goals import RunSlice
 from lull.run.records import Results
+
+pytestmark = pytest.mark.whole
 
 
 def test_a_short_cut_of_the_suite(real: Tool, tmp_path: Path) -> None:
     """A few small programs, once on stock and on Lull: each verifies itself, and Lull broadcasts less."""
     words = ["--kernel", "stock", "--kernel", "lull", "--workload", "redis_small", "--workload", "stress_ng_small"]
     words += ["--repeat", "1", "--out", str(tmp_path / "out")]
-    done = real("run", *common(), "--suite", "real", *words, timeout=2400)
+    done = real("run", *common(), "--suite", "real", *words)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     run = RunSlice(4, Results.load(tmp_path / "out/results.json").records)
     for program in ("redis_small", "stress_ng_small"):

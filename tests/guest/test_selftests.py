@@ -12,32 +12,24 @@ from support import SUMMARY, lab_under_test
 from lull import plan, selftests
 from lull.check.kernels import of_debian
 
+pytestmark = pytest.mark.whole
+
 
 class TestKernels:
     """The kernels themselves."""
 
-    def conduct(self, names: list[str], folder: Path) -> None:
-        """Nothing differs, and what ran is not nothing."""
+    def test_lull(self, tmp_path: Path) -> None:
+        """Nothing differs from stock in any suite, and what ran is not nothing."""
         lab = lab_under_test()
         lab.suite_name = "real"
-        suites = [suite for name, suite in selftests.load().items() if name in names]
+        suites = list(selftests.load().values())
         specs = [plan.parse_spec(k, lab.base) for k in lab.base.default_kernels]
-        status = selftests.conduct(lab, suites, specs, 1, folder)
-        SUMMARY.extend((folder / "selftests.md").read_text().splitlines()[:20])
-        found = json.loads((folder / "selftests.json").read_text())
+        status = selftests.conduct(lab, suites, specs, 1, tmp_path / "run")
+        SUMMARY.extend((tmp_path / "run/selftests.md").read_text().splitlines()[:20])
+        found = json.loads((tmp_path / "run/selftests.json").read_text())
         assert status == 0, found["findings"]
         assert sum(e.get("stock") == "ok" for e in found["outcomes"].values()) > 20 * len(suites)
 
-    def test_short_cut(self, tmp_path: Path) -> None:
-        """Many small tests; the heavy ones are of the whole."""
-        self.conduct(["basic"], tmp_path / "run")
-
-    @pytest.mark.whole
-    def test_whole(self, tmp_path: Path) -> None:
-        """Every test."""
-        self.conduct(list(selftests.load()), tmp_path / "run")
-
-    @pytest.mark.whole
     def test_debian(self, tmp_path: Path) -> None:
         """A kernel of Debian's under the checker: as many tests run, and nothing is reported."""
         lab = lab_under_test()

@@ -19,7 +19,7 @@ SHORT = shlex.split("--kernel lab --cpu cortex-a76 --workload storm_unmap --work
 @pytest.fixture
 def soak_for_real(real: Tool) -> Soak:
     """The soak over the user's cache, with what 'lull test' was asked to test."""
-    return lambda *words: real("soak", *common(), *words, timeout=1800)
+    return lambda *words: real("soak", *common(), *words)
 
 
 def test_a_round_on_a_real_kernel(soak_for_real: Soak, tmp_path: Path) -> None:

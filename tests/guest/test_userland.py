@@ -13,6 +13,8 @@ from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.process import shown
 
+pytestmark = pytest.mark.whole
+
 CHECKS = {
     "sh": ("readlink /proc/$$/exe", "/usr/bin/dash"),
     "python": ("python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))'", "[1, 2]"),

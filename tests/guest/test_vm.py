@@ -17,7 +17,7 @@ WORKLOAD = "fork_exec_small"
 def test_a_guests_local_tlbis(real: Tool, tmp_path: Path) -> None:
     """A Lull guest gains nothing under KVM, and everything on the kernel nofb; a stock guest is the same on both."""
     words = ["--suite", "vm", "--kernel", "stock", "--kernel", "nofb", "--workload", WORKLOAD, "--repeat", "1"]
-    done = real("run", *common(), *words, "--out", str(tmp_path / "out"), timeout=3600)
+    done = real("run", *common(), *words, "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     found = Results.load(tmp_path / "out/results.json")
 
