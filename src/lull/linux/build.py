@@ -24,8 +24,8 @@ PRODUCTS = {"System.map": "System.map", ".config": "config"}
 """Files of a build that are kept, besides the image -> their names in the cache."""
 SANITIZERS = ("CONFIG_KASAN", "CONFIG_KCSAN")
 SANITIZED = 4.0
-CCACHE_SIZE = "4G"
-"""The most that ccache keeps. The objects of a kernel of the lab are about 0.1 GiB there."""
+CCACHE_SIZE = "2G"
+"""The most that ccache keeps. A kernel of the lab takes 0.02 GiB there."""
 # The same source gives the same bytes: no clock, no names of people and machines.
 REPRODUCIBLE = ["KBUILD_BUILD_TIMESTAMP=@0", "KBUILD_BUILD_USER=lull", "KBUILD_BUILD_HOST=lull"]
 
