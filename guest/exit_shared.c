@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two processes share the PMD table of HugeTLB pages, and one of them exits. When it no longer has the table, and is still
- * giving back its other memory, the other process unmaps the HugeTLB pages, so that the kernel frees the table, and then
- * takes new memory, so that the pages that were free become tables. By then the kernel must have invalidated what the
- * CPU of the first process holds of the table (docs/findings.md#exit-keeps-unshared).
+ * Two processes share the PMD table of HugeTLB pages, and one of them exits. It gives up the table first, and its other
+ * memory after that. Meanwhile the other process unmaps the HugeTLB pages, and the kernel frees the table. Then this process
+ * uses new memory, so that free pages become tables. By then the kernel must have invalidated what the CPU of the first
+ * process holds of the freed table (docs/findings.md#exit-keeps-unshared).
  *
  * The metric in_time is 1 if the first process had not ended when that was done. If it is 0, nothing was tested. The
  * kernel invalidates at the latest when the process has given back its memory, which is before it ends, so 1 is no proof.
