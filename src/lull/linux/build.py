@@ -128,7 +128,8 @@ class Builder:
     def make_command(self, *words: str) -> list[str]:
         """A make command line for this kernel."""
         start = ["make", "-C", str(self.tree.path), f"O={self.out}"]
-        return [*start, *self.toolchain.make_variables(), *REPRODUCIBLE, *words]
+        compiler = f"CC=ccache {self.toolchain.gcc}"
+        return [*start, *self.toolchain.make_variables(), compiler, *REPRODUCIBLE, *words]
 
     def configure(self, fragments: str) -> None:
         """Write .config: Kconfig's defaults with the fragments on top. Raises BuildError on a dropped option."""

@@ -50,7 +50,7 @@ class Toolchain:
         """The variables for the kernel's make that choose the compiler."""
         # Empty values override variables of the environment, which are no part of a build's key.
         variables = [f"ARCH={self.arch}", f"CROSS_COMPILE={self.prefix}", "LLVM=", "KCFLAGS=", "KAFLAGS="]
-        return [*variables, "LOCALVERSION=", f"CC=ccache {self.gcc}"]
+        return [*variables, "LOCALVERSION="]
 
 
 def host_is_arm64() -> bool:
