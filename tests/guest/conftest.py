@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Real kernels are built into, and taken from, the user's cache. A test marked ``bases`` runs on each base.
 
-``bases(whole=True)``: on another base than the default, the test is also marked ``whole``.
+``bases(whole=True)``: when all bases are tested, the test is also marked ``whole`` on others than the default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark := metafunc.definition.get_closest_marker("bases"):
         only = os.environ.get("LULL_TEST_ONLY")
         whole = [pytest.mark.whole] if mark.kwargs.get("whole") else []
-        bases = [pytest.param(base, marks=whole if base != DEFAULT else []) for base in ([only] if only else BASES)]
+        bases = [only] if only else [pytest.param(base, marks=whole if base != DEFAULT else []) for base in BASES]
         metafunc.parametrize("base_of_test", bases, indirect=True)
 
 

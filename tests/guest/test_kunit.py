@@ -17,7 +17,7 @@ def suites(lab: Lab, folder: Path, append: str, kernel: str = "kunit", cpu: str 
     return kunit.cases(lab.guest(kernel, kunit.machine(cpu), append=append, count=False), folder / "boot", print)
 
 
-@pytest.mark.bases
+@pytest.mark.bases(whole=True)
 def test_kunit(lab: Lab, tmp_path: Path) -> None:
     """Lull's KUnit suites on the kunit kernel: all planned cases ran, none failed, none skipped."""
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull*")
@@ -40,7 +40,7 @@ def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
     assert [c for c in cases if c.verdict not in ("ok", "skipped")] == []
 
 
-@pytest.mark.bases
+@pytest.mark.bases(whole=True)
 def test_residency_with_software_pan(lab: Lab, tmp_path: Path) -> None:
     """On a CPU without PAN: what a task that was switched out has saved does not lead to its tables."""
     cases = suites(lab, tmp_path, "kunit.filter_glob=lull_residency", cpu="cortex-a72")
