@@ -6,16 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import Tool, common
+from support import Tool, common, lab_under_test
 
+from lull.base import DEFAULT
 from lull.run.records import Results
 
 WORKLOAD = "fork_exec_small"
 
 
 @pytest.mark.whole
+@pytest.mark.bases
 def test_a_guests_local_tlbis(real: Tool, tmp_path: Path) -> None:
-    """A Lull guest gains nothing under KVM, and everything on the kernel nofb; a stock guest is the same on both."""
+    """A Lull guest gains nothing under KVM, and everything on the kernel nofb.
+
+    A stock guest of 6.12 issues no local TLBIs, one of 7.3 does where a write fault makes an entry writable.
+    """
     words = ["--suite", "vm", "--kernel", "stock", "--kernel", "nofb", "--workload", WORKLOAD, "--repeat", "1"]
     done = real("run", *common(), *words, "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
@@ -26,10 +31,13 @@ def test_a_guests_local_tlbis(real: Tool, tmp_path: Path) -> None:
         (record,) = found.find(kernel=kernel, workload=f"{WORKLOAD}/{case}", metric=f"tlbi_{metric}")
         return record.values[0] / record.operations
 
+    old = lab_under_test().base.name == DEFAULT
     for host in ("stock", "nofb"):
-        assert each(host, "stock-pinned-1", "guest_broadcast_user") > 40
+        assert each(host, "stock-pinned-1", "guest_broadcast_user") > (40 if old else 20)
         assert each(host, "lull-moving-1", "guest_broadcast_user") < 1
-        assert each(host, "stock-pinned-1", "guest_forced_user") == 0
+    assert each("nofb", "stock-pinned-1", "guest_forced_user") == 0
+    forced = each("stock", "stock-pinned-1", "guest_forced_user")
+    assert forced == 0 if old else forced > 10
     assert each("stock", "lull-moving-1", "guest_forced_user") > 40
     assert each("stock", "lull-moving-1", "guest_local_user") == 0
     assert each("nofb", "lull-moving-1", "guest_forced_user") == 0
