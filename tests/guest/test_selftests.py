@@ -18,6 +18,7 @@ pytestmark = pytest.mark.whole
 class TestKernels:
     """The kernels themselves."""
 
+    @pytest.mark.bases
     def test_lull(self, tmp_path: Path) -> None:
         """Nothing differs from stock in any suite, and what ran is not nothing."""
         lab = lab_under_test()

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
@@ -36,12 +37,19 @@ from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, VARIES, Baseline
 
 SUITES = paths.GUEST / "selftests.toml"
 SOURCES = "tools/testing/selftests/mm"
-SHARED = ("vm_util.c", "thp_settings.c")
-"""Sources that are linked into every program, as the folder's Makefile does."""
-UFFD = "uffd-common.c"
-"""A source that is linked into every program whose name begins with ``uffd-``."""
+SHARED = {
+    "vm_util": "*",
+    "thp_settings": "*",
+    "hugepage_settings": "*",
+    "uffd-common": "uffd-*",
+    "pkey_util": "p*key*",
+}
+"""Source -> the pattern of the programs that it is linked into, as the folder's Makefile does. Linux 6.12 has
+thp_settings in place of hugepage_settings and of pkey_util."""
 OTHERS = {"soft-dirty", "pkey_sighandler_tests"}
-"""Programs that the Makefile does not build for arm64."""
+"""Programs that the Makefile of Linux 6.12 does not build for arm64."""
+CONFIGS = ("local_config.h", "local_config.h_gen")
+"""The header that says which libraries there are: its name in Linux 6.12, and in 7.3."""
 LIBRARIES = ("liburing-dev", "libnuma-dev", "libcap-dev")
 """Debian's arm64 packages with the libraries that some programs are linked with."""
 FOLDER = "lull/selftests"
@@ -56,7 +64,9 @@ POOL = "echo 128 >/proc/sys/vm/nr_hugepages"
 back to what it was at its start."""
 MACHINE = Machine(memory_mib=4096, nodes=2)
 """Some tests migrate pages between NUMA nodes."""
-APPEND = "log_buf_len=4M"
+APPEND = "log_buf_len=4M proc_mem.force_override=always"
+"""Kernel parameters of all suites. mkdirty writes to read-only memory through /proc/self/mem, which Linux 7.3 allows
+only to debuggers by default."""
 LIMIT_FACTOR = 4.0
 """Factor on the time limits of a guest, because KUnit runs while it boots."""
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
@@ -151,7 +161,8 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
     """
     folder = tree.path / SOURCES
     include = headers(tree, toolchain)
-    programs = sorted({p.stem for p in folder.glob("*.c")} - {Path(p).stem for p in (*SHARED, UFFD)} - OTHERS)
+    sources = {p.stem for p in folder.glob("*.c")}
+    programs = sorted(sources - {*SHARED} - OTHERS)
     # -w: the programs are Linux's, so that nobody here acts on their warnings. KSFT_SKIP: khugepaged.c of 6.12.117 does
     # not include the header that defines it. -fmacro-prefix-map: some programs create files named after __FILE__, which
     # must then be in the folder they run in.
@@ -159,7 +170,7 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
     flags = ["-O2", "-static", plain, "-U_FORTIFY_SOURCE", "-D_GNU_SOURCE=", "-DKSFT_SKIP=4", "-w"]
     links = ["-lrt", "-lpthread", "-lm", "-luring", "-lnuma", "-lcap"]
     key = cache.key_of(
-        tree.key, toolchain.version, libraries.name, *LIMIT, *MORE, *programs, *SHARED, UFFD, *flags, *links
+        tree.key, toolchain.version, libraries.name, *LIMIT, *MORE, *programs, str(SHARED), *flags, *links
     )
 
     def make(part: Path) -> None:
@@ -167,13 +178,15 @@ def build(tree: Tree, toolchain: Toolchain, libraries: Path) -> Path:
         log.unlink(missing_ok=True)
         config = part / "config"
         config.mkdir()
-        (config / "local_config.h").write_text("#define LOCAL_CONFIG_HAVE_LIBURING 1\n")  # as check_config.sh does
+        for name in CONFIGS:
+            (config / name).write_text("#define LOCAL_CONFIG_HAVE_LIBURING 1\n")  # as check_config.sh does
         system = (include, tree.path / "tools/include/uapi", libraries / "usr/include")
-        folders = [f"-I{config}", f"-I{tree.path}", *(f"-isystem{place}" for place in system)]
+        own = (config, tree.path, folder.parent)
+        folders = [*(f"-I{place}" for place in own), *(f"-isystem{place}" for place in system)]
 
         def compile_one(program: str) -> None:
-            shared = [*SHARED, *([UFFD] if program.startswith("uffd-") else [])]
-            files = [folder / f"{program}.c", *(folder / name for name in shared)]
+            shared = [name for name, users in SHARED.items() if name in sources and fnmatch(program, users)]
+            files = [folder / f"{name}.c" for name in (program, *shared)]
             where = f"-L{libraries}/usr/lib/aarch64-linux-gnu"
             process.run_logged(
                 [toolchain.gcc, *flags, *folders, "-o", part / program, *files, where, *links],

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from support import DATA, lab_under_test
+from support import DATA, lab_under_test, write_files
 
 from lull import base as bases
-from lull import plan, selftests
+from lull import paths, plan, selftests
 from lull.check.data import KnownFinding
 from lull.errors import BuildError, UsageError
 from lull.selftests import SelftestSuite, Setting, suite_outcomes
@@ -230,3 +231,19 @@ def test_what_the_checker_said(
     assert (outcome.verdicts, list(outcome.reports), outcome.trouble) == ({"a": "ok"}, reports, trouble)
     died = selftests.with_checker(SuiteOutcome({}, (), "the guest hung"), tmp_path, [KNOWN], "6.12.117")
     assert died.trouble == "the guest hung"
+
+
+def test_only_what_was_left_out_runs_too(tmp_path: Path) -> None:
+    """more_vmtests.sh runs a program that this kernel has and whose run_vmtests.sh does not run."""
+    script = f"""
+    run_test() {{ echo "$CATEGORY: $*"; }}
+    test_selected() {{ false; }}
+    CATEGORY="mmap" run_test ./droppable
+    [ -x ./protection_keys_64 ] && CATEGORY="pkey" run_test ./protection_keys_64
+    . {paths.GUEST}/real/more_vmtests.sh
+    """
+    write_files(tmp_path, {"run_vmtests.sh": script, "mseal_test": "", "droppable": "", "protection_keys": ""})
+    for program in tmp_path.iterdir():
+        program.chmod(0o755)
+    said = subprocess.run(["bash", "./run_vmtests.sh"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == ["mmap: ./droppable", "sealing: ./mseal_test", "pkey: ./protection_keys"]
