@@ -15,6 +15,7 @@ import pytest
 import uefi
 from support import REPOSITORY, real_qemu
 
+from lull import cli
 from lull.day import session
 from lull.lab import Lab
 from lull.linux import apt, deb
@@ -37,9 +38,12 @@ def lacks() -> str:
     return ", ".join(lacking)
 
 
-def packages(lab: Lab) -> dict[str, Path]:
-    """Packages of stock and Lull that boot there: kernel -> package."""
+def packages(lab: Lab, flavour: str, folder: Path) -> dict[str, Path]:
+    """Packages of stock and Lull that boot there, of this flavour of Debian's or of the lab's: kernel -> package."""
     found = {}
+    if flavour:
+        assert cli.main(["deb", "--flavour", flavour, "--out", str(folder)]) == 0
+        return {kernel: next(folder.glob(f"linux-image-*-{kernel}_*.deb")) for kernel in VERSIONS}
     for kernel in VERSIONS:
         fragments = [*lab.base.kernels[kernel].fragments, REPOSITORY / "tests/guest/uefi.config"]
         configuration = deb.Configuration(fragments_text(fragments), whole=False)
@@ -67,16 +71,17 @@ def entry(console: uefi.Console, release: str) -> str:
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize("flavour", ["", "cloud"])
 @pytest.mark.skipif(bool(lacks()), reason=f"wants {lacks()}")
-def test_a_machine(lab: Lab, tmp_path: Path) -> None:
+def test_a_machine(lab: Lab, flavour: str, tmp_path: Path) -> None:
     """Lull is installed with apt, booted by GRUB, measured in a session, upgraded, removed; Debian's kernel stays."""
-    made = packages(lab)
+    made = packages(lab, flavour, tmp_path / "debs")
     debs = [*made.values(), upgraded(made["lull"], tmp_path / "upgraded.deb")]
     uefi.write_share(tmp_path / "share", debs)
     mirror = next(source.uri for source in apt.machine_sources() if source.suite == apt.codename())
     uefi.root_tarball(tmp_path / "root.tar", apt.codename(), mirror)
     uefi.write_disk(tmp_path / "root.tar", tmp_path / "disk", {})
-    names = {kernel: f"{lab.pristine.version}-{kernel}" for kernel in VERSIONS}
+    names = {kernel: package.name.removeprefix("linux-image-").partition("_")[0] for kernel, package in made.items()}
     log = tmp_path / "console.log"
     with uefi.machine(real_qemu(), uefi.FIRMWARE, tmp_path / "disk", tmp_path / "share", log) as console:
         check_machine(console, made, names)
