@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Tests that tools/testing/selftests/mm has and its run_vmtests.sh, whose end reads this, does not run on arm64.
 
-# more CATEGORY PROGRAM [ARGUMENT...]: run a program that this kernel's tests have, if run_vmtests.sh has not run it
+# more CATEGORY PROGRAM: run a program that this kernel's tests have, if run_vmtests.sh has not run it
 more() {
     if [ -x "$2" ] && ! grep -qwF "run_test $2" "$0"; then
-        CATEGORY=$1 run_test "${@:2}"
+        CATEGORY=$1 run_test "$2"
     fi
 }
 

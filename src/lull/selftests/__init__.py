@@ -42,12 +42,12 @@ SHARED = {
     "thp_settings": "*",
     "hugepage_settings": "*",
     "uffd-common": "uffd-*",
-    "pkey_util": "p*key*",
+    "pkey_util": "protection_keys",
 }
 """Source -> the pattern of the programs that it is linked into, as the folder's Makefile does. Linux 6.12 has
 thp_settings in place of hugepage_settings and of pkey_util."""
 OTHERS = {"soft-dirty", "pkey_sighandler_tests"}
-"""Programs that the Makefile of Linux 6.12 does not build for arm64."""
+"""Programs that are not built, because the Makefile of Linux 6.12 does not build them for arm64."""
 CONFIGS = ("local_config.h", "local_config.h_gen")
 """The header that says which libraries there are: its name in Linux 6.12, and in 7.3."""
 LIBRARIES = ("liburing-dev", "libnuma-dev", "libcap-dev")
