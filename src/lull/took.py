@@ -21,6 +21,9 @@ FIRST_CPUS = 2
 FIRST = {"source": 20.0, "tools": 15.0, "kernel": 206.0, "boot": 4.0, "job": 1.0, "end": 8.0}
 """Seconds: of fetching and unpacking the kernel source; of QEMU, busybox, the plugin and the guest programs; of each
 kernel, where several are built at once; of a boot; of a workload; of judging and drawing."""
+LONG, SHARE = 600.0, 0.25
+"""A workload with a timeout above LONG seconds is taken to need SHARE of it: ``kernel``, whose timeout is
+3000 s, took 600 s on that machine."""
 
 
 @dataclass(frozen=True)
@@ -103,5 +106,6 @@ def makings(lab: Lab, images: Sequence[str]) -> list[Making]:
 def of_boots(boots: Sequence[plan.Boot], left: int) -> Part:
     """The boots of a plan, of which ``left`` are still to be done."""
     work = sorted({f"{b.label} {job.spec.name} {job.workload}" for b in boots for job in b.jobs})
-    jobs_each = sum(len(boot.jobs) for boot in boots) / len(boots)
-    return Part(f"boot {cache.key_of(*work)}", FIRST["boot"] + FIRST["job"] * jobs_each, left)
+    timeouts = [job.workload.timeout for boot in boots for job in boot.jobs]
+    seconds = sum(timeout * SHARE if timeout > LONG else FIRST["job"] for timeout in timeouts)
+    return Part(f"boot {cache.key_of(*work)}", FIRST["boot"] + seconds / len(boots), left)

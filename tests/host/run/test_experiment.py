@@ -180,6 +180,13 @@ def test_what_one_boot_took_is_kept_if_any_was_done(looped: Loop) -> None:
     assert took.known() == {}
 
 
+def test_a_long_workload_is_expected_to_take_longer(looped: Loop) -> None:
+    """The first time nothing is known but the workload's timeout."""
+    long = replace(BOOT, jobs=(replace(JOB, workload=replace(JOB.workload, timeout=3000.0)),))
+    quick, slow = (took.expected([took.of_boots([boot], 2)]) for boot in (BOOT, long))
+    assert (quick, slow) == (10.0, 1508.0)
+
+
 def test_results_decide_how_many_boots_there_are(looped: Loop) -> None:
     """Each turn is asked for when the one before it has ended."""
 
