@@ -472,6 +472,17 @@ static bool put_file(const char *path, const char *text)
 }
 
 /*
+ * Have each CPU add what it counted and kept to itself. Linux does that at every vm.stat_interval, which can lie in a
+ * window. Rows of a node's pages are kept so (from 7.3 on also those of reclaim, pgscan_ and pgsteal_), and read too low
+ * without it; rows of events are always complete. An error is no failure: only root may do it.
+ */
+__attribute__((unused))
+static void complete_vmstat(void)
+{
+	put_file("/proc/sys/vm/stat_refresh", "1");
+}
+
+/*
  * Read the word in [brackets] of a kernel's file that lists its choices, into 32 bytes. Returns false if there is
  * none.
  */

@@ -76,10 +76,12 @@ int main(int argc, char **argv)
 	if (fd < 0)
 		skip("this kernel has no memory.reclaim");
 	snprintf(amount, sizeof(amount), "%ld", reclaim * PAGE);
+	complete_vmstat();
 	begin_vmstat(rows);
 	open_window();
 	status = write(fd, amount, strlen(amount));
 	close_window();
+	complete_vmstat();
 	end_vmstat(rows);
 	if (status < 0)
 		die("memory.reclaim: %s", amount);
