@@ -162,9 +162,8 @@ def write_series(pristine: Tree, base: Base, subject: Subject, folder: Path) -> 
         for patch in before:
             apply_patch(patch, tree, log, source=source, lists=base.lists)
         commit_base(tree, pristine.version)
-        for patch in patches:
-            commit_patch(tree, patch, ASSISTED, log, source=source, lists=base.lists)
-        letter = message.split(cover_letter(pristine, base, subject, tree))
+        patches = [p for p in patches if commit_patch(tree, p, ASSISTED, log, source=source, lists=base.lists)]
+        letter = message.split(cover_letter(pristine, base, subject, tree, patches))
         git(tree, "config", f"branch.{BRANCH}.description", f"{letter[0]}\n\n{message.text(letter[1])}")
         words = [*FORM, *DIFF[1:], "-o", str(folder.absolute()), f"{BASE_TAG}..{BRANCH}"]
         git(tree, "format-patch", "-q", *words, env=FIXED)
@@ -239,13 +238,13 @@ def joined(parts: Iterable[str]) -> str:
     return re.sub(r"(?m)^(\* .*(?:\n  .*)*)\n\n(?=\* )", r"\1\n", "\n\n".join(part for part in parts if part))
 
 
-def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path) -> str:
+def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path, patches: Sequence[Patch]) -> str:
     """The cover letter in Markdown: kernel/COVER.md with its {fields} filled in, and what the subject's letter says.
 
     A section of the subject's letter is added to that with the same heading. A section without text is left out.
 
     Args:
-        tree: the git tree, with a commit for each patch of the series.
+        tree: the git tree, with a commit for each of ``patches``, the series.
 
     Raises: LullError when the subject's letter has a section that kernel/COVER.md does not have.
     """
@@ -270,7 +269,7 @@ def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path) -> st
         "figures": figures(subject),
         "suites": ", ".join(suite for f in features for suite in f.kunit),
         "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
-        "commits": "\n\n".join(commit_stats(patches_of(features), tree)),
+        "commits": "\n\n".join(commit_stats(patches, tree)),
     }
     letter = [f"# {title}"]
     for heading, text in frame.items():

@@ -75,6 +75,24 @@ def fit_hunk(hunk: str, where: str, lines: list[str], shift: int) -> str:
     return hunk
 
 
+def has_all(hooks: str, tree: Path) -> bool:
+    """Return true if ``tree`` has every change of the patch ``hooks`` already, whatever its lines' breaks and indents.
+
+    A hunk is there if its file has the hunk's new lines and their context.
+    """
+    for section in re.split(r"(?m)^(?=--- a/)", hooks)[1:]:
+        head, *found = re.split(r"(?m)^(?=@@ )", section)
+        named = re.match(r"--- a/(\S+)", head)
+        if not named or not (tree / named[1]).is_file():
+            return False
+        text = " ".join((tree / named[1]).read_text(errors="replace").split())
+        for hunk in found:
+            new = "".join(line[1:] for line in hunk.splitlines(keepends=True)[1:] if line[0] != "-")
+            if " ".join(new.split()) not in text:
+                return False
+    return True
+
+
 def places(old: list[str], lines: list[str], *, at_end: bool) -> list[int]:
     """The indices at which ``lines`` has ``old``; with ``at_end`` only the one at which both end."""
     last = len(lines) - len(old)

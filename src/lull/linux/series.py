@@ -96,8 +96,8 @@ def commit_base(tree: Path, version: str) -> None:
 
 def commit_patch(
     tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path, lists: Collection[str] = ()
-) -> None:
-    """Apply a patch to a git tree, and commit it.
+) -> bool:
+    """Apply a patch to a git tree, and commit it, unless ``apply_patch`` leaves it out; return true if it did not.
 
     Args:
         trailer: the last line of the commit message.
@@ -107,9 +107,10 @@ def commit_patch(
 
     Raises: ApplyError when the patch does not fit.
     """
-    apply_patch(patch, tree, log, source=source, lists=lists)
-    git(tree, "add", "-A", "-f", env=FIXED)
-    git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
+    if applied := apply_patch(patch, tree, log, source=source, lists=lists):
+        git(tree, "add", "-A", "-f", env=FIXED)
+        git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
+    return applied
 
 
 @contextlib.contextmanager

@@ -18,12 +18,15 @@ from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.errors import ApplyError, UsageError
 from lull.linux import hunks
-from lull.progress import progress
+from lull.progress import progress, say
 
 TREE_GIB = 2.5
 """GiB of free space that an unpacked tree needs, with a margin."""
-STRICT = ("-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-")
+ASKING_NOTHING = ("-p1", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-")
+STRICT = (*ASKING_NOTHING, "--fuzz=0")
 """Options with which patch(1) applies a patch only where its context is unchanged, and asks nothing."""
+NEAR = (*ASKING_NOTHING, "--fuzz=2")
+"""Options for a release near the tested one: the outer two of three lines of context may differ."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,13 @@ def check_place(part: Path) -> None:
         )
 
 
-def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
+def unpack(source: Path, base: Base, sha256: str) -> Tree:
     """The pristine tree of a source package, unpacked into the cache.
 
     Args:
-        tarball_deb: the package (``linux-source-6.12``), a .deb with a tarball in it.
+        source: the package (``linux-source-6.12``), a .deb with a tarball in it; or a tarball.
         base: the base that the package is for.
-        sha256: the hash of the .deb, whose first characters become the tree's key.
+        sha256: the hash of ``source``, whose first characters become the tree's key.
 
     Raises: UsageError when the cache's path does not suit make; DiskFull.
     """
@@ -81,11 +84,14 @@ def unpack(tarball_deb: Path, base: Base, sha256: str) -> Tree:
     def make(part: Path) -> None:
         check_place(part)
         cache.need_space(part, TREE_GIB, "unpacking the kernel source")
-        with progress.step(f"unpacking {base.package}"):
+        with progress.step(f"unpacking {base.source.package}"):
             log = part.parent / f"{part.name}.log"
-            process.run_logged(["dpkg-deb", "-x", tarball_deb, part / "deb"], log)
-            process.run_logged(["tar", "-xf", part / "deb" / base.tarball, "-C", part, "--strip-components=1"], log)
-            shutil.rmtree(part / "deb")
+            tarball = source
+            if source.suffix == ".deb":
+                process.run_logged(["dpkg-deb", "-x", source, part / "deb"], log)
+                tarball = part / "deb" / base.source.tarball
+            process.run_logged(["tar", "-xf", tarball, "-C", part, "--strip-components=1"], log)
+            shutil.rmtree(part / "deb", ignore_errors=True)
             make_read_only(part)
 
     path = cache.make_entry("src", f"{base.name}-{key}", make)
@@ -176,14 +182,19 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     return Tree(path, key, pristine.version)
 
 
-def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Collection[str] = ()) -> None:
-    """Apply one patch to ``tree`` in place: its hooks by patch(1) without fuzz, then copies of its own files.
+def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Collection[str] = ()) -> bool:
+    """Apply one patch to ``tree`` in place: its hooks by patch(1), then copies of its own files.
+
+    A patch whose changes the tree has already is left out. Where the context of a hunk differs in its outer lines, as
+    in releases near the tested one, the hunk is applied. Both are said.
 
     Args:
         log: takes the output of patch(1).
         source: the tree that an error message names.
         lists: files in which hunks are placed as ``hunks.fitted`` does, because ``tree`` lacks earlier features. With
             them, a file beside ``log`` takes the hooks as they are applied.
+
+    Returns false if the patch was left out.
 
     Raises: ApplyError when a hunk does not fit, the patch has hooks but none for this series, or the tree already has
     one of the files.
@@ -194,7 +205,19 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Col
         if lists:
             hooks = log.with_name(f"{log.name}.patch")
             hooks.write_text(fitted(patch, tree, lists))
-        done = process.complete(["patch", *STRICT, "-d", tree, "-i", hooks])
+        done = process.complete(["patch", *STRICT, "--dry-run", "-d", tree, "-i", hooks])
+        options = STRICT
+        if done.status != 0:
+            if not patch.files() and hunks.has_all(patch.hooks_text(), tree):
+                say(f"{patch.name}: left out, Linux {kernel_version(source)} has this change already")
+                return False
+            strict, options = done, NEAR
+            done = process.complete(["patch", *NEAR, "--dry-run", "-d", tree, "-i", hooks])
+            if done.status == 0:
+                where = failed_hunks(strict.output)
+                say(f"{patch.name}: applied to Linux {kernel_version(source)} with less context: {where}")
+        if done.status == 0:
+            done = process.complete(["patch", *options, "-d", tree, "-i", hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:
@@ -220,6 +243,7 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Col
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
+    return True
 
 
 def fitted(patch: Patch, tree: Path, lists: Collection[str]) -> str:

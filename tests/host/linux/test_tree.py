@@ -112,6 +112,54 @@ def test_no_hooks_for_this_base(tmp_path: Path) -> None:
     assert not any(place.iterdir())
 
 
+STOCK = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 9\n"
+LINES = "a\nb\nint f(int x,\n      int size)\n{\nc\nd\n"
+WIDER = (
+    "--- a/mm/f.c\n+++ b/mm/f.c\n@@ -1,7 +1,7 @@\n a\n b\n int f(int x,\n"
+    "-      int size)\n+      long size)\n {\n c\n d\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "applied", "said"),
+    [
+        (LINES, True, ""),
+        (LINES.replace("int size", "long size"), False, "p: left out, Linux 6.12.9 has this change already"),
+        (LINES.replace("int x,\n      int size", "int x, long size"), False, "p: left out, Linux 6.12.9"),
+        (LINES.replace("a\n", "A\n"), True, "p: applied to Linux 6.12.9 with less context: mm/f.c, hunk 1 (line 1)"),
+    ],
+    ids=["as tested", "taken", "taken with other line breaks", "other lines beside it"],
+)
+def test_a_release_near_the_tested_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, applied: bool, said: str
+) -> None:
+    """A change that Linux has taken drops out, one whose surroundings differ is applied, and both are said."""
+    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER})
+    place = write_files(tmp_path / "tree", {"mm/f.c": text, "Makefile": STOCK})
+    assert tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place) == applied
+    assert "long size)" in (place / "mm/f.c").read_text() and "int size" not in (place / "mm/f.c").read_text()
+    err = capsys.readouterr().err
+    assert said in err and bool(said) == bool(err)
+
+
+@pytest.mark.parametrize("lines", [LINES.replace("int x", "int y"), LINES.replace("size", "length"), "a\n"])
+def test_another_change_is_not_taken_for_it(tmp_path: Path, lines: str) -> None:
+    """Neither left out nor applied: the error names the hunk, and the tree is as it was."""
+    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER})
+    place = write_files(tmp_path / "tree", {"mm/f.c": lines, "Makefile": STOCK})
+    with pytest.raises(ApplyError, match=r"mm/f\.c, hunk 1"):
+        tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place)
+    assert (place / "mm/f.c").read_text() == lines
+
+
+def test_a_patch_with_files_is_never_left_out(tmp_path: Path) -> None:
+    """Linux may have its hooks by chance, but not its files."""
+    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER, "files/mm/new.c": "new"})
+    place = write_files(tmp_path / "tree", {"mm/f.c": LINES.replace("int size", "long size"), "Makefile": STOCK})
+    with pytest.raises(ApplyError):
+        tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place)
+
+
 def test_dropped_options() -> None:
     """Asked y and got n, asked n and got y, asked a value and got another."""
     asked = build.asked_options('CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C="x y"\nCONFIG_D=3\n# a comment\n')
