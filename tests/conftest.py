@@ -98,6 +98,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """Every test has an empty cache; nothing touches the user's."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LULL_CACHE", str(folder))
+    monkeypatch.setenv("LULL_ARCHIVES", "")  # a test names the archives that it means
     process.commands.clear()
     return folder
 

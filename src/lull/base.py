@@ -10,6 +10,7 @@ from typing import Any
 
 from lull import cache, paths, toml
 from lull.errors import UsageError
+from lull.linux.pins import Pin
 
 DEFAULT = "6.12"
 LETTER = "COVER.md"
@@ -98,6 +99,39 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where the Linux of a base comes from.
+
+    Args:
+        package: Debian's source package; empty: there is none.
+        tarball: the path of the source tree's tarball in the package.
+        path: the pinned package, with which the features were tested: its path in Debian's archives; empty: no pin.
+        sha256: its hash.
+        sha1: by which Debian's snapshot archive names it.
+        release: the URL of the same version in the archive of kernel releases.
+        suites: Debian's suites that have newer packages of the series, besides those of the machine's own release.
+    """
+
+    package: str = ""
+    tarball: str = ""
+    path: str = ""
+    sha256: str = ""
+    sha1: str = ""
+    release: str = ""
+    suites: tuple[str, ...] = ()
+
+    @property
+    def pin(self) -> Pin | None:
+        """The pinned package."""
+        return Pin(self.path, self.sha256, self.sha1) if self.path else None
+
+    @property
+    def tested(self) -> str:
+        """The version of Linux on which the features were tested; empty without a pin."""
+        return self.pin.version.partition("-")[0] if self.pin else ""
+
+
+@dataclass(frozen=True)
 class Subject:
     """One series of `lull export`: the features that it has, what it needs, and who gets it.
 
@@ -158,12 +192,9 @@ class Base:
     Args:
         name: the name of its file, without the ending.
         series: the kernel series, ``6.12``.
-        package: Debian's source package of the kernel tree; empty when the tree must be named with --tree.
-        tarball: the path of the tarball in that package.
-        suite: a Debian suite that has the package, tried when the machine's own release does not.
+        source: where Linux comes from; without a package, the tree must be named with --tree.
         kernels: the kernels that can be built, by name.
         features: the features by name, in the order in which they are applied.
-        tried: the versions of Linux that the features were tested on; preferred when an archive has one of them.
         default_kernels: the kernels that a run compares when none is named, the baseline first.
         rivals: kernels with other designs, which run beside those in a full run.
         workloads: the file that lists the workloads.
@@ -176,12 +207,9 @@ class Base:
 
     name: str
     series: str
-    package: str
-    tarball: str
-    suite: str
+    source: Source
     kernels: Mapping[str, KernelKind]
     features: Mapping[str, Feature]
-    tried: tuple[str, ...] = ()
     default_kernels: tuple[str, ...] = ("stock", "lull")
     rivals: tuple[str, ...] = ()
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
@@ -275,8 +303,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         )
         for name, entry in raw.get("suites", {}).items()
     }
-    source = raw.get("source", {})
-    extra: dict[str, Any] = {"tried": tuple(source.get("tried", ())), "rivals": tuple(raw.get("rivals", ()))}
+    extra: dict[str, Any] = {"rivals": tuple(raw.get("rivals", ()))}
     for name in ("workloads", "mutants"):
         if name in raw:
             extra[name] = top / raw[name]
@@ -285,9 +312,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     base = Base(
         path.stem,
         raw["series"],
-        source.get("package", ""),
-        source.get("tarball", ""),
-        source.get("suite", ""),
+        toml.made(Source, raw.get("source", {})),
         kernels,
         features,
         suites=suites,

@@ -23,6 +23,8 @@ from lull.errors import DiskFull, LullError, UsageError
 from lull.progress import say
 
 KEY_LENGTH = 16
+FREE_SPACE = "free some space (or name another folder with LULL_CACHE) and run again: it resumes"
+"""The remedy for a full disk."""
 
 
 def root() -> Path:
@@ -106,12 +108,13 @@ def disk_errors(where: Path) -> Iterator[None]:
     Args:
         where: the path to name when the error has none.
     """
-    remedy = "free some space (or name another folder with LULL_CACHE) and run again: it resumes"
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull("no space left on the device", where=str(error.filename or where), remedy=remedy) from error
+            raise DiskFull(
+                "no space left on the device", where=str(error.filename or where), remedy=FREE_SPACE
+            ) from error
         if error.errno in UNWRITABLE:
             raise unwritable(error, error.filename or where) from error
         raise
@@ -121,7 +124,7 @@ def disk_errors(where: Path) -> Iterator[None]:
             raise DiskFull(
                 f"no space left on the device: {error.what}",
                 where=error.where or str(where),
-                remedy=remedy,
+                remedy=FREE_SPACE,
                 tail=error.tail,
             ) from error
         raise

@@ -59,6 +59,7 @@ COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, abou
 ENVIRONMENT = {
     "LULL_CACHE": "the cache folder (default: lull in the XDG cache folder)",
     "LULL_QEMU": "the qemu-system-aarch64 to use",
+    "LULL_ARCHIVES": "URLs of public archives, tried after the machine's own, with {path}, {sha1} or {sha256}",
     "NO_COLOR": "print no colours",
 }
 SHARED = "shared options"
@@ -77,7 +78,7 @@ ALL = frozenset(f"--{name.replace('_', '-')}" for name in DEFAULTS)
 WITHOUT = {
     "compare": ALL - {"--json"},
     "list": ALL - {"--json", "--base", "--suite"},
-    "doctor": ALL - {"--json", "--base"},
+    "doctor": ALL - {"--json", "--base", "--offline"},
     "test": ALL - {"--offline", "--dry-run", "--tree", "--base"},
     "tree": {"--suite"},
     "save": ALL - {"--dry-run", "--json", "--base"},

@@ -18,7 +18,7 @@ from lull.errors import BuildError, LullError
 from lull.guest import qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
-from lull.linux import build, functions, kept, symbols, toolchain, tree
+from lull.linux import build, functions, kept, pins, symbols, toolchain, tree
 from lull.linux.fetch import Store
 from lull.progress import progress, say
 from lull.timing import CostModel
@@ -48,14 +48,12 @@ class Lab:
         base_name: the name of the base, or the path of its file.
         user_tree: a kernel tree of the user's, in place of the package.
         offline: never use the network.
-        refresh: look for newer packages.
         suite_name: the suite of programs to run (``Base.suite_named``).
     """
 
     base_name: str = bases.DEFAULT
     user_tree: Path | None = None
     offline: bool = False
-    refresh: bool = False
     suite_name: str = ""
     _kernels: dict[str, build.Kernel] = field(default_factory=dict)
 
@@ -77,7 +75,7 @@ class Lab:
     @cached_property
     def store(self) -> Store:
         """The fetched packages, and the means to fetch more."""
-        return Store(offline=self.offline, refresh=self.refresh)
+        return Store(offline=self.offline)
 
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:
@@ -154,7 +152,7 @@ class Lab:
     def qemu_here(self) -> Qemu | None:
         """The QEMU to boot with, or None when it would have to be fetched. Its version may be unsupported."""
         machine = qemu.of_machine()
-        private = None if qemu.fits(machine) else self.store.known("qemu")
+        private = None if qemu.fits(machine) else self.store.known(qemu.entry())
         return qemu.probe(private.path / qemu.PROGRAM) if private else machine
 
     def check_cpu(self, cpu: str) -> None:
@@ -187,7 +185,7 @@ class Lab:
     def disk(self) -> Path | None:
         """The disk with the suite's Debian programs; None when the suite has none."""
         listed = self.suite.userland
-        return userland.build(self.store, userland.load(listed)) if listed else None
+        return userland.build(self.store, userland.load(listed), pins.load(listed.parent.name)) if listed else None
 
     @cached_property
     def plugin(self) -> Path:

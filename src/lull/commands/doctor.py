@@ -11,7 +11,9 @@ from lull import cache, paths, plan
 from lull.errors import LullError
 from lull.guest import qemu
 from lull.lab import Lab
-from lull.linux import apt, toolchain
+from lull.linux import apt, pins, toolchain
+from lull.linux.fetch import Fetched, busybox_entry, kernel_entry
+from lull.linux.pins import Pin
 from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def examine(lab: Lab) -> list[DoctorLine]:
-    """Look at everything; nothing is fetched or changed."""
+    """Look at everything. Archives are asked for the pinned files, and nothing is fetched."""
     findings = [DoctorLine(r.package, "ok" if r.present() else "missing", r.purpose) for r in requirements()]
 
     def note(name: str, good: object, detail: str, otherwise: str = "note") -> None:
@@ -57,12 +59,12 @@ def examine(lab: Lab) -> list[DoctorLine]:
     if machine and qemu.fits(machine):
         note("QEMU", True, f"{machine.version} ({machine.program})")
     else:
-        private = lab.store.known("qemu")
-        have = f"{machine.version} does not fit" if machine else "none installed"
-        copy = f"in the cache ({private.package.version})" if private else "fetched by the first run"
-        note("QEMU", private, f"{have}; a private copy is {copy}")
-    source = lab.store.known(lab.base.package)
-    note(lab.base.package, source, source.package.version if source else "fetched by the first run")
+        findings.append(pinned_line(lab, qemu.PACKAGE, lab.store.known(qemu.entry()), qemu.pin()))
+    source = lab.store.known(kernel_entry(lab.base.source))
+    if lab.base.source.package:
+        findings.append(pinned_line(lab, lab.base.source.package, source, lab.base.source.pin))
+    (busybox,) = pins.load("busybox-arm64")
+    findings.append(pinned_line(lab, busybox.package, lab.store.known(busybox_entry()), busybox))
     if shutil.which("apt-get"):
         note("apt", True, f"release {apt.codename() or 'unknown'}; read, never written")
     else:
@@ -78,6 +80,32 @@ def examine(lab: Lab) -> list[DoctorLine]:
         detail = qemu.machine_metrics(accel) if usable else "needs an arm64 host with /dev/kvm"
         note(f"accel {accel}", usable, detail)
     return findings
+
+
+def pinned_line(lab: Lab, name: str, have: Fetched | None, pin: Pin | None) -> DoctorLine:
+    """What this machine would use of a pinned package.
+
+    Args:
+        have: what the cache has.
+        pin: the package; None: it is not pinned for this machine.
+    """
+    if have:
+        return DoctorLine(name, "ok", f"{have.package.version}, in the cache")
+    if lab.offline:
+        return DoctorLine(name, "note", "not in the cache; archives are not asked with --offline")
+    place = pins.place_of(pin) if pin else ""
+    if pin and place:
+        return DoctorLine(name, "ok", f"{pin.version}, from {place}")
+    if name == lab.base.source.package and lab.base.source.release and pins.answers(lab.base.source.release):
+        return DoctorLine(name, "note", f"its pinned package is in no archive; instead {lab.base.source.release}")
+    suites = qemu.SUITES if name == qemu.PACKAGE else lab.base.source.suites
+    try:
+        newest = lab.store.archives(suites).versions(name)
+    except LullError as error:
+        return DoctorLine(name, "missing", f"in no archive that this machine reaches: {error.what}")
+    if not newest:
+        return DoctorLine(name, "missing", "in no archive that this machine reaches")
+    return DoctorLine(name, "note", f"its pinned package is in no archive; instead the newest, {newest[0]}")
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
         return f"{name} ({'in the cache' if lab.has(find) else otherwise})"
 
     here = lab.qemu_here()
-    source = str(lab.user_tree) if lab.user_tree else lab.base.package
+    source = str(lab.user_tree) if lab.user_tree else lab.base.source.package
     fetched = [
         state(source, lambda lab: lab.pristine, "to be copied" if lab.user_tree else "to be fetched"),
         state("busybox", lambda lab: lab.store.busybox(), "to be fetched"),

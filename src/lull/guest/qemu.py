@@ -7,14 +7,15 @@ import functools
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, process
 from lull.errors import FetchError, MissingError, UsageError
-from lull.linux import apt, toolchain
-from lull.linux.fetch import Fetched, Store, backports
+from lull.linux import apt, pins, toolchain
+from lull.linux.fetch import Fetched, Store
 from lull.progress import progress
 
 SUPPORTED = (10, 11)
@@ -135,8 +136,27 @@ def require(qemu: Qemu) -> Qemu:
     return qemu
 
 
+SUITES = ("trixie", "trixie-security")
+"""Debian's suites whose QEMU is pinned, with all its libraries: it runs on any release."""
+
+
+def group() -> str:
+    """The group of pins of the QEMU for this machine."""
+    return f"qemu-{apt.host_architecture()}"
+
+
+def entry() -> str:
+    """The name of the private QEMU in fetched.json: other pins are another entry."""
+    return f"{group()}-{pins.key(pins.load(group()))}"
+
+
+def pin() -> pins.Pin | None:
+    """The pinned package of QEMU itself; None on a machine for which none is pinned."""
+    return next((one for one in pins.load(group()) if one.package == PACKAGE), None)
+
+
 def of_store(store: Store) -> Qemu:
-    """The machine's QEMU if its version is supported, else a copy in the cache, from the release or its backports.
+    """The machine's QEMU if its version is supported, else a copy in the cache.
 
     Raises: MissingError when there is neither.
     """
@@ -144,31 +164,34 @@ def of_store(store: Store) -> Qemu:
     if machine and fits(machine):
         return machine
     try:
-        found = store.have("qemu")
+        found = store.have(entry())
     except FetchError as error:
         if machine:
             require(machine)
         raise MissingError("no QEMU", remedy=error.remedy) from error
     if not found:
-        found = store.remember("qemu", fetch(store))
+        found = store.remember(entry(), fetch(store))
     set_up(found.path)  # an older version of the lab may have fetched it
     return require(probe(found.path / PROGRAM))
 
 
 def fetch(store: Store) -> Fetched:
-    """Download QEMU and the libraries that the machine lacks, from the machine's release or its backports.
+    """Download the pinned QEMU with all its libraries, or else the newest of SUITES, with a notice.
 
     Raises: MissingError when no archive has a supported version, FetchError when a download fails.
     """
-    private = store.private_apt_with(PACKAGE, [[], backports()], supported)
-    version = next(filter(supported, private.versions(PACKAGE)), None)
-    if version is None:
+    wanted = pins.load(group())
+    if (mine := pin()) and (debs := store.files_of(wanted, group())):
+        return unpack(debs, mine.version, pins.key(wanted), store.log)
+    private = store.archives(SUITES, apt.host_architecture(), bare=True, alone=True)
+    newest = next(filter(supported, private.versions(PACKAGE)), None)
+    if newest is None:
         raise MissingError(
             f"no archive of this machine has {PACKAGE} {NEEDED}",
             where=str(private.home),
             remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
         )
-    return download(private, version, store.log)
+    return download(private, newest, store.log)
 
 
 def set_up(folder: Path) -> None:
@@ -197,7 +220,7 @@ def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
     """Download the package's ``version`` and what it needs, and unpack them into one folder of the cache.
 
     Args:
-        private: an apt that has this version. It decides which dependencies are installed already.
+        private: an apt that has this version. It decides which dependencies are installed already: none if it is bare.
         log: takes apt's output.
 
     Raises: FetchError when a download fails, MissingError when QEMU does not run.
@@ -206,14 +229,30 @@ def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
     def make(part: Path) -> None:
         with progress.step(f"fetching QEMU {version}"):
             words = [f"{PACKAGE}={version}", *private.newer_from_same(PACKAGE, version)]
-            for deb in private.download_closure(words, part / "debs", log):
+            private.download_closure(words, part, log)
+
+    key = cache.key_of(version, private.key)
+    debs = cache.make_entry("fetch", f"{PACKAGE}-{key}", make, resume=True)
+    return unpack(sorted(debs.glob("*.deb")), version, key, log)
+
+
+def unpack(debs: Sequence[Path], version: str, key: str, log: Path) -> Fetched:
+    """Unpack QEMU's packages into one folder of the cache. Raises FetchError, and MissingError when it does not run.
+
+    Args:
+        debs: the packages of ``version`` and of what it needs.
+        key: a hash that names them.
+        log: takes the output.
+    """
+
+    def make(part: Path) -> None:
+        with progress.step(f"unpacking QEMU {version}"):
+            for deb in debs:
                 apt.unpack(deb, part, log)
-        shutil.rmtree(part / "debs")
         set_up(part)
         probe(part / PROGRAM)
 
-    path = cache.make_entry("qemu", f"qemu-{cache.key_of(version, private.key)}", make)
-    return Fetched(apt.Package(PACKAGE, version, ""), path)
+    return Fetched(apt.Package(PACKAGE, version, ""), cache.make_entry("qemu", f"qemu-{key}", make))
 
 
 def supported(version: str) -> bool:

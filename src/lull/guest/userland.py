@@ -8,13 +8,15 @@ the image, and fakeroot keeps their owners.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, paths, process, toml
-from lull.errors import BuildError, FetchError
-from lull.linux import apt
+from lull.errors import BuildError, FetchError, UsageError
+from lull.linux import apt, pins
 from lull.linux.fetch import Fetched, Store
+from lull.linux.pins import Pin
 from lull.progress import progress
 
 SCRIPT = paths.REAL / "mkdisk"
@@ -23,6 +25,8 @@ ROOM_MIB = 1024
 SPACE = 10
 """Bytes that the build needs in the cache for each byte that is downloaded: packages, unpacked files, image. Measured:
 910 MB for a download of 103 MB."""
+SUITES = ("bookworm", "bookworm-updates", "bookworm-security")
+"""Debian's suites whose programs are on the disk: of one release, whatever the host's is."""
 
 
 @dataclass(frozen=True)
@@ -46,36 +50,84 @@ def load(path: Path) -> Userland:
         return toml.made(Userland, toml.load(path))
 
 
-def build(store: Store, wanted: Userland) -> Path:
-    """The path of the disk's image, from the cache or built. Raises FetchError, BuildError."""
-    name = f"userland-{cache.key_of(repr(wanted), SCRIPT.read_text(), str(ROOM_MIB))}"
+def build(store: Store, wanted: Userland, pinned: Sequence[Pin] = ()) -> Path:
+    """The path of the disk's image, from the cache or built.
+
+    Args:
+        pinned: the packages and source tarballs that it is made of. Where no archive has one of them any more, or
+            there are none, it is made of the newest in SUITES.
+
+    Raises: FetchError, BuildError; UsageError when a package has no pin.
+    """
+    check_pins(wanted, pinned)
+    name = f"userland-{cache.key_of(repr(wanted), SCRIPT.read_text(), str(ROOM_MIB), pins.key(pinned))}"
     found = store.have(name)
     if not found:
-        private = store.guest_apt()
-        files = private.closure(wanted.packages, [package for _, package in wanted.sources])
-
-        def make(part: Path) -> None:
-            size = sum(int(line.split()[2]) for line in files.splitlines())
-            cache.need_space(part, SPACE * size / 2**30, "the guest's disk")
-            fetch(private, wanted, part, store.log)
-            write_image(wanted, part)
-            cache.write_atomic(part / "packages", files + "\n")
-
-        path = cache.make_entry("guest", f"{name}-{cache.key_of(files)}", make, resume=True)
-        found = store.remember(name, Fetched(apt.Package(name, apt.codename(), ""), path))
+        if pinned and (files := store.files_of(pinned, "the packages of the guest's disk")):
+            path = make_disk(wanted, files, f"{name}-pinned")
+        else:
+            path = make_newest(store, wanted, name)
+        found = store.remember(name, Fetched(apt.Package(name, "pinned" if pinned else "newest", ""), path))
     return found.path / "disk.img"
 
 
+def check_pins(wanted: Userland, pinned: Sequence[Pin]) -> None:
+    """Raise UsageError when there are pins, but one of the packages has none."""
+    have = {pin.package for pin in pinned}
+    if pinned and (lacking := {*wanted.packages, *(package for _, package in wanted.sources)} - have):
+        raise UsageError(
+            f"{min(lacking)} has no pinned version", where=str(pins.FILE), remedy="write it: ./lull fetch --pin"
+        )
+
+
+def guest_apt(store: Store) -> apt.PrivateApt:
+    """A private apt that acts as on an arm64 machine with SUITES and no package installed. Raises FetchError."""
+    return store.archives(SUITES, bare=True, alone=True)
+
+
+def make_newest(store: Store, wanted: Userland, name: str) -> Path:
+    """The folder with a disk of the newest packages. Raises FetchError, BuildError."""
+    private = guest_apt(store)
+    listed = private.closure(wanted.packages, [package for _, package in wanted.sources])
+    size = sum(int(line.split()[2]) for line in listed.splitlines())
+
+    def make(part: Path) -> None:
+        cache.need_space(part, SPACE * size / 2**30, "the guest's disk")
+        fetch(private, wanted, part, store.log)
+
+    debs = cache.make_entry("fetch", f"userland-{cache.key_of(listed)}", make, resume=True)
+    files = [path for path in sorted(debs.rglob("*")) if path.is_file() and path.parent.name != "partial"]
+    return make_disk(wanted, files, f"{name}-{cache.key_of(listed)}")
+
+
 def fetch(private: apt.PrivateApt, wanted: Userland, folder: Path, log: Path) -> None:
-    """Download packages to ``folder``/debs, and download and unpack sources to ``folder``/src. Raises FetchError."""
+    """Download the newest packages to ``folder``/debs, and sources to ``folder``/sources. Raises FetchError."""
     with progress.step(f"fetching {len(wanted.packages)} Debian packages for the guest"):
         private.download_closure(wanted.packages, folder / "debs", log)
+        for _, package in wanted.sources:
+            private.download_source(package, folder / "sources" / package, log)
+
+
+def make_disk(wanted: Userland, files: Sequence[Path], name: str) -> Path:
+    """The folder in the cache with a disk of these packages and source tarballs. Raises FetchError, BuildError."""
+
+    def make(part: Path) -> None:
+        cache.need_space(part, SPACE * sum(path.stat().st_size for path in files) / 2**30, "the guest's disk")
+        log = part.parent / f"{part.name}.log"
+        (part / "debs").mkdir(exist_ok=True)
+        for deb in (path for path in files if path.suffix == ".deb"):
+            (part / "debs" / deb.name).unlink(missing_ok=True)
+            (part / "debs" / deb.name).symlink_to(deb)
         for place, package in wanted.sources:
-            found = apt.tarballs(private.download_source(package, folder / "fetched" / place, log))
+            found = apt.tarballs([path for path in files if path.name.startswith(f"{package}_")])
             if "" not in found:
-                raise FetchError(f"the source of {package} has no tarball", where=str(folder))
+                raise FetchError(f"the source of {package} has no tarball", where=str(part))
             for below, tarball in sorted(found.items()):
-                unpack_source(tarball, folder / "src" / place / below, log)
+                unpack_source(tarball, part / "src" / place / below, log)
+        write_image(wanted, part)
+        cache.write_atomic(part / "packages", "".join(f"{path.name} {apt.hash_of(path)}\n" for path in sorted(files)))
+
+    return cache.make_entry("guest", name, make, resume=True)
 
 
 def unpack_source(tarball: Path, target: Path, log: Path) -> None:
@@ -95,5 +147,5 @@ def write_image(wanted: Userland, folder: Path) -> None:
             error=BuildError,
             what="the guest's disk could not be written",
         )
-    for used in ("debs", "src", "fetched"):
+    for used in ("debs", "src"):
         shutil.rmtree(folder / used, ignore_errors=True)

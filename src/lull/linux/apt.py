@@ -11,14 +11,31 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lull import cache, process
-from lull.errors import FetchError, MissingError
+from lull.errors import DiskFull, FetchError, MissingError
 
 NO_CANDIDATE_REMEDY = "name a kernel source tree of your own with --tree PATH"
+SECURITY = "-security"
+INDEX_GIB = 0.5
+"""GiB of free space that the package indexes of all suites need, with a margin."""
+HELPER = Path("/usr/lib/apt/apt-helper")
+"""apt's program that downloads single files, with the machine's proxies and methods."""
+CAUSES = {
+    r"NOSPLIT|isn't valid|<html|<!DOCTYPE": "a web page came in place of a file: does a proxy want a login?",
+    r"is expired": "the index of a suite has expired: no archive updates it, or this machine's clock is wrong",
+    r"is not valid yet": "the index of a suite is not valid yet: is this machine's clock wrong?",
+    r"NO_PUBKEY|is not signed|not available": "this machine has no key for the archive's signature",
+    r"Hash Sum mismatch": "the archive sent a file with another hash than announced",
+    r"does not have a Release file|404": "the archive does not have it (any more)",
+    r"Could not (connect|resolve)|Temporary failure|timed out|Unable to connect|unreachable": (
+        "the archive cannot be reached: check the network"
+    ),
+}
+"""What apt says when a download failed, as a regular expression -> the cause in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +133,111 @@ def machine_sources() -> list[AptSource]:
 
 
 def with_suites(sources: Sequence[AptSource], suites: Sequence[str]) -> list[AptSource]:
-    """``sources``, and the main archives of further ``suites`` from the same mirrors with the same keys."""
+    """``sources``, and the main archives of further ``suites`` from the same mirrors with the same keys.
+
+    The mirror of a suite NAME-security is that of the release's own security suite, or else the one beside the main
+    mirror whose name ends in ``-security``.
+    """
     release = codename()
     mains = [s for s in sources if s.suite == release] or list(sources[:1])
+    beside = [replace(main, uri=f"{main.uri.rstrip('/')}{SECURITY}") for main in mains]
+    secure = [s for s in sources if s.suite == f"{release}{SECURITY}"] or beside
     have = {s.suite for s in sources}
     extra = [
-        AptSource(main.uri, suite, main.component, main.options)
-        for suite in suites
-        for main in mains
+        replace(mirror, suite=suite)
+        for suite in dict.fromkeys(suites)
+        for mirror in (secure if suite.endswith(SECURITY) else mains)
         if suite not in have
     ]
     return [*sources, *extra]
+
+
+def cause_of(output: str) -> str:
+    """The cause of a failed download in one sentence, from what apt printed; empty when it is none of CAUSES."""
+    return next((cause for pattern, cause in CAUSES.items() if re.search(pattern, output)), "")
+
+
+def run(command: Sequence[str | Path], log: Path, what: str, cwd: Path | None = None) -> None:
+    """Run one of apt's programs, which downloads something.
+
+    Args:
+        log: takes its output.
+        what: the beginning of an error's message: what did not work.
+
+    Raises: DiskFull at once when the disk is full, where apt itself would go on trying; FetchError.
+    """
+    said: list[str] = []
+
+    def line(text: str) -> None:
+        said.append(text)
+        if "No space left on device" in text or "enough free space" in text:
+            raise DiskFull(
+                f"no space left on the device: {what}", where=str(cwd or log.parent), remedy=cache.FREE_SPACE
+            )
+
+    try:
+        process.run_logged(command, log, cwd=cwd, line=line, env={"LC_ALL": "C"}, error=FetchError)
+    except FetchError as error:
+        cause = cause_of("\n".join(said))
+        raise FetchError(
+            f"{what}: {cause}" if cause else what,
+            where=error.where,
+            remedy="check the network and the archives of the machine's apt configuration, and run again; "
+            "once everything is fetched, --offline needs no network",
+            tail="" if cause else error.tail,
+        ) from error
+
+
+def download_files(wanted: Mapping[str, tuple[Path, str]], log: Path) -> dict[str, str]:
+    """Download single files, and check their hashes. Downloads that broke off are resumed.
+
+    Args:
+        wanted: URL -> the file to write, and its SHA-256. The hash may be empty for the last URL only.
+        log: takes the output.
+
+    Returns the cause for each URL that could not be had.
+
+    Raises: DiskFull; MissingError on a host without apt.
+    """
+    if not HELPER.exists():
+        raise MissingError("this host has no apt, which downloads files", remedy=NO_CANDIDATE_REMEDY)
+    words: list[str] = []
+    for url, (path, sha256) in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words += [url, str(path), *([f"SHA256:{sha256}"] if sha256 else [])]
+    options = ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30"]
+    begun = log.stat().st_size if log.exists() else 0
+    try:
+        run([HELPER, *options, "download-file", *words], log, "files could not be downloaded")
+        return {}
+    except FetchError as error:
+        said = log.read_bytes()[begun:].decode(errors="replace")
+        failed = {}
+        for url, (path, sha256) in wanted.items():
+            if path.exists() and (not sha256 or hash_of(path) == sha256):
+                continue
+            # apt prints the URL with its own quoting: the file's name up to the first such character has to do.
+            name = re.escape(re.split(r"[+~:%]", url.rpartition("/")[2])[0])
+            reasons = re.findall(rf"(?m)^E: Failed to fetch \S*{name}\S*\s+(.*)$", said)
+            rejected = path.with_name(f"{path.name}.FAILED")
+            page = rejected.exists() and b"<html" in rejected.read_bytes()[:2000].lower()
+            rejected.unlink(missing_ok=True)
+            failed[url] = cause_of("<html" if page else "\n".join(reasons)) or "; ".join(reasons) or error.what
+        return failed
+
+
+def proxies() -> dict[str, str] | None:
+    """Scheme -> the proxy of apt's configuration; None: what the environment says."""
+    words = ["apt-config", "shell", "http", "Acquire::http::Proxy", "https", "Acquire::https::Proxy"]
+    found = dict(re.findall(r"(?m)^(\w+)='(.*)'$", process.output_of(words))) if shutil.which(words[0]) else {}
+    direct = {scheme: proxy for scheme, proxy in found.items() if proxy != "DIRECT"}
+    return direct if found else None
+
+
+def hash_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 class PrivateApt:
@@ -199,15 +310,10 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
             log: takes the output.
         """
         with cache.disk_errors(self.home), cache.lock(self.home / "lock"):
+            cache.need_space(self.home, INDEX_GIB, "fetching the package indexes")
             self.prepare()
-            process.run_logged(
-                self.command("apt-get", "update", "--error-on=any"),
-                log,
-                error=FetchError,
-                what="the package indexes could not be fetched",
-                remedy="check the network and the mirror of the machine's apt configuration; "
-                "once everything is fetched, --offline needs no network",
-            )
+            command = self.command("apt-get", "update", "--error-on=any")
+            run(command, log, "the package indexes could not be fetched")
 
     def accepted(self) -> list[AptSource]:
         """The archives of suites whose index is there: after a failed update, those that can be used nevertheless."""
@@ -245,14 +351,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """Run apt-get with ``words`` in ``folder``, to download ``what``. Raises FetchError."""
         folder.mkdir(parents=True, exist_ok=True)
         with cache.lock(self.home / "lock"):
-            process.run_logged(
-                self.command("apt-get", *words),
-                log,
-                cwd=folder,
-                error=FetchError,
-                what=f"{what} could not be downloaded",
-                remedy="check the network and run again",
-            )
+            run(self.command("apt-get", *words), log, f"{what} could not be downloaded", folder)
 
     def download(self, package: Package, folder: Path, log: Path) -> Path:
         """Download ``package`` into ``folder``, check its hash, and return the .deb.
@@ -279,16 +378,18 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
 
         Raises: FetchError with apt's message when a package does not exist.
         """
-        tasks = [["install", "--no-install-recommends", "-o", "Debug::NoLocking=1", *words]]
-        tasks += [["source", "--tar-only", "--only-source", *sources]] if sources else []
-        files: list[str] = []
-        for task in tasks:
-            done = process.complete(self.command("apt-get", "--yes", "--print-uris", *task), apart=True)
-            if done.status != 0:
-                said = re.findall(r"(?m)^E: (.*)$", done.errors) or ["apt-get failed"]
-                raise FetchError("; ".join(said), where=str(self.home), remedy="name packages of the machine's release")
-            files += re.findall(r"(?m)^'.*$", done.output)
+        files = self.uris("install", "--no-install-recommends", "-o", "Debug::NoLocking=1", *words).splitlines()
+        files += self.uris("source", "--tar-only", "--only-source", *sources).splitlines() if sources else []
         return "\n".join(sorted(files))
+
+    def uris(self, *words: str) -> str:
+        """A line, as of ``closure``, for each file that ``apt-get WORDS`` would fetch. Raises FetchError as it does."""
+        options = ["--yes", "--print-uris", "-o", "Acquire::ForceHash=SHA256"]
+        done = process.complete(self.command("apt-get", *options, *words), apart=True)
+        if done.status != 0:
+            said = re.findall(r"(?m)^E: (.*)$", done.errors) or ["apt-get failed"]
+            raise FetchError("; ".join(said), where=str(self.home), remedy="name packages that the archives have")
+        return "\n".join(re.findall(r"(?m)^'.*$", done.output))
 
     def download_closure(self, words: Sequence[str], folder: Path, log: Path) -> list[Path]:
         """Download packages, and those of their dependencies that are not installed, into ``folder``; return the .debs.
@@ -331,8 +432,7 @@ def tarballs(files: Sequence[Path]) -> dict[str, Path]:
 
 def verify(path: Path, sha256: str) -> None:
     """Compare a file with the SHA-256 of the signed index. If they differ, remove the file and raise FetchError."""
-    with open(path, "rb") as handle:
-        found = hashlib.file_digest(handle, "sha256").hexdigest()
+    found = hash_of(path)
     if found != sha256:
         path.unlink()
         raise FetchError(

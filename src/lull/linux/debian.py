@@ -14,7 +14,7 @@ from lull import cache
 from lull.base import Base
 from lull.errors import FetchError, UsageError
 from lull.linux import apt
-from lull.linux.fetch import Fetched, Store, backports
+from lull.linux.fetch import Fetched, Store
 from lull.plan import unknown
 from lull.progress import progress, say
 
@@ -68,24 +68,8 @@ def flavour(release: str) -> str:
 
 
 def archive(store: Store) -> apt.PrivateApt:
-    """A private apt with the suites that have arm64 kernels, but for those that cannot be fetched.
-
-    A mirror may lack suites, or an old copy may have expired.
-
-    Raises: FetchError if the machine's release cannot be fetched either.
-    """
-    sources = apt.machine_sources()
-    architectures = list(dict.fromkeys([apt.host_architecture(), "arm64"]))
-    everything = apt.PrivateApt(apt.with_suites(sources, SUITES), architectures)
-    try:
-        return store.fresh(everything)
-    except FetchError as error:
-        accepted = everything.accepted()
-        missing = list(dict.fromkeys(s.suite for s in everything.sources if s not in accepted))
-        if not accepted or not missing:
-            raise
-        say(f"kernels of {', '.join(missing)} are not looked for: {error.what}")
-        return store.fresh(apt.PrivateApt(accepted, architectures))
+    """A private apt with the suites that have arm64 kernels. Raises FetchError when none can be fetched."""
+    return store.archives(SUITES)
 
 
 def releases(private: apt.PrivateApt) -> list[str]:
@@ -233,8 +217,7 @@ def configuration(store: Store, base: Base, version: str, flavour: str) -> str:
         def fits(candidate: str) -> bool:
             return candidate.partition("-")[0] == version
 
-        choices = [[], backports(), [*backports(), base.suite]]
-        private = store.private_apt_with(f"{name}:arm64", choices, fits)
+        private = store.archives(base.source.suites)
         one = store.one_package(f"{name}:arm64", private, "name a configuration with --config", fits)
 
         def make(part: Path) -> None:
