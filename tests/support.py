@@ -42,7 +42,7 @@ def real_qemu() -> qemu.Qemu:
         return machine
     store = Store(offline=True)
     store.index = REAL_CACHE / "fetched.json"
-    found = store.known("qemu")
+    found = store.known(qemu.entry())
     if found is None:
         pytest.skip(f"no QEMU {qemu.NEEDED} here ('./lull fetch' brings one)")
     qemu.set_up(found.path)
@@ -65,9 +65,7 @@ def newer_qemu() -> qemu.Qemu:
 
 def fetch_newer_qemu(store: Store) -> Fetched:
     """Download it. Raises FetchError on a host whose archives have no Debian 13."""
-    sources = apt.with_suites(apt.machine_sources(), NEWER)
-    sources = [source for source in sources if source.suite in NEWER]
-    private = store.fresh(apt.PrivateApt(sources, [apt.host_architecture()], bare=True))
+    private = store.archives(NEWER, apt.host_architecture(), bare=True, alone=True)
     version = next(filter(qemu.supported, private.versions(qemu.PACKAGE)), "")
     if qemu.Qemu(Path(), version.partition(":")[2] or "0.0").plugin != "lull-7.so":
         raise FetchError(f"{' and '.join(NEWER)} have no {qemu.PACKAGE} with version 7 of the plugin interface")

@@ -62,7 +62,7 @@ class Store:
         try:
             raw = self.entries()[name]
             # Relative to the cache, which may have been moved. Earlier versions wrote absolute paths.
-            fetched = Fetched(apt.Package(**raw["package"]), cache.root() / raw["path"])
+            fetched = Fetched(apt.Package(**raw["package"]), self.index.parent / raw["path"])
         except (KeyError, TypeError):
             return None
         return fetched if fetched.path.exists() else None
