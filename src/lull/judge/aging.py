@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,11 +106,10 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float], where: str) -> Spread:
         """The statistics of ``values``. Raises ValueError without values, or for one that is NaN, infinite or <= 0."""
-        array = stats.checked(values)
-        if (array <= 0).any():
+        if min(stats.checked(values)) <= 0:
             raise ValueError(f"{where}: a time of 0 or less: {list(values)}")
-        deviation = float(array.std(ddof=1)) if array.size > 1 else None
-        return cls(tuple(values), float(array.mean()), deviation, stats.variation(values))
+        deviation = stdev(values) if len(values) > 1 else None
+        return cls(tuple(values), fmean(values), deviation, stats.variation(values))
 
     @property
     def relative(self) -> list[float]:

@@ -9,20 +9,19 @@ interval is given, with its lower coverage.
 from __future__ import annotations
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
-
 CONFIDENCE = 0.95
 # A test with ties tries all ways to divide the pooled values, if there are no more than this (8 + 8 values: 12 870).
 EXACT_SPLITS = 20_000
 
-Floats = NDArray[np.float64]
+DEPTH = 200
+"""Terms of a continued fraction. 50 are enough for a thousand repeats."""
 
 
 class Verdict(StrEnum):
@@ -71,19 +70,18 @@ class Effect:
     verdict: Verdict
 
 
-def checked(values: Sequence[float]) -> Floats:
-    """The values as an array. Raises ValueError when there are none, or one is NaN or infinite."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0:
+def checked(values: Sequence[float]) -> list[float]:
+    """The values. Raises ValueError when there are none, or one is NaN or infinite."""
+    if not values:
         raise ValueError("no values")
-    if not np.isfinite(array).all():
-        raise ValueError(f"not a finite number among the values: {array.tolist()}")
-    return array
+    if not all(map(math.isfinite, values)):
+        raise ValueError(f"not a finite number among the values: {list(values)}")
+    return list(map(float, values))
 
 
 def median(values: Sequence[float]) -> float:
     """The median, in the unit of the values."""
-    return float(np.median(checked(values)))
+    return statistics.median(checked(values))
 
 
 def variation(values: Sequence[float]) -> float | None:
@@ -91,11 +89,8 @@ def variation(values: Sequence[float]) -> float | None:
 
     None with one value or a mean of 0.
     """
-    array = checked(values)
-    mean = float(array.mean())
-    if array.size < 2 or mean == 0:
-        return None
-    return float(array.std(ddof=1)) / abs(mean)
+    mean = statistics.fmean(checked(values))
+    return statistics.stdev(values) / abs(mean) if len(values) > 1 and mean else None
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -106,8 +101,8 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     section 7.1). The coverage is exact for any continuous distribution, and at least as large for counts. 95 % needs 6
     values: 5 give 93.75 %, 4 give 87.5 %, 3 give 75 %, 2 give 50 %, and 1 gives none.
     """
-    array = np.sort(checked(values))
-    return _between(array, lambda k: 2 * float(stats.binom.cdf(k - 1, array.size, 0.5)), confidence)
+    n = len(checked(values))
+    return _between(sorted(values), lambda k: sum(math.comb(n, i) for i in range(k)) / 2 ** (n - 1), confidence)
 
 
 def hodges_lehmann(
@@ -122,9 +117,9 @@ def hodges_lehmann(
     Returns: (estimate, interval), in the unit of the values.
     """
     x, y = checked(baseline), checked(other)
-    shifts = np.sort(np.subtract.outer(y, x).ravel())
-    below = _u_below(x.size, y.size)
-    return float(np.median(shifts)), _between(shifts, lambda k: 2 * below[k - 1], confidence)
+    shifts = sorted(b - a for b in y for a in x)
+    below = _u_below(len(x), len(y))
+    return statistics.median(shifts), _between(shifts, lambda k: 2 * below[k - 1], confidence)
 
 
 def effect(
@@ -151,15 +146,15 @@ def effect(
     Raises: ValueError when there are no values, or one is NaN or infinite.
     """
     x, y = checked(baseline), checked(other)
-    ratio = bool((x > 0).all() and (y > 0).all())
+    ratio = min(*x, *y) > 0
     kind, unchanged = ("ratio", 1.0) if ratio else ("difference", 0.0)
-    if exact and np.ptp(x) == 0 and np.ptp(y) == 0 and (x[0] == y[0] or min(x.size, y.size) > 1):
-        value = float(y[0] / x[0] if ratio else y[0] - x[0])
+    if exact and _alike(x) and _alike(y) and (x[0] == y[0] or min(len(x), len(y)) > 1):
+        value = y[0] / x[0] if ratio else y[0] - x[0]
         certain = Interval(value, value, 1.0, True)
         verdict = Verdict.EQUAL if x[0] == y[0] else _side(certain, unchanged)
         return Effect(kind, value, certain, None, verdict)
     if ratio:
-        shift, found = hodges_lehmann(np.log(x).tolist(), np.log(y).tolist(), confidence)
+        shift, found = hodges_lehmann(list(map(math.log, x)), list(map(math.log, y)), confidence)
         estimate = math.exp(shift)
         interval = Interval(math.exp(found.low), math.exp(found.high), found.coverage, found.reached)
     else:
@@ -174,7 +169,7 @@ def critical_pairs(m: int, n: int, confidence: float = CONFIDENCE) -> int:
     The interval of ``effect`` is above "no change" exactly when at least this many pairs are higher. With too few
     repeats the result is m * n + 1, which is never reached.
     """
-    found = _between(np.arange(1, m * n + 1, dtype=np.float64), lambda k: 2 * _u_below(m, n)[k - 1], confidence)
+    found = _between(range(1, m * n + 1), lambda k: 2 * _u_below(m, n)[k - 1], confidence)
     return int(found.high) if found.reached else m * n + 1
 
 
@@ -184,17 +179,28 @@ def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
     The test is exact without ties and up to 2500 pairs. With ties it is a permutation test over all divisions of the
     pooled values, if there are at most EXACT_SPLITS. Otherwise it is the normal approximation with tie correction.
     """
-    x, y = checked(one), checked(two)
-    pooled = np.concatenate([x, y])
-    distinct = np.unique(pooled).size
-    if distinct == 1:
+    less, more = sorted((checked(one), checked(two)), key=len)
+    m, n = len(less), len(more)
+    ties = Counter(less + more)
+    if len(ties) == 1:
         return 1.0
-    if distinct == pooled.size and x.size * y.size <= 2500:
-        return float(stats.mannwhitneyu(x, y, method="exact").pvalue)
-    if min(x.size, y.size) > 1 and math.comb(pooled.size, x.size) <= EXACT_SPLITS:
-        every = stats.PermutationMethod(n_resamples=EXACT_SPLITS)
-        return float(stats.mannwhitneyu(x, y, method=every).pvalue)
-    return float(stats.mannwhitneyu(x, y, method="asymptotic").pvalue)
+    # Twice the rank, which is a whole number for tied values, too.
+    ranks, before = {}, 0
+    for value in sorted(ties):
+        ranks[value] = 2 * before + ties[value] + 1
+        before += ties[value]
+    total = sum(ranks[value] for value in less)
+    u = total / 2 - m * (m + 1) / 2
+    u = min(u, m * n - u)
+    if len(ties) == m + n and m * n <= 2500:
+        return min(1.0, 2 * _u_below(m, n)[int(u)])
+    if m > 1 and math.comb(m + n, m) <= EXACT_SPLITS:
+        sums = _rank_sums([ranks[value] for value in less + more], m)
+        tails = (sum(ways for s, ways in sums.items() if (s - total) * side >= 0) for side in (1, -1))
+        return min(1.0, 2 * min(tails) / sums.total())
+    tied = sum(number**3 - number for number in ties.values())
+    deviation = math.sqrt(m * n / 12 * (m + n + 1 - tied / ((m + n) * (m + n - 1))))
+    return min(1.0, math.erfc((m * n / 2 - u - 0.5) / deviation / math.sqrt(2)))
 
 
 def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
@@ -203,9 +209,11 @@ def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
     None when the test is not possible: a series has fewer than two values, or neither series has any spread.
     """
     x, y = checked(one), checked(two)
-    if min(x.size, y.size) < 2 or (np.ptp(x) == 0 and np.ptp(y) == 0):
+    if min(len(x), len(y)) < 2 or (_alike(x) and _alike(y)):
         return None
-    return float(stats.ttest_ind(x, y, equal_var=False).pvalue)
+    a, b = statistics.variance(x) / len(x), statistics.variance(y) / len(y)
+    freedom = (a + b) ** 2 / (a**2 / (len(x) - 1) + b**2 / (len(y) - 1))
+    return _student((statistics.fmean(x) - statistics.fmean(y)) ** 2 / (a + b), freedom)
 
 
 def brown_forsythe(one: Sequence[float], two: Sequence[float]) -> float | None:
@@ -213,11 +221,20 @@ def brown_forsythe(one: Sequence[float], two: Sequence[float]) -> float | None:
 
     It is used instead of the F test, which mistakes a long tail for a difference in variance. None when a series has
     fewer than three values, whose deviations from the median are all alike, or when neither series has any spread.
+
+    Two series of distances are compared, so that the analysis of variance is Student's test with a common variance.
     """
     x, y = checked(one), checked(two)
-    if min(x.size, y.size) < 3 or (np.ptp(x) == 0 and np.ptp(y) == 0):
+    if min(len(x), len(y)) < 3 or (_alike(x) and _alike(y)):
         return None
-    return float(stats.levene(x, y, center="median").pvalue)
+    centres = statistics.median(x), statistics.median(y)
+    x, y = ([abs(value - centre) for value in series] for series, centre in zip((x, y), centres, strict=True))
+    apart = (statistics.fmean(x) - statistics.fmean(y)) ** 2
+    if not apart or (_alike(x) and _alike(y)):
+        return float(not apart)
+    freedom = len(x) + len(y) - 2
+    common = (statistics.pvariance(x) * len(x) + statistics.pvariance(y) * len(y)) / freedom
+    return _student(apart / (common * (1 / len(x) + 1 / len(y))), freedom)
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -239,10 +256,13 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 def geometric_mean(ratios: Sequence[float]) -> float:
     """The geometric mean of ratios. Raises ValueError when one of them is not above 0."""
-    array = checked(ratios)
-    if (array <= 0).any():
+    if min(checked(ratios)) <= 0:
         raise ValueError("a geometric mean needs ratios above 0")
-    return float(stats.gmean(array))
+    return statistics.geometric_mean(ratios)
+
+
+def _alike(values: Sequence[float]) -> bool:
+    return min(values) == max(values)
 
 
 def _side(interval: Interval, unchanged: float) -> Verdict:
@@ -255,7 +275,7 @@ def _side(interval: Interval, unchanged: float) -> Verdict:
     return Verdict.NOISE
 
 
-def _between(ordered: Floats, missed: Callable[[int], float], confidence: float) -> Interval:
+def _between(ordered: Sequence[float], missed: Callable[[int], float], confidence: float) -> Interval:
     """The interval from the k-th smallest to the k-th largest value, for the largest k of sufficient confidence.
 
     Args:
@@ -265,7 +285,7 @@ def _between(ordered: Floats, missed: Callable[[int], float], confidence: float)
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence is between 0 and 1, not {confidence}")
     allowed = 1 - confidence + 1e-12  # 1 - 0.95 is not exact in floating point
-    k, last = 1, (ordered.size + 1) // 2
+    k, last = 1, (len(ordered) + 1) // 2
     while k < last and missed(k + 1) <= allowed:
         k += 1
     return Interval(float(ordered[k - 1]), float(ordered[-k]), max(0.0, 1 - missed(k)), missed(k) <= allowed)
@@ -289,3 +309,37 @@ def _u_below(m: int, n: int) -> tuple[float, ...]:
         seen += count
         below.append(seen / total)
     return tuple(below)
+
+
+def _rank_sums(ranks: Sequence[int], m: int) -> Counter[int]:
+    """Sum -> in how many ways m of the ranks have it."""
+    ways: list[Counter[int]] = [Counter({0: 1}), *(Counter() for _ in range(m))]
+    for rank in ranks:
+        for size in range(m, 0, -1):
+            for total, number in ways[size - 1].items():
+                ways[size][total + rank] += number
+    return ways[m]
+
+
+def _student(square: float, freedom: float) -> float:
+    """Two-sided p of Student's t, from its square: I_x(freedom / 2, 1 / 2), where I is the incomplete beta function."""
+    a, x, rest = freedom / 2, freedom / (freedom + square), square / (freedom + square)
+    if x < (a + 1) / (a + 2.5):
+        return _incomplete_beta(x, rest, a, 0.5)
+    return 1 - _incomplete_beta(rest, x, 0.5, a) if rest else 1.0
+
+
+def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
+    """I_x(a, b), regularized, by its continued fraction (Abramowitz and Stegun, 26.5.8), from the end to the front.
+
+    Args:
+        x: above 0, and below (a + 1) / (a + b + 2), where the fraction converges fast.
+        rest: 1 - x.
+    """
+    fraction = 1.0
+    for m in range(DEPTH, -1, -1):
+        even = (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        fraction = 1 + odd / (1 + even / fraction)
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    return math.exp(scale) / a / fraction
