@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
-
-console = Console(stderr=True, highlight=False)
-"""Where progress and messages go; standard output is for results."""
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
 
 PLAIN_INTERVAL = 30.0
 """Seconds between two plain lines of one long step when there is no terminal."""
@@ -22,6 +22,25 @@ def clock(seconds: float) -> str:
     """Seconds as people write them: ``7 s`` or ``3:07``."""
     whole = int(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d}"
+
+
+@functools.cache
+def console() -> Console:
+    """rich's console on standard error. Raises ImportError for the commands that need Python alone."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def live() -> Console | None:
+    """The console, if it can show a line that changes; a dumb terminal (an editor's) cannot, and rich would show none.
+
+    It is for progress and messages; standard output is for results.
+    """
+    with contextlib.suppress(ImportError):
+        if sys.stderr.isatty() and not console().is_dumb_terminal:
+            return console()
+    return None
 
 
 class Step:
@@ -51,6 +70,8 @@ class Step:
         self.note = note
         now = time.monotonic()
         if self.status:
+            from rich.markup import escape
+
             self.status.update(f"{escape(self.title)}  {clock(self.elapsed)}  [dim]{escape(note)}[/dim]")
         elif self.plain and now - self.shown >= PLAIN_INTERVAL:
             self.shown = now
@@ -69,9 +90,10 @@ class Progress:
         if self.quiet:
             yield Step(title, plain=False)
             return
-        # A dumb terminal (an editor's) cannot show a line that changes, and rich would show none.
-        if console.is_terminal and not console.is_dumb_terminal:
-            with console.status(escape(title)) as status:
+        if shown := live():
+            from rich.markup import escape
+
+            with shown.status(escape(title)) as status:
                 step = Step(title, status)
                 yield step
         else:
@@ -84,7 +106,10 @@ class Progress:
 
 def say(text: str) -> None:
     """A line for people, as it is (no markup)."""
-    console.print(text, markup=False, soft_wrap=True)
+    if shown := live():
+        shown.print(text, markup=False, soft_wrap=True)
+    else:
+        print(text, file=sys.stderr)
 
 
 progress = Progress()

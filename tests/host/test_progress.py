@@ -26,7 +26,7 @@ def on_a_terminal(**environment: str) -> str:
     """What WORK writes to a terminal."""
     ours, theirs = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    path = {"PYTHONPATH": str(REPOSITORY / "src"), "TERM": "xterm-256color"}
+    path = {"PYTHONPATH": ":".join([str(REPOSITORY / "src"), *sys.path[1:]]), "TERM": "xterm-256color"}
     with subprocess.Popen(
         [sys.executable, "-c", WORK], stdout=theirs, stderr=theirs, env={**base, **path, **environment}
     ):
@@ -75,7 +75,6 @@ def test_a_long_step_off_a_terminal(
     shown = progress.Progress()
     shown.quiet = quiet
     monkeypatch.setattr(progress, "PLAIN_INTERVAL", 0.0)
-    monkeypatch.setattr(progress.console, "_file", sys.stderr)
     with shown.step("building") as step:
         step.update("half")
     lines = ["building ...", "building  0 s  half", "building: done in 0 s  half"]

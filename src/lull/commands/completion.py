@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 
-import shtab
-
 from lull import base as bases
 from lull import cli, plan, selftests, timing
 from lull.base import Base
@@ -14,13 +12,7 @@ from lull.check.data import load_machines, load_mutants
 from lull.lab import Lab
 
 SHELLS = ("bash", "zsh", "fish")
-PATHS = {
-    "DIR": shtab.DIRECTORY,
-    "PATH": shtab.DIRECTORY,
-    "FILE": shtab.FILE,
-    "IMAGE": shtab.FILE,
-    "RESULTS": shtab.FILE,
-}
+PATHS = {"DIR": "DIRECTORY", "PATH": "DIRECTORY", "FILE": "FILE", "IMAGE": "FILE", "RESULTS": "FILE"}
 """What an option's value is called when it is a path, and how shtab completes that."""
 
 
@@ -67,12 +59,14 @@ def words(base: Base) -> dict[str, list[str]]:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print the script."""
+    import shtab
+
     parser = cli.build_parser(cli.COMMANDS)
     known = words(lab.base)
     for sub in cli.commands_of(parser).values():
         for action in sub._actions:
             if action.metavar in PATHS:
-                action.complete = PATHS[str(action.metavar)]  # type: ignore[attr-defined]
+                action.complete = getattr(shtab, PATHS[str(action.metavar)])  # type: ignore[attr-defined]
             action.choices = action.choices or known.get(f"{action.dest} {action.metavar}")
     print(shtab.complete(parser, arguments.shell))
     return 0

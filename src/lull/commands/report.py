@@ -55,7 +55,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     out = arguments.out or (first if first.is_dir() else first.parent) / NAME
     if is_strange(out):
         raise UsageError(f"{out} is no page of this command's, and stays", remedy="name a new file with --out")
-    from lull import report  # and with it scipy and matplotlib, which --help does not wait for
+    from lull import report  # and with it Jinja2, which --help does without
     from lull.report import data
 
     sources = data.load(arguments.results)
@@ -72,7 +72,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
 
 def write_pages(arguments: argparse.Namespace) -> int:
     """Write the Markdown pages into the folder that ``--pages`` names. Returns 0."""
-    from lull.report import data, pages  # and with it scipy and matplotlib
+    from lull.report import data, pages
 
     sources, folder = data.load(arguments.results), arguments.pages
     if arguments.dry_run:

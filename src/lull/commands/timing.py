@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run, evaluate, compare. Returns 1 when the simulation or the model is off."""
-    from lull.timing import runs as timing_run  # and with it scipy, which --help does not wait for
+    from lull.timing import runs as timing_run  # and with it NumPy, which --help does without
 
     model = timing.load(arguments.name)
     vcpus = numbers_of_vcpus(arguments.vcpus)

@@ -8,12 +8,14 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeAlias
 
 from lull.judge import stats
 from lull.run.records import COUNT_UNIT, Check, Record, Results
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BASELINE, CONTROL = "stock", "stock.control"
 CONTROL_CHECK = "A/A control"
@@ -240,6 +242,8 @@ def _control(series: Series) -> Control:
         return Control((), Check(CONTROL_CHECK, "skipped", "; ".join(problems)))
     higher = sum(row.effect.verdict is stats.Verdict.HIGHER for row in rows)
     lower = sum(row.effect.verdict is stats.Verdict.LOWER for row in rows)
+    import numpy as np
+
     groups: defaultdict[tuple[int, int], list[tuple[Record, Record]]] = defaultdict(list)
     for row in rows:
         key = (row.workload, row.vcpus, row.metric)
@@ -265,12 +269,14 @@ def _control(series: Series) -> Control:
     return Control(tuple(rows), Check(CONTROL_CHECK, verdict, "; ".join([detail, *problems])))
 
 
-Bools = NDArray[np.bool_]
-Counts = NDArray[np.float64]
+Bools: TypeAlias = "NDArray[np.bool_]"
+Counts: TypeAlias = "NDArray[np.float64]"
 
 
 def _splits(m: int, n: int) -> Bools:
     """Choices of n among m + n repeats as the second series: a row for each choice, the real one first."""
+    import numpy as np
+
     real = np.arange(m + n) >= m
     if math.comb(m + n, n) <= MAX_SPLITS:
         chosen = np.array(list(itertools.combinations(range(m + n), n)))
@@ -283,6 +289,8 @@ def _splits(m: int, n: int) -> Bools:
 
 def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool) -> Counts:
     """1 for each split whose two series differ by the rule of ``stats.effect``, else 0."""
+    import numpy as np
+
     values = np.asarray(pooled, dtype=np.float64)
     second = splits.astype(np.float64)
     n = int(splits[0].sum())
@@ -300,6 +308,8 @@ def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool) -> Coun
 
 def _sample(values: Counts) -> Counts:
     """The values, or a million of them taken evenly from the sorted values."""
+    import numpy as np
+
     most = 1_000_000
     if values.size <= most:
         return values

@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from lull.errors import UsageError
 from lull.judge import tables
 from lull.judge.compare import Comparison, Row, compare
 from lull.run.records import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FILE = "results.json"
 SENT = ".tar.gz"

@@ -13,15 +13,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TypeVar
-
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from lull.judge.compare import BASELINE, Comparison, GeoMean, Row, Summary
 from lull.judge.stats import CONFIDENCE, Effect, Verdict
 from lull.run.records import COUNT_UNIT, Check, Results
+
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
 
 Item = TypeVar("Item")
 
@@ -116,6 +115,8 @@ def make_console(file: IO[str] | None = None) -> Console:
     If that is not a terminal, the console writes plain text of a fixed width, so that output in files and pipes is the
     same everywhere. rich obeys NO_COLOR.
     """
+    from rich.console import Console
+
     target = file or sys.stdout
     if target.isatty():
         return Console(file=target, highlight=False)
@@ -199,6 +200,9 @@ def any_value(rows: Iterable[Row]) -> bool:
 
 def show_grid(console: Console, grid: Grid) -> None:
     """Print one table with its notes."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for place, name in enumerate(grid.header):
         side: JustifyMethod = "left" if place < grid.labels else "right"
@@ -450,6 +454,8 @@ def _style(cell: str) -> str:
 
 def say(console: Console, line: str, style: str = "") -> None:
     """Print a line, without markup, in characters that the console's encoding has."""
+    from rich.text import Text
+
     console.print(Text(_safe(console, line), style=style))
 
 

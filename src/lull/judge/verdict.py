@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Judge a run: add the checks that need its numbers, and write and print its tables.
 
-This module imports scipy, which is slow: import it only when needed.
+This module imports NumPy, which is slow: import it only when needed.
 """
 
 from __future__ import annotations

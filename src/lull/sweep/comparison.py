@@ -2,7 +2,7 @@
 """Show the results of a sweep: one table of all jobs, with the ratios of several CPUs side by side.
 
 A line of the table is of one workload and one number of vCPUs, on one CPU. It therefore comes from one job, and each
-ratio compares boots of one run. This module imports scipy, which is slow: import it only when needed.
+ratio compares boots of one run.
 """
 
 from __future__ import annotations
