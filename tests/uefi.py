@@ -21,6 +21,7 @@ from pathlib import Path
 
 from support import REPOSITORY, write_files
 
+from lull import extras
 from lull.guest.qemu import Qemu
 
 FIRMWARE = Path("/usr/share/qemu-efi-aarch64/QEMU_EFI.fd")
@@ -32,7 +33,7 @@ PACKAGES = (
 SHARE = "/opt/share"
 """Where the second disk is mounted."""
 LAUNCHER = f"""#!/bin/sh
-# In place of the launcher, which makes a Python environment from the network.
+# In place of the launcher, which wants packages of the lab: the Python packages are there.
 PYTHONPATH={SHARE}/wheels exec python3 {SHARE}/lull/src "$@"
 """
 MENU = f"""set timeout=0
@@ -74,14 +75,15 @@ def write_share(target: Path, packages: Sequence[Path]) -> None:
     platforms = [f"--platform={name}_aarch64" for name in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")]
     options = ["--no-deps", "--only-binary=:all:", f"--python-version={version}", *platforms]
     requirements = ["--require-hashes", "-r", REPOSITORY / "requirements.txt"]
-    run(sys.executable, "-m", "pip", "download", "-q", *options, *requirements, "-d", place / "fetched")
+    extras.pip(place, ["download", *options, *requirements, "-d", place / "fetched"])
     for wheel in sorted((place / "fetched").glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(wheels)
     shutil.rmtree(place / "fetched")
     for name in ("src", "guest", "kernel", "timing"):
         shutil.copytree(REPOSITORY / name, place / "lull" / name)
-    write_files(place / "lull", {"lull": LAUNCHER})
+    wanted = extras.listed(extras.TOOL).with_suffix(".in")
+    write_files(place / "lull", {"lull": LAUNCHER, wanted.name: wanted.read_text()})
     (place / "lull/lull").chmod(0o755)
     (place / "debs").mkdir()
     for package in packages:

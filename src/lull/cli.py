@@ -14,9 +14,10 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from lull import __version__, base, cache, options
+from lull import __version__, base, cache, extras, options
 from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError, UsageError
 from lull.lab import Lab
+from lull.linux import tree
 from lull.plan import unknown
 from lull.progress import progress, say
 
@@ -56,6 +57,8 @@ ADVANCED = {
 }
 """The commands that ``lull --help`` only names."""
 COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, about in group.items()}
+ALONE = ("list", "doctor")
+"""The commands that, like ``--help``, need Python alone. The launcher names them too: it installs nothing for them."""
 ENVIRONMENT = {
     "LULL_CACHE": "the cache folder (default: lull in the XDG cache folder)",
     "LULL_QEMU": "the qemu-system-aarch64 to use",
@@ -244,6 +247,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress.quiet = arguments.quiet or arguments.json
         lab = Lab(arguments.base, arguments.tree, arguments.offline, suite_name=arguments.suite)
         with cache.disk_errors(cache.root()):
+            if command not in ALONE:
+                tree.check_place(cache.root())
+                extras.use(extras.TOOL, offline=arguments.offline)
             if arguments.suite:
                 lab.base.suite_named(arguments.suite)
             options.check_all(lab, commands_of(parser)[arguments.command], arguments)

@@ -33,7 +33,8 @@ class Requirement:
         if self.probe.startswith("python:"):
             return importlib.util.find_spec(self.probe.removeprefix("python:")) is not None
         if self.probe.startswith("perl:"):
-            return process.complete(["perl", f"-M{self.probe.removeprefix('perl:')}", "-e", "1"]).status == 0
+            module = self.probe.removeprefix("perl:")
+            return bool(shutil.which("perl")) and process.complete(["perl", f"-M{module}", "-e", "1"]).status == 0
         return shutil.which(self.probe) is not None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,9 +246,10 @@ def test_cpus_are_those_of_qemu(
     assert within(*words, "--cpu", "neon3", "--dry-run").returncode == 0, "it does not say which it has"
 
 
-def test_no_command_waits_for_scipy_to_start() -> None:
-    code = "import sys, lull.cli; sys.exit('scipy' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+def test_options_need_python_alone() -> None:
+    """Those of every command: -S and -I leave only the standard library."""
+    code = "import sys; sys.path.append(sys.argv[1]); from lull import cli; cli.build_parser(cli.COMMANDS)"
+    subprocess.run([sys.executable, "-S", "-I", "-c", code, REPOSITORY / "src"], check=True)
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGTERM])
@@ -398,13 +400,15 @@ def test_doctor_as_json(tool: Tool) -> None:
     assert findings["gcc"]["state"] == "ok"
 
 
-def launcher(path: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run ./lull with a PATH of ours."""
+def launcher(
+    path: str, *words: str, repository: Path = REPOSITORY, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ./lull with a PATH of ours, and without the Python packages that the tests have."""
     return subprocess.run(
-        [str(REPOSITORY / "lull"), *words],
+        [str(repository / "lull"), *words],
         text=True,
         capture_output=True,
-        env={**os.environ, "PATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": "", "PATH": path, **environment},
     )
 
 
@@ -431,6 +435,66 @@ def test_launcher_names_everything_missing_in_one_line(bare_path: Path) -> None:
     assert "apt-get was run" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["list"], 0, "workloads: --workload"),
+        (["list", "--json"], 0, '"workloads"'),
+        (["doctor"], 3, "missing  flex"),
+        (["--help"], 0, "exit codes"),
+        ([], 2, "exit codes"),
+        (["--version"], 0, "lull 0"),
+        (["run", "--help"], 0, "--workload"),
+        (["check", "--quiet", "-h"], 0, "--mutant"),
+    ],
+)
+def test_launcher_with_python_alone(bare_path: Path, tmp_path: Path, words: list[str], status: int, said: str) -> None:
+    """Nothing is installed or fetched, no package is asked for, and the cache may be anywhere."""
+    (bare_path / "apt-get").write_text("#!/bin/sh\necho apt-get was run >&2\n")
+    (bare_path / "apt-get").chmod(0o755)
+    (bare_path / "python3").symlink_to(Path(sys.executable).resolve())
+    place = tmp_path / "empty cache"
+    done = launcher(str(bare_path), *words, LULL_CACHE=str(place))
+    assert (done.returncode, said in done.stdout) == (status, True), done.stderr + done.stdout
+    assert "apt-get was run" not in done.stderr
+    assert {path.name for path in place.glob("*")} <= {"pycache"}
+
+
+def test_launcher_refuses_a_cache_with_a_space(bare_path: Path, tmp_path: Path) -> None:
+    """Before a package is asked for; so does the tool, for one that is named from its own folder."""
+    done = launcher(str(bare_path), "build", LULL_CACHE=str(tmp_path / "a b"))
+    assert done.returncode == 2 and "with a space" in done.stderr and "LULL_CACHE" in done.stderr
+    assert not (tmp_path / "a b").exists()
+
+
+def test_a_cache_with_a_space_is_refused_before_anything_is_fetched(tool: Tool, tmp_path: Path) -> None:
+    place = tmp_path / "a b"
+    for command in ("fetch", "build", "run", "test"):
+        done = tool(command, LULL_CACHE=str(place))
+        assert done.returncode == 2 and "with a space" in done.stderr
+    assert not place.exists()
+    done = tool("doctor", "--json", LULL_CACHE=str(place))
+    assert done.returncode == 3
+    assert {"name": "LULL_CACHE", "state": "missing"}.items() <= json.loads(done.stdout)[-5].items()
+
+
+def test_launcher_of_a_checkout_with_a_space(tmp_path: Path) -> None:
+    """It finds itself, the list of packages, and what the tool reads."""
+    place = tmp_path / "my checkout"
+    place.mkdir()
+    shutil.copy(REPOSITORY / "lull", place)
+    shutil.copytree(REPOSITORY / "src", place / "src")
+    for name in ("kernel", "guest", "plugin", "timing", "requirements.in", "requirements.txt"):
+        (place / name).symlink_to(REPOSITORY / name)
+    packages = os.environ.get("PYTHONPATH", "")
+    words = ["run", "--dry-run", "--workload", "young"]
+    done = launcher(
+        os.environ["PATH"], *words, repository=place, LULL_CACHE=str(tmp_path / "cache"), PYTHONPATH=packages
+    )
+    assert done.returncode == 0, done.stderr
+    assert "to be built" in done.stdout
+
+
 def test_launcher_through_a_link(bare_path: Path, tmp_path: Path) -> None:
     """It finds its repository: the packages that it names are of a list there."""
     (tmp_path / "lull").symlink_to(REPOSITORY / "lull")
@@ -446,8 +510,8 @@ def test_launcher_without_apt_names_tree(bare_path: Path) -> None:
     assert "--tree" in done.stderr
 
 
-def test_launcher_offline_without_environment(tmp_path: Path) -> None:
-    """No environment in the cache and no network allowed: exit 7 and what to do."""
-    done = launcher(os.environ["PATH"], "build", "--offline", LULL_CACHE=str(tmp_path / "empty cache"))
+def test_launcher_offline_without_packages(tmp_path: Path) -> None:
+    """No Python packages in the cache and no network allowed: exit 7 and what to do."""
+    done = launcher(os.environ["PATH"], "build", "--offline", LULL_CACHE=str(tmp_path / "empty"))
     assert done.returncode == 7
-    assert "lull fetch" in done.stderr
+    assert "requirements.txt" in done.stderr and "once with a network" in done.stderr

@@ -309,14 +309,6 @@ def test_a_cache_that_cannot_be_written(fake: Fake, tool: Tool) -> None:
     assert "LULL_CACHE" in done.stderr
 
 
-def test_a_cache_with_a_space_is_refused(fake: Fake, tool: Tool) -> None:
-    """The kernel's makefiles cannot have it: said at once, with the way out."""
-    spaced = Path(shutil.copytree(tool.cache, tool.cwd / "my cache", symlinks=True))
-    done = fake("build", "--kernel", "stock", LULL_CACHE=str(spaced))
-    assert done.returncode == 2
-    assert "LULL_CACHE" in done.stderr
-
-
 def test_qemu_absent_old_or_broken(fake: Fake, tool: Tool, fake_tree: Path) -> None:
     """A named QEMU that is too old or does not run is refused with what to do; none at all, too."""
     common = ["run", "--base", str(FAKE / "bases/fake.toml"), "--tree", str(fake_tree), "--offline"]

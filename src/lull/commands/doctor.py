@@ -11,13 +11,13 @@ from lull import cache, paths, plan
 from lull.errors import LullError
 from lull.guest import qemu
 from lull.lab import Lab
-from lull.linux import apt, pins, toolchain
+from lull.linux import apt, pins, toolchain, tree
 from lull.linux.fetch import Fetched, busybox_entry, kernel_entry
 from lull.linux.pins import Pin
 from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8
-"""Free space a cold run needs: source, two builds, the Python environment."""
+"""Free space a cold run needs: source, two builds, Python packages."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,10 @@ def examine(lab: Lab) -> list[DoctorLine]:
     else:
         note("apt", False, "this host has none: name a kernel tree with --tree PATH")
     root = cache.root()
+    try:
+        tree.check_place(root)
+    except LullError as error:
+        note("LULL_CACHE", False, error.what, "missing")
     probe = next(p for p in [root, *root.parents] if p.exists())
     free = shutil.disk_usage(probe).free / 2**30
     space = f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}"

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-from lull import cache, changed, paths, plan, process
+from lull import cache, changed, extras, paths, plan, process
 from lull.base import DEFAULT
 from lull.errors import UsageError
 from lull.lab import Lab
@@ -66,8 +66,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     words += arguments.pytest
     if arguments.dry_run:
         return plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
+    packages = [extras.fetched(name, offline=arguments.offline) for name in (extras.TOOL, "test")]
     environment = {
         **os.environ,
+        "PYTHONPATH": ":".join(map(str, packages)),
         "LULL_QEMU": str(lab.qemu.program),
         "LULL_CACHE": str(cache.root()),
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",

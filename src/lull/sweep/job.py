@@ -108,7 +108,7 @@ def perform(order: Order) -> JobEnd:
 def run(order: Order, sweep: Path) -> JobEnd:
     """Run a job on this machine, in the folder ``sweep``. Raises Stopped when this process is to end."""
     place, tool = place_of(sweep, order.name), paths.REPOSITORY / "src"
-    argv: list[str | Path] = [sys.executable, tool, "run", *order.words, "--out", place]
+    argv: list[str | Path] = [sys.executable, "-S", tool, "run", *order.words, "--out", place]
     log = log_of(sweep, order.name)
     log.parent.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
