@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from support import REPOSITORY
+
 from lull import base as bases
 from lull import plan
 from lull.check import data as check_data
@@ -15,7 +17,7 @@ MUTANTS = check_data.load_mutants(BASE.mutants)
 
 
 def test_mutants_are_the_same_everywhere() -> None:
-    """In the kernel, in the file for the tool, and in the note."""
+    """In the kernel, in the file for the tool, and in the note; README counts them."""
     source = (FOLDER / "files/arch/arm64/mm/lull/lab.c").read_text()
     names = re.findall(r'\[LULL_\w+\]\s*= "([a-z-]+)"', source)
     assert names[0] == "none"
@@ -23,6 +25,7 @@ def test_mutants_are_the_same_everywhere() -> None:
     assert len(MUTANTS) >= 15
     note = (FOLDER / "NOTE.md").read_text()
     assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", note) == list(names[1:])
+    assert f"The lab has {len(MUTANTS)} such mutants" in (REPOSITORY / "README.md").read_text()
 
 
 def test_bases_of_mutants_are_there() -> None:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A number that several documents quote is the same in all of them, and that of the run or the file it comes from."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+QUOTES = {
+    "redis on 6.12": (
+        ("docs/measurements.md", r"\| redis \| (9 \d+) \|"),
+        ("docs/results.md", r"\| redis: .* \| (\d+) \|"),
+        ("docs/figures.md", r"\| redis: .* \| (\d+) \|"),
+        ("docs/upstream.md", r"BGSAVE while a client writes: (\d+) broadcasts"),
+    ),
+    "redis on 7.3": (
+        ("docs/linux-7.3.md", r"\| redis \| (\d+, \d+ \| \d+, \d+) \| 0 \|"),
+        ("README.md", r"\| redis: .* \| (\d+, \d+ \| \d+, \d+) \| 0, 0 \|"),
+    ),
+    "python on 6.12": (
+        ("docs/measurements.md", r"\| python \| (\d \d+) \|"),
+        ("docs/figures.md", r"\| Python: .* \| (\d+) \|"),
+        ("docs/upstream.md", r"Python (\d+), Lull"),
+    ),
+    "an mprotect() on 6.12": (
+        (
+            "docs/results/instructions.md",
+            r"\A(?:.*\n)*?\*\*insns_work\*\*\n(?:.*\n)*?\| mprotect_threaded \| .* \| ([\d.]+) \[",
+        ),
+        ("docs/upstream.md", r"2486 on stock \(([\d.]+) times\)"),
+        ("README.md", r"times stock's instructions \(6\.12: ([\d.]+)\)"),
+    ),
+    "an mprotect() on 7.3": (
+        (
+            "docs/results/7.3/instructions.md",
+            r"\A(?:.*\n)*?\*\*insns_work\*\*\n(?:.*\n)*?\| mprotect_threaded \| .* \| ([\d.]+) \?",
+        ),
+        ("README.md", r"executes ([\d.]+) times stock's instructions"),
+    ),
+    "lines of residency": (
+        ("kernel/residency/NOTE.md", r"; (\d+) of them are code, neither"),
+        ("docs/linux-7.3.md", r"residency (\d+)\."),
+        ("docs/upstream.md", r"On 7\.3 residency adds (\d+) \["),
+        ("README.md", r"Lull's residency has (\d+)\."),
+    ),
+    "lines of active_cpu": (
+        ("kernel/residency/NOTE.md", r"adds 68 lines on 7\.3, of which (\d+) are code"),
+        ("docs/linux-7.3.md", r"active_cpu adds (\d+) \["),
+        ("docs/upstream.md", r"591 \[.*, `active_cpu` (\d+)\."),
+        ("README.md", r"in (\d+) lines of our own code"),
+    ),
+    "mutants reported on 6.12": (
+        ("docs/measurements.md", r"all (\d+) mutants of that time"),
+        ("docs/results.md", r"in (\d+) ways, one boot each"),
+        ("docs/upstream.md", r"reported each of (\d+) mutants"),
+    ),
+}
+"""What is quoted: the document that it comes from, and those that quote it, each with where it stands there."""
+
+
+@pytest.mark.parametrize("what", QUOTES)
+def test_quotes_agree(what: str) -> None:
+    """Each document has the number where the table says, and it is that of the first."""
+    found = {}
+    for name, pattern in QUOTES[what]:
+        (found[name],) = {m[1].replace(" ", "") for m in re.finditer(pattern, (REPOSITORY / name).read_text())}
+    assert len(set(found.values())) == 1, found
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """The cells of the rows of the table whose head begins with ``first``."""
+    table = re.search(rf"(?m)^\| {re.escape(first)} \|.*\n\|[-:| ]+\|\n((?:\|.*\n)+)", text)
+    assert table, first
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+
+
+def test_counts_of_readme_are_those_of_the_run() -> None:
+    """Broadcasts of stock, active_cpu and Lull on 7.3; redis is of another run (QUOTES)."""
+    counts = (REPOSITORY / "docs/results/7.3/tlbi.md").read_text()
+    checked = 0
+    for name, unit, stock, rival, lull in rows(README, "workload"):
+        if not unit.endswith("a run"):
+            workload = name.partition(":")[0]
+            lines = re.findall(rf"(?m)^\| {workload} \| [^|]+ \| ([\d.]+)[^|]* \| ([\d.]+)[^|]* \|", counts)
+            assert (lines[0], lines[1][1]) == ((stock, lull), rival), workload
+            checked += 1
+    assert checked >= 5
+
+
+def test_costs_of_readme_are_those_that_were_judged() -> None:
+    """The shares of stock's instructions, and which of them miss their limit, by each base's page of goals."""
+    for column, page in ((2, "docs/results/7.3/goals.md"), (3, "docs/results/goals.md")):
+        goals = (REPOSITORY / page).read_text()
+        for cells in rows(README, "one operation is"):
+            named = re.search(r"\((\S+)\)", cells[0])
+            goal = f"instructions of {named[1]}" if named else "instructions with residency=off"
+            line = re.search(rf"(?m)^\| residency: {goal} \| (\w+) \| \D*?([-+][\d.]+) %", goals)
+            assert line, (goal, page)
+            share = re.match(r"[\d.]+", cells[column])
+            assert share and (f"+{share[0]}", "missed" in cells[column]) == (line[2], line[1] == "failed"), cells
+
+
+def test_findings_of_readme_are_those_of_the_table() -> None:
+    """How many defects only the checker saw; how many of them 7.3 has, and others fixed."""
+    table = rows((REPOSITORY / "docs/findings.md").read_text(), "finding")
+    seen = [cells for cells in table if "(not seen)" in cells[2]]
+    here = [cells for cells in seen if cells[3].startswith("yes")]
+    others = [cells for cells in seen if "fixed in" in cells[3] or "by others" in cells[4]]
+    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    said = re.search(
+        r"checker found\n?\s*(\w+) \[defects\].*, of which 7\.3 has (\w+)\.[^.]*others have fixed (\w+)\.", README
+    )
+    assert said and said.groups() == tuple(words[len(each)] for each in (seen, here, others))
