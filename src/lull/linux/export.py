@@ -188,10 +188,9 @@ def figures(subject: Subject) -> str:
 
 
 def measured_on(base: Base) -> str:
-    """What to say of the figures when docs/figures.md says that they were measured on another base; empty otherwise."""
-    measured = re.search(r"on Linux (\d+\.\d+)", FIGURES.read_text())
-    assert measured, "docs/figures.md does not say on which Linux it was measured"
-    return "" if base.series == measured[1] else f"The figures were measured on Linux {measured[1]}."
+    """What to say of the figures when they were measured on another base; empty otherwise."""
+    described = bases.load()
+    return "" if base.series == described.series else f"The figures were measured on Linux {described.series}."
 
 
 def order(base: Base, subject: Subject, linux: str) -> str:
