@@ -14,8 +14,8 @@ from pathlib import Path
 
 from support import FAKE, Tool
 
+from lull.base import Pin
 from lull.linux import apt
-from lull.linux.pins import Pin
 
 PACKAGE = "linux-source-6.12"
 

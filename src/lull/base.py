@@ -10,7 +10,6 @@ from typing import Any
 
 from lull import cache, paths, toml
 from lull.errors import UsageError
-from lull.linux.pins import Pin
 
 DEFAULT = "6.12"
 LETTER = "COVER.md"
@@ -96,6 +95,47 @@ class Feature:
     lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One file of Debian's archives.
+
+    Args:
+        path: its place below the top of an archive: ``pool/main/l/linux/NAME_VERSION_ARCHITECTURE.deb``.
+        sha256: what the file is.
+        sha1: its name in Debian's snapshot archive.
+        size: bytes.
+    """
+
+    path: str
+    sha256: str
+    sha1: str = ""
+    size: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def package(self) -> str:
+        """The name of the package."""
+        return self.name.partition("_")[0]
+
+    @property
+    def version(self) -> str:
+        """The version, without the epoch, which names of files lack."""
+        return self.name.split("_")[1]
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of a .deb."""
+        return self.name.rpartition("_")[2].removesuffix(".deb")
+
+    def line(self, group: str) -> str:
+        """The line of guest/pins.txt."""
+        return f"{group} {self.sha256} {self.sha1} {self.size} {self.path}"
 
 
 @dataclass(frozen=True)

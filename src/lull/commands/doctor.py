@@ -8,12 +8,12 @@ import shutil
 from dataclasses import asdict, dataclass
 
 from lull import cache, paths, plan
+from lull.base import Pin
 from lull.errors import LullError
 from lull.guest import qemu
 from lull.lab import Lab
 from lull.linux import apt, pins, toolchain, tree
 from lull.linux.fetch import Fetched, busybox_entry, kernel_entry
-from lull.linux.pins import Pin
 from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8

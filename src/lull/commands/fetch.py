@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from lull import cache, paths, plan, selftests
+from lull import cache, paths, pinning, plan, selftests
 from lull.errors import UsageError
 from lull.lab import Lab
-from lull.linux import pinning, pins
+from lull.linux import pins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, process
+from lull.base import Pin
 from lull.errors import FetchError, MissingError, UsageError
 from lull.linux import apt, pins, toolchain
 from lull.linux.fetch import Fetched, Store
@@ -150,7 +151,7 @@ def entry() -> str:
     return f"{group()}-{pins.key(pins.load(group()))}"
 
 
-def pin() -> pins.Pin | None:
+def pin() -> Pin | None:
     """The pinned package of QEMU itself; None on a machine for which none is pinned."""
     return next((one for one in pins.load(group()) if one.package == PACKAGE), None)
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, paths, process, toml
+from lull.base import Pin
 from lull.errors import BuildError, FetchError, UsageError
 from lull.linux import apt, pins
 from lull.linux.fetch import Fetched, Store
-from lull.linux.pins import Pin
 from lull.progress import progress
 
 SCRIPT = paths.REAL / "mkdisk"

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache
-from lull.base import Base, Source
+from lull.base import Base, Pin, Source
 from lull.errors import FetchError
 from lull.linux import apt, pins
-from lull.linux.pins import Pin
 from lull.progress import progress, say
 
 BUSYBOX = "busybox-static"

@@ -13,63 +13,19 @@ import os
 import re
 import urllib.request
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lull import cache, paths, toml
+from lull.base import Pin
 from lull.errors import FetchError, LullError, UsageError
 from lull.linux import apt
 
 FILE = paths.GUEST / "pins.txt"
 """The pins of QEMU, busybox, libraries and the guest's disks: a line with group, SHA-256, SHA-1, size and path each."""
-PUBLIC = (
-    "http://deb.debian.org/debian/{path}",
-    "http://deb.debian.org/debian-security/{path}",
-    "https://snapshot.debian.org/file/{sha1}",
-)
-"""Public archives, tried after the machine's own. The variable LULL_ARCHIVES replaces them."""
+PUBLIC = ("https://snapshot.debian.org/file/{sha1}",)
+"""Public archives, tried after the machine's own: Debian's snapshot archive, which keeps every version. The variable
+LULL_ARCHIVES replaces them."""
 PROBE_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Pin:
-    """One file of Debian's archives.
-
-    Args:
-        path: its place below the top of an archive: ``pool/main/l/linux/NAME_VERSION_ARCHITECTURE.deb``.
-        sha256: what the file is.
-        sha1: its name in Debian's snapshot archive.
-        size: bytes.
-    """
-
-    path: str
-    sha256: str
-    sha1: str = ""
-    size: int = 0
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def package(self) -> str:
-        """The name of the package."""
-        return self.name.partition("_")[0]
-
-    @property
-    def version(self) -> str:
-        """The version, without the epoch, which names of files lack."""
-        return self.name.split("_")[1]
-
-    @property
-    def architecture(self) -> str:
-        """The architecture of a .deb."""
-        return self.name.rpartition("_")[2].removesuffix(".deb")
-
-    def line(self, group: str) -> str:
-        """The line of FILE."""
-        return f"{group} {self.sha256} {self.sha1} {self.size} {self.path}"
 
 
 def of_file(path: Path, place: str) -> Pin:
@@ -114,8 +70,10 @@ def templates() -> list[str]:
             )
     machine: list[str] = []
     try:
-        uris = dict.fromkeys(source.uri.rstrip("/") for source in apt.machine_sources())
-        machine = [f"{uri}/{{path}}" for uri in uris]
+        uris = [source.uri.rstrip("/") for source in apt.machine_sources()]
+        # A machine may not name its mirror's security suites.
+        beside = [f"{uri}{apt.SECURITY}" for uri in uris if uri.endswith("/debian")]
+        machine = [f"{uri}/{{path}}" for uri in dict.fromkeys([*uris, *beside])]
     except LullError:  # no apt, or no archive: the public ones are left
         pass
     return list(dict.fromkeys([*machine, *public]))

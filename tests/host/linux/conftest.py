@@ -10,7 +10,7 @@ import pytest
 from archive import PACKAGE, Archive, machines_apt, source_package
 from support import FAKE, Tool
 
-from lull.linux.pins import Pin
+from lull.base import Pin
 
 
 @pytest.fixture

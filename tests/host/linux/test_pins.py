@@ -15,12 +15,13 @@ from archive import PACKAGE, Archive, build, machines_apt
 from support import FAKE, REPOSITORY, Tool, build_deb, write_files
 
 from lull import base as bases
+from lull import pinning
+from lull.base import Pin
 from lull.errors import FetchError, UsageError
 from lull.guest import qemu, userland
 from lull.guest.userland import Userland
-from lull.linux import apt, pinning, pins
+from lull.linux import apt, pins
 from lull.linux.fetch import Store
-from lull.linux.pins import Pin
 
 pytestmark = pytest.mark.skipif(not (shutil.which("apt-get") and apt.codename()), reason="no apt here")
 RELEASE = apt.codename()

@@ -12,12 +12,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from lull import cache, paths, selftests
-from lull.base import Base
+from lull.base import Base, Pin
 from lull.errors import FetchError
 from lull.guest import qemu, userland
 from lull.linux import apt, pins
 from lull.linux.fetch import BUSYBOX, LIBRARIES, Store
-from lull.linux.pins import Pin
 from lull.progress import progress
 
 LISTED = re.compile(r"(?m)^'(\S+?)/(pool/\S+)' \S+ \d+ SHA256:(\w+)$")
