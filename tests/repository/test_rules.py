@@ -11,7 +11,7 @@ import pytest
 from support import FAKE, REPOSITORY
 
 from lull import base
-from lull.check import data, soak
+from lull.check import data, soak, trials
 
 RULES = data.load_rules()
 KINDS = {f"{rule}/{kind}" for rule, entry in RULES.items() for kind in entry.kinds}
@@ -28,6 +28,11 @@ def lacking(names: Set[str], found: Set[str], place: str) -> None:
     """Fail if any of ``names`` is not ``found`` in ``place``."""
     missing = ", ".join(sorted(names - found))
     assert not missing, f"{place} lacks {missing}"
+
+
+def test_the_limit_of_vcpus() -> None:
+    """What `lull check` refuses beforehand is what the plugin refuses."""
+    assert f"#define MAX_CPUS {trials.MAX_VCPUS}\n" in (PLUGIN / "space.h").read_text()
 
 
 def includes(path: Path) -> set[Path]:

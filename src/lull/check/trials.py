@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 
 from lull import plan
 from lull.check.data import NARROW, Hardware, Mutant
+from lull.errors import UsageError
 from lull.guest.qemu import Machine
 from lull.plan import LAB
 
 APPEND = "loglevel=5 printk.time=1"
 """Kernel parameters of every check. loglevel: warnings reach the console. printk.time: the time stamp tells lines of
 the kernel from those of programs."""
+MAX_VCPUS = 64
+"""The most virtual CPUs that the checker follows: MAX_CPUS of plugin/space.h."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,13 @@ class Trial:
     mutant: Mutant | None = None
 
     def machine(self, options: CheckOptions) -> Machine:
-        """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need."""
+        """The guest's hardware: the options', with as many vCPUs as the mutant and MiB as the workloads need.
+
+        Raises: UsageError for more vCPUs than the checker follows, or than QEMU has.
+        """
         vcpus = max(self.mutant.vcpus, options.vcpus) if self.mutant else options.vcpus
+        if options.checker and vcpus > MAX_VCPUS:
+            raise UsageError(f"--vcpus {vcpus}: 1 to {MAX_VCPUS} are possible under the checker", remedy="name fewer")
         memory_mib = max(options.memory_mib, self.boot.memory)
         return Machine(vcpus, memory_mib, self.hardware.cpu, mte=self.hardware.mte)
 

@@ -88,6 +88,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.round is not None and arguments.round < 1:
         raise UsageError(f"--round {arguments.round}: the first is 1")
     choice = choice_of(lab, arguments)
+    first = soak.draw(lab.base, choice, arguments.round or 1)
+    first.trial.machine(first.options)  # refuses what cannot be
     findings = load_findings()
     if arguments.dry_run:
         numbers = range(1, SHOWN + 1) if arguments.round is None else [arguments.round]
