@@ -96,6 +96,8 @@ WITHOUT = {
 }
 """The shared options that a command has no use for, and refuses; a command that is not named here takes all of them."""
 MISSING = "the following arguments are required: "
+NEAR = 0.66
+"""How alike a word and an option are of which one was meant, perhaps: two letters of three."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -140,13 +142,13 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 def unrecognized(parser: argparse.ArgumentParser, words: Sequence[str]) -> UsageError:
     """The error for words that a command does not take: what was meant, perhaps."""
-    known = list(parser._option_string_actions)
+    known = {option.lstrip("-"): option for option in parser._option_string_actions}  # dashes make no two words alike
     word = words[0]
     option = word.partition("=")[0]
-    near = get_close_matches(option, known, 1)
+    near = get_close_matches(option.lstrip("-"), known, 1, NEAR)
     behind = next((a.dest for a in parser._actions if str(a.metavar).startswith("-- ")), None)
-    hint = f"did you mean {near[0]}? " if near else ""
-    if option in known:
+    hint = f"did you mean {known[near[0]]}? " if near else ""
+    if option in known.values():
         hint = f"options go after the command: {parser.prog} {word}"
     elif behind:
         hint += f"options of {behind} go behind --: {parser.prog} -- {word}"

@@ -18,7 +18,18 @@ import pytest
 from images import image
 from support import REPOSITORY, Tool
 
-from lull.cli import ADVANCED, ALL, COMMANDS, GROUPS, WITHOUT, build_parser, commands_of, interrupted, main
+from lull.cli import (
+    ADVANCED,
+    ALL,
+    COMMANDS,
+    GROUPS,
+    WITHOUT,
+    build_parser,
+    commands_of,
+    interrupted,
+    main,
+    unrecognized,
+)
 from lull.errors import EXIT_CODES
 from lull.lab import Lab
 
@@ -68,6 +79,12 @@ def test_help_describes_at_most_ten_commands(tool: Tool) -> None:
         for name, about in names.items():
             assert re.search(rf"(?m)^    {name} +{re.escape(about)}$", shown)
     assert " ".join(shown.partition("  advanced ")[2].splitlines()[1:]).split() == ", ".join(ADVANCED).split()
+
+
+def test_no_option_is_near_to_every_word() -> None:
+    """Two dashes alone make no option like another."""
+    for parser in commands_of(build_parser(COMMANDS)).values():
+        assert "did you mean" not in unrecognized(parser, ["--bogus"]).remedy
 
 
 @pytest.mark.parametrize("command", COMMANDS)
