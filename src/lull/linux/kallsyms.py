@@ -7,6 +7,8 @@ It finds the tables from which the kernel answers /proc/kallsyms.
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import sys
 from collections import Counter
@@ -47,11 +49,12 @@ def extract(image: Path, *, offline: bool) -> Path:
             if not plausible(output, image):
                 base = f"{linked_at(image.read_bytes()):x}"
                 done = run("kallsyms_finder", [image, "--base-address", base, "--output", output], offline)
+        full = os.strerror(errno.ENOSPC)
         if not plausible(output, image):
             raise UsageError(
                 "no symbols were found in the image: was it built without CONFIG_KALLSYMS, or is it cut off?",
                 where=str(image),
-                tail=done.errors[-500:],
+                tail=done.errors[-500:] if full in done.errors else "",  # else a traceback, which says no more
                 remedy="name its System.map or vmlinux with --symbols",
             )
         output.rename(part / "System.map")

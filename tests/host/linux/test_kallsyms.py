@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lull import process
-from lull.errors import UsageError
+from lull.errors import DiskFull, LullError, UsageError
 from lull.linux import kallsyms
 
 BASES = {36: 0xFFFFFFF880000000, 39: 0xFFFFFFC080000000, 42: 0xFFFFFE0080000000, 48: 0xFFFF800080000000}
@@ -55,3 +55,18 @@ def test_addresses_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(UsageError, match="no symbols were found"):
             kallsyms.extract(tmp_path / "Image", offline=True)
     assert asked == [[], ["--base-address", f"{base or 0:x}"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "error"), [("ValueError: No version", UsageError), ("No space left on device", DiskFull)]
+)
+def test_a_traceback_of_the_program_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: type[LullError]
+) -> None:
+    """An image without symbols is no defect; a full disk is named, whoever met it."""
+    (tmp_path / "Image").write_bytes(relocated(0))
+    failed = process.ProcessEnd(1, "", f"Traceback (most recent call last):\n{said}\n")
+    monkeypatch.setattr(kallsyms, "run", lambda *words: failed)
+    with pytest.raises(error) as caught:
+        kallsyms.extract(tmp_path / "Image", offline=True)
+    assert ("Traceback" in caught.value.text()) == (error is DiskFull)
