@@ -363,7 +363,7 @@ def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
 
 
 def test_an_image_of_your_own_is_run_beside_stock(within: Within, own_cache: Path) -> None:
-    """Under the name of its file, changed where a kernel of the base has that name; with --kernel beside those."""
+    """Under the name of its file, changed where a kernel of the base has that name; with --kernel beside those, too."""
     Path("Image").write_bytes(image({}))
     Path("lull").write_bytes(image({}))
     Path("map").write_text("ffff800080000000 T start\n")
@@ -372,8 +372,12 @@ def test_an_image_of_your_own_is_run_beside_stock(within: Within, own_cache: Pat
     assert done.returncode == 0, done.stderr
     assert "stock (to be built), Image (your own)\n" in done.stdout
     assert "3: stock 1, Image 1, stock.control 1\n" in done.stdout
-    assert "2: lull 1, ._lull 1\n" in within(*words, "lull", "--kernel", "lull").stdout
+    assert "4: stock 1, lull 1, ._lull 1, stock.control 1\n" in within(*words, "lull", "--kernel", "lull").stdout
+    assert "3: stock 1, Image 1, stock.control 1\n" in within(*words, "Image", "--kernel", "stock").stdout
     assert not any(own_cache.iterdir())
+    Path("map").write_text("ffff800080000000 T _text\nffff800080000800 B _end\n")
+    done = within(*words, "Image")
+    assert done.returncode == 2 and "the symbols are of another kernel" in done.stderr
 
 
 def test_an_image_of_your_own_is_copied(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ boots, on one workload of each published system.
     parser.add_argument(
         "--functions", action="store_true", help="list the instructions of each workload by function of the kernel, too"
     )
-    add("image", help="run your own kernel image, too: beside stock, or the kernels of --kernel; needs --symbols")
+    add("image", help="run your own kernel image, too: beside stock and the kernels of --kernel; needs --symbols")
     add("symbols")
     options.add_measuring(parser, repeat=f"{options.REPEAT}; the short run: {SHORT_REPEAT}")
     add("workload", help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable")
@@ -88,8 +88,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     options.require_both(arguments)
     named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
     if arguments.image:
-        own = plan.slug(of_user(lab, arguments.image, arguments.symbols).name)
-        named = [*(named or [plan.parse_spec(plan.BASELINE, lab.base)]), plan.Spec(own, own)]
+        mine = of_user(lab, arguments.image, arguments.symbols)
+        own = plan.slug(mine.name)
+        baseline = plan.parse_spec(plan.BASELINE, lab.base)  # without it nothing could be compared
+        named = [*([] if baseline in named else [baseline]), *named, plan.Spec(own, own)]
     short = [] if arguments.full or named or arguments.workload else plan.short_selection(lab.workloads)
     if short:
         named = [plan.parse_spec(kernel, lab.base) for kernel in lab.base.default_kernels]
@@ -100,7 +102,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
-        lab.adopt(own, arguments.image, arguments.symbols)
+        lab.adopt(own, mine.image, mine.place)
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
     results, folder = experiment.measure(
