@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -109,6 +110,19 @@ BASE_FILES = {
 """What a guest's disk cannot do without."""
 
 
+def small_disk(place: Path, size: str) -> list[str]:
+    """How a command line begins that finds a disk of ``size`` at the folder ``place``; nobody else sees this disk.
+
+    Skips the test where nothing can be mounted.
+    """
+    who = ["--map-root-user"] * (os.getuid() != 0)
+    script = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@"'
+    begin = ["unshare", *who, "--mount", "sh", "-c", script, "sh", size, str(place)]
+    if not shutil.which("unshare") or subprocess.run([*begin, "true"], capture_output=True).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    return begin
+
+
 @dataclass
 class Tool:
     """Runs the tool as a user does: another process, its own cache, the fake base."""
@@ -118,10 +132,12 @@ class Tool:
     environment: dict[str, str]
     patience: float = 120
     """Seconds after which a command has hung, if it is given no other time."""
+    within: tuple[str, ...] = ()
+    """How each command line begins (``small_disk``)."""
 
     def command(self, *words: str) -> list[str]:
         """The command line."""
-        return [sys.executable, str(REPOSITORY / "src"), *words]
+        return [*self.within, sys.executable, str(REPOSITORY / "src"), *words]
 
     def __call__(self, *words: str, timeout: float = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from images import image
-from support import REPOSITORY, Tool
+from support import REPOSITORY, Tool, small_disk
 
 from lull.cli import (
     ADVANCED,
@@ -540,3 +540,11 @@ def test_launcher_offline_without_packages(tmp_path: Path) -> None:
     done = launcher(os.environ["PATH"], "build", "--offline", LULL_CACHE=str(tmp_path / "empty"))
     assert done.returncode == 7
     assert "requirements.txt" in done.stderr and "once with a network" in done.stderr
+
+
+def test_launcher_on_a_full_disk(tmp_path: Path) -> None:
+    """Exit 8, and what to do: the environment is of the size of a disk."""
+    command = [*small_disk(tmp_path, "1m"), str(REPOSITORY / "lull"), "run", "--dry-run"]
+    done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "LULL_CACHE": str(tmp_path)})
+    assert done.returncode == 8, done.stderr
+    assert "no space left on the device" in done.stderr and "free some" in done.stderr
