@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from lull import cache, plan
+from lull import cache, plan, took
 from lull.check.boots import guests_of, one_boot
 from lull.check.data import KnownFinding
 from lull.check.kernels import CheckedKernel, of_base
@@ -43,11 +43,15 @@ def conduct(
     """
     names = dict.fromkeys(trial.boot.image for trial in trials)
     own = {kernel.name: kernel for kernel in given}
+    boots = [trial.boot for trial in trials]
+    left = loop.left(boots, out) if out else len(boots)
+    booting = took.of_boots(boots, left, checked=options.checker)
+    took.make(lab, [name for name in names if name not in own], [booting])
     kernels = {name: own.get(name) or of_base(lab, name) for name in names}
     guests = guests_of(lab, trials, kernels, options)
     made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)
     contents = [cache.key_of_files([kernel.image, kernel.place]) for kernel in given]
-    key = plan.plan_key([t.boot for t in trials], "check", lab.qemu.version, *made, *contents)
+    key = plan.plan_key(boots, "check", lab.qemu.version, *made, *contents)
     results: list[BootResult] = []
     with holding(out, key) as folder:
 
@@ -60,7 +64,7 @@ def conduct(
             Turn(t.boot, partial(one_boot, lab, guest, kernels[t.boot.image], t.boot), partial(write, t))
             for t, guest in zip(trials, guests, strict=True)
         ]
-        loop.conduct(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}")
+        loop.conduct(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
     goals = missed(as_results(lab, results, options))
     if as_json:
         print(to_json(lab, results, options), end="")

@@ -16,7 +16,7 @@ from lull.errors import GuestGarbage
 from lull.guest.qemu import Machine, machine_metrics
 from lull.guest.runner import SKIPPED, BootOutcome
 from lull.lab import Lab
-from lull.progress import clock, progress, say
+from lull.progress import progress
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
 from lull.run.measurements import breakdowns, held_up, measured, records_of
@@ -98,16 +98,9 @@ def measure(
     """
     if model:
         machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
-    # Everything is made before the first boot, so that no build disturbs a measurement.
     images = list(dict.fromkeys(b.image for b in boots))
-    making = took.makings(lab, images)
     booting = took.of_boots(boots, loop.left(boots, out) if out else len(boots))
-    parts = [*(thing.part for thing in making), booting, took.END]
-    if not progress.quiet:
-        say(f"this takes about {clock(took.expected(parts))}")
-    for thing in making:
-        with took.keeping(thing.part):
-            thing.make(lab)
+    took.make(lab, images, [booting, took.END])
     guests = {image: lab.guest(image, machine, append=append, timing=model, functions=functions) for image in images}
     names = {image: lab.listing(image).names if functions else () for image in images}
     metrics = machine_metrics(machine.accel)
