@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from support import FAKE, Tool
 
 from lull import base as bases
-from lull import plan
+from lull import plan, report
 from lull.check import data as check_data
 from lull.check import results as check_results
 from lull.check import show as check_show
@@ -61,6 +62,8 @@ def test_silent(checked: Check, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith("stock on max, 4 vCPUs, boot 1: count")
     assert done.stdout.splitlines()[-1] == "verdict: silent in all 3 boots"
+    said = done.stderr.splitlines()[0]
+    assert re.fullmatch(r"this takes about \S+; building the kernels stock lull lab is \S+ of it", said)
     kept = json.loads((out / "check.json").read_text())
     assert [b["kernel"] for b in kept["boots"]] == ["stock", "lull", "lab"]
     assert {b["verdict"] for b in kept["boots"]} == {"silent"}
@@ -111,7 +114,7 @@ def test_a_report_for_people(checked: Check) -> None:
 
 
 def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
-    """Each window's numbers are records, as a run's are, and a table; with several machines the kernel says which."""
+    """Each window's numbers are records, and tables of the report; with several machines the kernel says which."""
     out, two = tmp_path / "out", tmp_path / "two"
     done = checked("--kernel", "stock", "--out", str(out))
     results = Results.load(out / "results.json")
@@ -121,9 +124,9 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     counted = {"held": 8, "kept": 6, "lost": 3, "lost_others": 2, "refills": 2, "refills_unchanged": 1}
     assert lost == {"own": (5,), **{f"tlb_{name}": (value,) for name, value in counted.items()}}
     assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
-    lines = done.stdout.splitlines()
-    assert lines[lines.index("tlb_lost") + 1 :][:2] == ["workload  per   stock", "count     page    0.5"]
-    assert lines[lines.index("tlb_refills_unchanged") + 1 :][:2] == ["workload  per   stock", "count     page  0.167"]
+    assert "tlb_lost" not in done.stdout and f"without need: ./lull report {out}\n" in done.stdout
+    tables = report.of_folders([out])
+    assert re.search(r"tlb_lost.*<td[^>]*>0\.5<.*tlb_refills_unchanged.*<td[^>]*>0\.167<", tables, re.DOTALL)
     checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
     assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
 
@@ -275,6 +278,8 @@ def test_known_findings_do_not_fail() -> None:
     both = result("stock", "max", reports=[KNOWN, NEW])
     assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
     assert "report 1, seen 3 times: free/table: early" in both.lines()
+    assert known.lines()[-1].startswith("verdict: nothing new; 1 known defect: 1 frees of pages")
+    assert check_verdicts.overall([known, known]) == "nothing new; 1 known defect in all 2 boots"
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).new
 
@@ -327,7 +332,7 @@ def test_the_table() -> None:
     ]
     (grid,) = check_show.grids(results)
     assert grid.header == ("machine", "stock", "lab")
-    assert grid.rows == (("max", "silent", "silent (1 known)"), ("max+kpti", "blind 1 of 2", ""))
+    assert grid.rows == (("max", "silent", "nothing new; 1 known defect"), ("max+kpti", "blind 1 of 2", ""))
     assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
 
 
@@ -336,15 +341,18 @@ def test_the_table_of_many_kernels() -> None:
     results = [result(f"kernel{n}", m, reports=[KNOWN] * (n == 1)) for n in range(5) for m in ("max", "max+kpti")]
     (grid,) = check_show.grids(results)
     assert grid.header == ("kernel", "max", "max+kpti")
-    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", "silent (early)", "silent (early)"))
+    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", *["nothing new; 1 known defect: early"] * 2))
     assert len(grid.rows) == 5
 
 
 def test_the_table_names_what_was_skipped() -> None:
     """Silent is not all of it where a program could not run; the page that the report makes says the same."""
     boots = [check_tables.BootVerdict(f"kernel{n}", "max", "silent", ("early",), ("young",)) for n in range(5)]
-    assert check_tables.grids(boots, [], [])[0].rows[4] == ("kernel4", "silent (early; skipped: young)")
-    assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["silent (1 known; 1 skipped)"] * 2),)
+    assert check_tables.grids(boots, [], [])[0].rows[4] == (
+        "kernel4",
+        "nothing new; 1 known defect: early; skipped: young",
+    )
+    assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["nothing new; 1 known defect; 1 skipped"] * 2),)
     written = {"workloads": ["swap_bench lull", "young lull+young=none"], "status": {"1": 0, "2": 77}}
     assert report_data.skipped(written) == ("young",)
 

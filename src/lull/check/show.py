@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from lull import process
 from lull.check import tables as check_tables
 from lull.check.results import records_of, walks
 from lull.check.tables import BootVerdict
@@ -33,7 +34,10 @@ def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
 
 
 def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
-    """Print each boot, the tables, missed goals, the files with the results, and last the verdict."""
+    """Print each boot, the tables, missed goals, the files with the results, and last the verdict.
+
+    What TLBIs removed without need is in the report, unless its cost was asked for: good news ends with it.
+    """
     console = make_console()
     line = partial(console.print, markup=False, soft_wrap=True)
     for result in results:
@@ -42,10 +46,14 @@ def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], wa
         if result.raw["trouble"]:
             line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
         line("")
-    for grid in grids(results, walk):
+    found = grids(results, walk)
+    shown = [grid for grid in found if walk or grid.title not in check_tables.COSTS]
+    for grid in shown:
         show_grid(console, grid)
         line("")
     for goal in goals:
         line(f"{goal.name}: {goal.verdict}: {goal.detail}")
+    if shown != found:
+        line(f"what TLBIs removed without need: ./lull report {process.shown([folder])}")
     line(f"results: {folder}/check.json, results.json; logs: {folder}/boots")
     line(f"verdict: {overall(results)}")

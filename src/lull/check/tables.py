@@ -13,6 +13,8 @@ from lull.judge.tables import Grid, number
 from lull.run.records import Record
 
 SILENT = "silent"
+NEWS = "nothing new"
+"""What is said of a silent boot that reported known findings."""
 FEW = 4
 """The most kernels that have a column each; more have a row each."""
 LOST = "tlb_lost"
@@ -21,6 +23,8 @@ REFILLS = "tlb_refills_unchanged"
 """The metric: entries of LOST that such a CPU then used again, while the page tables still had them."""
 WALKS = "seconds_walks"
 """The metric: modelled seconds of the page walks that reload the entries of LOST."""
+COSTS = (LOST, REFILLS, WALKS)
+"""The titles of the tables of what TLBIs removed without need."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +118,18 @@ def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""
     known = sorted({name for b in boots for name in b.known})
     skipped = sorted({name for b in boots for name in b.skipped})
-    if names:
-        notes = [", ".join(known)] * bool(known) + [f"skipped: {', '.join(skipped)}"] * bool(skipped)
-    else:
-        notes = [f"{len(found)} {word}" for word, found in (("known", known), ("skipped", skipped)) if found]
-    words = ", ".join(word + of.format(n) for word, n in bad.items()) or (SILENT if boots else "")
-    return words + (f" ({'; '.join(notes)})" if notes else "")
+    words = ", ".join(word + of.format(n) for word, n in bad.items())
+    parts = [words or (NEWS if known else SILENT)] * bool(boots)
+    if known:
+        parts.append(defects(len(known)) + f": {', '.join(known)}" * names)
+    if skipped:
+        parts.append(f"skipped: {', '.join(skipped)}" if names else f"{len(skipped)} skipped")
+    return "; ".join(parts)
+
+
+def defects(number: int) -> str:
+    """``1 known defect``, ``2 known defects``."""
+    return f"{number} known defect{'s' * (number > 1)}"
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:

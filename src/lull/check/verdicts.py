@@ -98,7 +98,8 @@ class BootResult:
             found.append(f"skipped, see the console: {', '.join(skipped)}")
         if unchecked := self.raw["unchecked"]:
             found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
-        found.append(f"verdict: {': '.join(filter(None, self.verdict()))}")
+        verdict, detail = self.verdict()
+        found.append(f"verdict: {': '.join(filter(None, (silence([self]) if verdict == SILENT else verdict, detail)))}")
         return found
 
     def caught(self, rules: Sequence[str]) -> bool:
@@ -170,6 +171,12 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
     return scores
 
 
+def silence(results: Sequence[BootResult]) -> str:
+    """What is said of silent boots: ``silent`` or, with reports of known findings, how many of these."""
+    known = {finding.name for result in results for finding in result.known.values()}
+    return f"{check_tables.NEWS}; {check_tables.defects(len(known))}" if known else SILENT
+
+
 def nothing_ran(results: Sequence[BootResult]) -> bool:
     """Return true if there were programs to run, and each was skipped in each boot."""
     return 0 < sum(len(r.trial.boot.jobs) for r in results) == sum(len(r.skipped_jobs()) for r in results)
@@ -199,7 +206,8 @@ def overall(results: Sequence[BootResult]) -> str:
         kinds = dict.fromkeys(r.verdict()[0] for r in bad)
         counts = [f"{kind} in {sum(r.verdict()[0] == kind for r in bad)} of {len(boots)} boots" for kind in kinds]
         parts.append(
-            ", ".join(counts) or f"{SILENT} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
+            ", ".join(counts)
+            or f"{silence(boots)} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
         )
     if scores := mutant_scores(results):
         held = sum(s.held for s in scores)

@@ -34,7 +34,7 @@ GOALS = (*verdict.GOALS, "young", *OF_TIMING)
 """Kinds of checks that are goals; all others are of the measuring itself."""
 GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {
-    **dict.fromkeys(("held", "agrees", "caught", "silent"), GOOD),
+    **dict.fromkeys(("held", "agrees", "caught", "silent", "nothing"), GOOD),
     **dict.fromkeys(("failed", "differs", "missed", "reports", "crashed", "hung"), BAD),
     **dict.fromkeys(("skipped", "not", "blind"), QUIET),
 }
