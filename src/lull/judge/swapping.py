@@ -53,7 +53,8 @@ def published(results: Results) -> list[tables.Grid]:
     found = [_beside(run, "counts", {"broadcasts": BROADCASTS, "DSB ISHST": BARRIERS}), _of_machines()]
     timed = next((metric for metric in SECONDS if run.find([STOCK], PUBLISHED, [metric])), None)
     if timed:
-        found.append(replace(_beside(run, SECONDS[timed], {"time": timed}), faint=tables.is_emulated(timed)))
+        faint = tables.is_emulated(timed)
+        found.append(replace(_beside(run, SECONDS[timed], {"emulated " * faint + "time": timed}), faint=faint))
     return [grid for grid in found if grid.rows]
 
 

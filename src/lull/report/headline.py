@@ -83,14 +83,18 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
     most = max((record.vcpus for record in records), default=0)
     came_out = replace(Tally.of(checks), held=Tally.of(goals).held)
     said = [compared(source, named=len(sources) > 1) for source in runs]
-    counted = broadcasts(RunSlice(most, [record for record in records if record.vcpus == most]))
+    run = RunSlice(most, [record for record in records if record.vcpus == most])
     controls = [check for check in checks if check.name == CONTROL_CHECK]
     control = [(c.verdict, reason(c) if c.verdict == "skipped" else c.detail) for c in controls]
-    return Head(title(came_out, sources), said, most, counted, came_out, why(checks), control)
+    return Head(title(came_out, sources, run), said, most, broadcasts(run), came_out, why(checks), control)
 
 
-def title(came_out: Tally, sources: Sequence[ReportSource]) -> str:
-    """The verdict, in a line. Who has read only this must not take what was skipped for held."""
+def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> str:
+    """The verdict, in a line, or what ``run`` counted. Who has read only this must not take what was skipped for held.
+
+    Args:
+        run: what the first run has of its largest number of vCPUs.
+    """
     unfinished = {source.name: source.unfinished for source in sources if source.unfinished}
     if unfinished:
         if len(sources) == 1:
@@ -102,7 +106,20 @@ def title(came_out: Tally, sources: Sequence[ReportSource]) -> str:
     parts = [count(came_out.held, "goal") + " held"] if came_out.held else []
     parts += [f"{came_out.failed} failed"] if came_out.failed else []
     parts += [f"{came_out.skipped} skipped"] if came_out.skipped else []
-    return ", ".join(parts if came_out.held + came_out.failed else ["No goal was judged", *parts])
+    if came_out.held + came_out.failed:
+        return ", ".join(parts)
+    return gained(run) or ", ".join(["No goal was judged", *parts])
+
+
+def gained(run: RunSlice) -> str:
+    """What came of a run, whose goals were not judged: in how many workloads Lull has fewer broadcasts, and more.
+
+    Empty when it did not count them on both kernels.
+    """
+    pairs = counted(run).values()
+    fewer, more = sum(lull < stock for stock, lull in pairs), sum(lull > stock for stock, lull in pairs)
+    said = f"{LULL} has fewer broadcast TLBIs than {STOCK} in {fewer} of {count(len(pairs), 'workload')}"
+    return capital(said + f", and more in {more}" * bool(more)) if pairs else ""
 
 
 def capital(text: str) -> str:
@@ -135,18 +152,28 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def broadcasts(run: RunSlice) -> list[tuple[str, str, str, str]]:
-    """Broadcasts of an operation, of stock and of Lull, where they tell most."""
+def counted(run: RunSlice) -> dict[str, tuple[float, float]]:
+    """Broadcasts of an operation of each workload, of stock and of Lull; what measures the measuring is left out."""
     found = {}
     for workload in run.workloads():
         stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, LULL))
-        if stock and lull is not None and workload.partition("/")[0] not in PROGRAMS_OWN:
-            record = run.find([STOCK], workload, [BROADCASTS])
-            operation = (record.operation or "operation") if record and record.operations else "window"
-            found[workload] = (stock, (workload, operation, tables.number(stock), tables.number(lull)))
+        if stock is not None and lull is not None and stock + lull and workload.partition("/")[0] not in PROGRAMS_OWN:
+            found[workload] = (stock, lull)
+    return found
+
+
+def broadcasts(run: RunSlice) -> list[tuple[str, str, str, str]]:
+    """Broadcasts of an operation, of stock and of Lull, where they tell most."""
+    found = counted(run)
     telling = [workload for workload in TELLING if workload in found]
     rest = sorted(set(found) - set(telling), key=lambda workload: (-found[workload][0], workload))
-    return [found[workload][1] for workload in [*telling, *rest][:MOST]]
+    shown = []
+    for workload in [*telling, *rest][:MOST]:
+        record = run.find([STOCK], workload, [BROADCASTS])
+        operation = (record.operation or "operation") if record and record.operations else "window"
+        stock, lull = found[workload]
+        shown.append((workload, operation, tables.number(stock), tables.number(lull)))
+    return shown
 
 
 def why(checks: Iterable[Check]) -> list[str]:

@@ -19,7 +19,7 @@ from support import Tool
 from lull import picture, report, timing
 from lull.check import tables as check_tables
 from lull.errors import UsageError
-from lull.judge.goals import RunSlice
+from lull.judge.goals import BROADCASTS, RunSlice
 from lull.judge.tables import Grid
 from lull.report import data as report_data
 from lull.report import headline
@@ -399,6 +399,20 @@ def test_a_run_of_nothing_is_a_page_all_the_same(tmp_path: Path) -> None:
     seconds = [Record(k, "w", 4, "seconds", "s", (1.0, 2.0), 0, "") for k in ("stock", "lull")]
     text = page(put(tmp_path / "b", "results.json", Results("", "", {}, seconds).to_json())).text
     assert "Pictures" not in text and "seconds" in text
+
+
+def test_a_run_that_judged_no_goal_says_what_it_counted(tmp_path: Path) -> None:
+    """The headline: where Lull has fewer broadcasts, and where more, also where stock has none."""
+    counts = {"sparse": (4, 1), "young": (2, 2), "storm": (0, 3)}
+    records = [
+        Record(kernel, workload, 4, BROADCASTS, "", (value,), 1, "page")
+        for workload, values in counts.items()
+        for kernel, value in zip(("stock", "lull"), values, strict=True)
+    ]
+    checks = [Check("verified: all", "held", ""), Check("residency: x", "skipped", "x was not measured")]
+    text = page(put(tmp_path / "a", "results.json", Results("", "", {}, records, checks).to_json())).text
+    assert "Lull has fewer broadcast TLBIs than stock in 1 of 3 workloads, and more in 1" in text
+    assert "No goal was judged" not in text
 
 
 def test_no_line_is_drawn_through_two_hosts() -> None:
