@@ -117,7 +117,8 @@ def small_disk(place: Path, size: str) -> list[str]:
     """
     who = ["--map-root-user"] * (os.getuid() != 0)
     script = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@"'
-    begin = ["unshare", *who, "--mount", "sh", "-c", script, "sh", size, str(place)]
+    apart = ["--mount", "--mount-proc", "--pid", "--fork", "--kill-child"]  # all it starts ends with it
+    begin = ["unshare", *who, *apart, "sh", "-c", script, "sh", size, str(place)]
     if not shutil.which("unshare") or subprocess.run([*begin, "true"], capture_output=True).returncode:
         pytest.skip("no tmpfs can be mounted here")
     return begin
