@@ -20,6 +20,8 @@ from lull.errors import DiskFull, FetchError, MissingError
 
 NO_CANDIDATE_REMEDY = "name a kernel source tree of your own with --tree PATH"
 SECURITY = "-security"
+SPARE_GIB = 1 / 64
+"""GiB of free space below which a failed download is one of a full disk."""
 INDEX_GIB = 0.5
 """GiB of free space that the package indexes of all suites need, with a margin."""
 HELPER = Path("/usr/lib/apt/apt-helper")
@@ -178,6 +180,8 @@ def run(command: Sequence[str | Path], log: Path, what: str, cwd: Path | None = 
     try:
         process.run_logged(command, log, cwd=cwd, line=line, env={"LC_ALL": "C"}, error=FetchError)
     except FetchError as error:
+        # apt does not always say it, for example when it unpacks an index.
+        cache.need_space(cwd or log.parent, SPARE_GIB, what)
         cause = cause_of("\n".join(said))
         raise FetchError(
             f"{what}: {cause}" if cause else what,

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
 from archive import PACKAGE, Archive, build, machines_apt
-from support import FAKE, REPOSITORY, Tool, build_deb, write_files
+from support import FAKE, REPOSITORY, Tool, build_deb, small_disk, write_files
 
 from lull import base as bases
 from lull import pinning
@@ -37,6 +40,13 @@ def write_base(tool: Tool, release: str = "", suites: str = "") -> None:
         .replace("suites = []", f"suites = [{suites}]")
     )
     base.write_text(text)
+
+
+def pin_package(tool: Tool, pin: Pin) -> None:
+    """Let the base of the tests pin this package."""
+    base = Path(tool.environment["TEST_BASE"])
+    text = re.sub(r"(?m)^path = .*$", f'path = "{pin.path}"', base.read_text())
+    base.write_text(re.sub(r"(?m)^sha256 = .*$", f'sha256 = "{pin.sha256}"', text))
 
 
 def kernel_tarball() -> bytes:
@@ -184,6 +194,27 @@ def test_another_hash(lull: Tool, archive: Archive) -> None:
     lull.environment["LULL_ARCHIVES"] = archive.url.replace("/debian", "/named/{sha256}")
     done = build(lull)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "what"), [("4m", "the package"), ("4m", "the indexes"), ("30m", "the package"), ("600m", "the indexes")]
+)
+def test_a_full_disk(lull: Tool, archive: Archive, size: str, what: str) -> None:
+    """Exit 8 at once, before or while something is downloaded; apt itself would try again and again."""
+    noise = hashlib.shake_256(b"more noise").digest(40_000_000)
+    if what == "the package":
+        archive.pin = archive.publish(noise, NEWER)
+        pin_package(lull, archive.pin)
+    else:
+        archive.drop(archive.pin, RELEASE)
+        text = "".join(f"Package: p{n}\nDescription: test\nTag: {noise.hex()}\n\n" for n in range(9))
+        archive.suites[RELEASE]["long"] = text if size == "600m" else text[:50_000]
+        archive.index()
+    lull.within = tuple(small_disk(lull.cache, size))
+    started = time.monotonic()
+    done = lull("fetch", "--base", lull.environment["TEST_BASE"], timeout=100)
+    assert done.returncode == 8, done.stderr
+    assert "free some space" in done.stderr and str(lull.cache) in done.stderr and time.monotonic() - started < 60
 
 
 @pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here: apt looks at the dates of signed indexes only")
