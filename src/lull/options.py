@@ -89,9 +89,9 @@ def check_results(lab: Lab, folder: Path) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Raise UsageError when ``folder`` cannot be written, or is not empty."""
+    """Raise UsageError when ``folder`` cannot be written, or has anything but a tree of `lull tree`."""
     cache.check_writable(folder)
-    series.check_new(folder)
+    series.check_tree(folder)
 
 
 def check_file(lab: Lab, file: Path) -> None:
@@ -130,7 +130,7 @@ RESULTS = Kind(path, check_results)
 FOLDER = Kind(path, lambda lab, folder: cache.check_writable(folder))
 """A folder that files are written to; it may have others."""
 NEW = Kind(path, lambda lab, folder: check_new(folder))
-"""A folder that is new or empty."""
+"""A folder that is new or empty, or a tree of `lull tree`."""
 FILE = Kind(path, check_file)
 """A file to write."""
 IMAGE = Kind(path, check_image)

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from lull import cache, process
 from lull.base import Base, Feature, Patch, patches_of
-from lull.errors import UsageError
+from lull.errors import ApplyError, UsageError
 from lull.linux import message
-from lull.linux.tree import Tree, apply_patch, check_series
+from lull.linux.tree import STRICT, Tree, apply_patch, check_series
 from lull.progress import progress
 
 TRAILER = "Lull-feature"
+VALUE = f"%(trailers:key={TRAILER},valueonly,separator=%x2C)"
+"""What the trailer of a commit names, for git's option --format."""
 BASE_TAG = "lull-base"
 BRANCH = "lull"
 # Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
@@ -108,7 +110,8 @@ def commit_patch(
     Raises: ApplyError when the patch does not fit.
     """
     if applied := apply_patch(patch, tree, log, source=source, lists=lists):
-        git(tree, "add", "-A", "-f", env=FIXED)
+        named = re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", patch.hooks_text())
+        git(tree, "add", "-A", "-f", "--", *dict.fromkeys([*named, *map(str, patch.files())]), env=FIXED)
         git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
     return applied
 
@@ -135,30 +138,118 @@ def check_new(target: Path) -> None:
         raise UsageError(f"{target} exists and is not empty", remedy="name a new folder")
 
 
+def is_tree(target: Path) -> bool:
+    """Return true if ``target`` is a git tree that ``make_tree`` has begun or made."""
+    return (target / ".git").exists() and bool(git(target, "tag", "--list", BASE_TAG))
+
+
+def check_tree(target: Path) -> None:
+    """Raise UsageError when a tree can neither be made in ``target`` nor continued there."""
+    if not is_tree(target):
+        check_new(target)
+
+
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
     """Make ``target`` a git tree: the pristine source, then one commit for each patch of ``features``.
 
-    Raises: UsageError when ``target`` is not empty; ApplyError when a patch does not fit.
+    If a patch does not fit, the tree stays, with the patch as ``leave_rejects`` leaves it; the next call goes on
+    behind this patch.
+
+    Raises: UsageError when ``target`` is not empty and no such tree, or has uncommitted changes; ApplyError when a
+        patch does not fit.
     """
-    check_new(target)
+    check_tree(target)
+    if is_tree(target):
+        check_series_of(target, pristine)
+        check_clean(target)
+        add_patches(target, pristine, features, target)
+        return
     cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
     log = cache.root() / "tree.log"
+    failed = None
     with whole_folder(target) as part:
         with progress.step(f"copying Linux {pristine.version}"):
             process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
             process.run_logged(["chmod", "-R", "u+w", part], log)
         with progress.step("committing the base"):
             commit_base(part, pristine.version)
-        for patch in patches_of(features):
-            with progress.step(f"applying {patch.name}"):
-                trailer = f"{TRAILER}: {patch.name}"
-                commit_patch(part, patch, trailer, log, source=pristine.origin or pristine.path)
+        try:
+            add_patches(part, pristine, features, target)
+        except ApplyError as error:
+            failed = error
+    if failed:
+        raise failed
 
 
-def commits(tree: Path) -> list[Commit]:
-    """The commits after the base, oldest first."""
-    form = f"%H%x00%s%x00%(trailers:key={TRAILER},valueonly,separator=%x2C)"
-    listing = git(tree, "log", "--reverse", f"--format={form}", f"{BASE_TAG}..HEAD")
+def check_series_of(target: Path, pristine: Tree) -> None:
+    """Raise UsageError when the tree ``target`` was made from another Linux than ``pristine``."""
+    there = git(target, "log", "-1", "--format=%s", BASE_TAG).strip()
+    if there != f"Linux {pristine.version}":
+        raise UsageError(
+            f"{target} is a tree of {there}, not of Linux {pristine.version}",
+            remedy="name a new folder; 'lull port' brings the commits of a tree to another Linux",
+        )
+
+
+def check_clean(tree: Path) -> None:
+    """Raise UsageError when the git tree has changes that are not committed."""
+    if git(tree, "status", "--porcelain").strip():
+        raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
+
+
+def add_patches(tree: Path, pristine: Tree, features: Sequence[Feature], named: Path) -> None:
+    """Commit those patches of ``features`` to ``tree`` that it does not have.
+
+    Args:
+        named: the tree for an error message.
+
+    Raises: ApplyError when a patch does not fit, which is left as ``leave_rejects`` leaves it.
+    """
+    log, source = cache.root() / "tree.log", pristine.origin or pristine.path
+    there = {commit.patch for commit in commits(tree)}
+    for patch in patches_of(features):
+        if patch.name in there:
+            continue
+        with progress.step(f"applying {patch.name}"):
+            trailer = f"{TRAILER}: {patch.name}"
+            try:
+                commit_patch(tree, patch, trailer, log, source=source)
+            except ApplyError as error:
+                left = leave_rejects(tree, patch, trailer)
+                what = f"place the hunks of {', '.join(left)}" if left else "make its changes"
+                error.remedy = (
+                    f"{what} by hand in {named}, which has the commits before; then 'git add -u', 'git commit' and the "
+                    "same command again, which goes on behind it. To bring the features to another Linux, "
+                    "'lull port' merges in three ways, which leaves less to do by hand"
+                )
+                raise
+
+
+def leave_rejects(tree: Path, patch: Patch, trailer: str) -> list[str]:
+    """Leave what fits of a patch in ``tree``, uncommitted, and the rest in files ``*.rej``, whose names are returned.
+
+    ``git commit`` finds the patch's message.
+    """
+    git(tree, "reset", "-q", "--hard")
+    git(tree, "clean", "-qfd")
+    cache.write_atomic(tree / ".git/info/exclude", "*.rej\n*.orig\n")
+    rejected: list[str] = []
+    if patch.hooks.exists():
+        done = process.complete(["patch", *STRICT[:-1], "-d", tree, "-i", patch.hooks])
+        rejected = re.findall(r"(?m)saving rejects to file '?(.+?)'?$", done.output)
+    for relative, file in patch.files().items():
+        (tree / relative).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, tree / relative)
+    # Debian's source ignores all new files: only these are added here, and the user needs 'git add -u'.
+    if patch.files():
+        git(tree, "add", "-f", "--", *map(str, patch.files()))
+    cache.write_atomic(tree / ".git/MERGE_MSG", commit_message(patch, trailer))
+    return rejected
+
+
+def commits(tree: Path, since: str = BASE_TAG, until: str = "HEAD") -> list[Commit]:
+    """The commits after the base, or after another commit, oldest first."""
+    listing = git(tree, "log", "--reverse", f"--format=%H%x00%s%x00{VALUE}", f"{since}..{until}")
     return [Commit(*line.split("\0")) for line in listing.splitlines() if line]
 
 
@@ -212,8 +303,7 @@ def changes(tree: Path, base: Base) -> list[Change]:
     if not (tree / ".git").exists():
         raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
     check_series(tree, base)
-    if git(tree, "status", "--porcelain").strip():
-        raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
+    check_clean(tree)
     found: list[Change] = []
     patches = {patch.name: patch for patch in patches_of(base.exported().values())}
     for name, group in groups(tree, base).items():
@@ -242,10 +332,14 @@ def place_of(path: str, patch: Patch) -> Path:
 
 
 def keep_header(hooks: Path) -> str:
-    """The text before the first diff of the file ``hooks``: its licence line and comments; empty without a file."""
-    if not hooks.exists():
+    """The text before the first diff of the file ``hooks``: its licence line and comments.
+
+    Without such a file it is that of another series' file; empty when there is none.
+    """
+    file = hooks if hooks.exists() else max(hooks.parent.glob("*.patch"), default=None)
+    if not file:
         return ""
-    return "".join(takewhile(lambda line: not line.startswith("--- "), hooks.read_text().splitlines(keepends=True)))
+    return "".join(takewhile(lambda line: not line.startswith("--- "), file.read_text().splitlines(keepends=True)))
 
 
 def differs(change: Change) -> bool:
