@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 
 from lull import options, plan
 from lull.errors import UsageError
-from lull.guest.runner import logs
+from lull.guest.runner import Guest, logs
 from lull.lab import Lab
 from lull.progress import progress
 from lull.selftests import kunit
@@ -50,11 +50,16 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     else:
         built = lab.kept(arguments.kernel)
         guest = replace(lab.guest_of(built.image, machine, append, None), limit_factor=built.limit_factor)
-    with logs("kunit") as place, progress.step(f"running the suites {arguments.glob}") as step:
+    return run_suites(guest, arguments.glob, as_json=arguments.json)
+
+
+def run_suites(guest: Guest, glob: str, *, as_json: bool) -> int:
+    """Boot a guest whose parameters choose the suites ``glob``, and print its cases. Returns 1 when one failed."""
+    with logs("kunit") as place, progress.step(f"running the suites {glob}") as step:
         cases = kunit.cases(guest, place, step.update)
     if not cases:
         remedy = "GLOB is SUITE or SUITE.CASE; kernel/bases/ names the suites of each feature"
-        raise UsageError(f"no KUnit case matches '{arguments.glob}'", where=str(place / "console.log"), remedy=remedy)
+        raise UsageError(f"no KUnit case matches '{glob}'", where=str(place / "console.log"), remedy=remedy)
     counted = Counter(case.verdict for case in cases)
     lines: list[str] = []
     for case in cases:
@@ -65,5 +70,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lines.append(f"console: {place}/console.log")
     else:
         shutil.rmtree(place)
-    plan.show(lines, [asdict(case) for case in cases], as_json=arguments.json)
+    plan.show(lines, [asdict(case) for case in cases], as_json=as_json)
     return 1 if counted["failed"] else 0

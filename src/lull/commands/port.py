@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""lull port: bring the features to another Linux: merge, write the base, build, boot, test and check it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from lull import options, plan, took
+from lull.base import Base
+from lull.check import data
+from lull.check.conduct import conduct
+from lull.check.trials import CheckOptions, plan_kernels
+from lull.commands.kunit import run_suites
+from lull.errors import UsageError
+from lull.judge.tables import Grid, show_grid
+from lull.lab import Lab
+from lull.linux import fitting, port, releases, series
+from lull.linux.releases import Source
+from lull.progress import clock, say
+from lull.selftests import kunit
+
+KERNELS = ("lull", "kunit")
+FIRST = {"port tree": 60.0, "port merge": 60.0, "port kunit": 80.0, "port check": 240.0}
+"""Seconds, where they were never measured here: of an idle machine with two CPUs."""
+FROM_CACHE = 20
+"""Seconds below which kernels were not built, but were in the cache."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``lull port``."""
+    parser.add_argument(
+        "--onto",
+        metavar="SOURCE",
+        required=True,
+        help="a folder with a kernel tree, or a release in Debian's archives: 7.2.13, 7.3~rc7",
+    )
+    parser.add_argument("dir", metavar="DIR", type=options.NEW, help="a new folder, or a tree of 'lull tree' or port")
+    parser.epilog = (
+        "At a conflict the tree stays: resolve it, git add -u, and run the same command again. --dry-run shows the "
+        "table of hunks that do not apply.\n"
+        "exit: 0 everything passed; 1 a KUnit case failed, or the checker reported something; 9 a conflict\n"
+        "example: lull port --onto 7.2.13 port-7.2"
+    )
+
+
+def run(lab: Lab, arguments: argparse.Namespace) -> int:
+    """Port, as far as it goes. Returns the exit code of the KUnit suites and of the check."""
+    tree: Path = arguments.dir.absolute()
+    begun = port.read(tree) if tree.is_dir() else None
+    if begun and begun.source.named == arguments.onto and begun.source.tree.path.is_dir():
+        source = begun.source
+    elif begun and not port.is_merged(tree):
+        raise UsageError(
+            f"{tree} is being brought to Linux {begun.source.named}",
+            remedy="give that to --onto to go on, or name a new folder",
+        )
+    else:
+        source, begun = releases.named(lab.store, lab.base, arguments.onto), None
+    found = fitting.by_series(lab.base, source.tree.path)
+    rows = fitting.rows(found)
+    show_table(rows, lab.base, source)
+    if arguments.dry_run:
+        lines = [f"would bring the features to Linux {source.tree.version} in {tree}, build {', '.join(KERNELS)}, boot"]
+        return plan.show(lines, None, as_json=False)
+    say(f"about {clock(expected(tree))} of machine time follow, without conflicts")
+    if not series.is_tree(tree):
+        with took.keeping(took.Part("port tree", FIRST["port tree"])):
+            series.make_tree(lab.pristine, list(lab.base.exported().values()), tree)
+    begun = begun or port.begin(tree, source)
+    started = time.monotonic()
+    taken = [name for fit in found.values() for name in fit.patches]
+    dropped = port.merge(tree, begun, taken)
+    took.keep("port merge", time.monotonic() - started)
+    written = port.write(tree, begun, lab.base, lab.base_name, dropped)
+    for name in dropped:
+        say(f"Linux {source.named} has {name}: the patch drops out")
+    for notice in written.notices:
+        say(notice)
+    print("\n".join(f"{'-' if c.text is None else '~'} {c.path}" for c in written.changes))
+    new = Lab(written.base, source.tree.path, offline=lab.offline)
+    new.pristine = source.tree
+    return test(new, tree)
+
+
+def show_table(rows: Sequence[tuple[str, str, str]], base: Base, source: Source) -> None:
+    """Print which hunks do not apply."""
+    title = f"base {base.name} on Linux {source.named}: hunks that do not apply as they are, of all"
+    show_grid(Console(stderr=True), Grid(title, ("series", "hunks", "where"), tuple(rows), labels=3))
+
+
+def expected(tree: Path) -> float:
+    """Seconds that are left of a port, by what each part took before on this machine."""
+    parts = [took.Part(name, seconds) for name, seconds in FIRST.items() if name != "port tree" or not tree.exists()]
+    return took.expected([*parts, took.Part("kernels " + " ".join(KERNELS), took.FIRST["kernel"] * len(KERNELS))])
+
+
+def test(lab: Lab, tree: Path) -> int:
+    """Build the kernels, run the KUnit suites, and check the kernel ``lull`` for a short time; what is done is kept."""
+    started = time.monotonic()
+    lab.kernels(KERNELS)
+    if time.monotonic() - started > FROM_CACHE:
+        took.keep("kernels " + " ".join(KERNELS), time.monotonic() - started)
+    passed = tree / ".git" / f"lull-kunit-{lab.kernel('kunit').path.name}"
+    if not passed.exists():
+        with took.keeping(took.Part("port kunit", FIRST["port kunit"])):
+            guest = lab.guest("kunit", kunit.machine(), append="kunit.filter_glob=lull*", count=False)
+            failed = run_suites(guest, "lull*", as_json=False)
+        if failed:
+            return failed
+        passed.touch()
+    chosen = [*plan.short_selection(lab.workloads), *(w for w in lab.workloads.values() if w.check)]
+    pairs = [(workload, plan.Spec("lull", "lull")) for workload in chosen]
+    trials = plan_kernels(pairs, [data.parse_hardware("max", data.load_machines())], 1)
+    out = tree / ".git" / f"lull-check-{lab.kernel('lull').path.name}"
+    with took.keeping(took.Part("port check", FIRST["port check"])):
+        return conduct(lab, trials, [], CheckOptions(), data.load_findings(), out, as_json=False)
