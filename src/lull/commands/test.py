@@ -119,7 +119,7 @@ def run_upstream(lab: Lab, arguments: argparse.Namespace) -> int:
     """Try the series and fixes on the newest Linux of each suite. Returns 1 when something does not apply."""
     found = [lab.base] if lab.base_name != DEFAULT or lab.user_tree else list(map(bases.load, bases.known()))
     if arguments.dry_run:
-        lines = [f"would try base {base.name} on the newest {base.package} of each suite" for base in found]
+        lines = [f"would try base {base.name} on the newest {base.source.package} of each suite" for base in found]
         return plan.show(lines, None, as_json=False)
     judged = list(judge_all(lab, found))
     for base in found:
@@ -158,11 +158,11 @@ def judge_all(lab: Lab, found: Sequence[Base]) -> Iterator[Judged]:
         raise FetchError("--upstream asks the archives, which --offline forbids", remedy="leave it out, or use --tree")
     private = releases.archive(lab.store)
     for base in found:
-        there = releases.newest(private, base.package) if base.package else []
+        there = releases.newest(private, base.source.package) if base.source.package else []
         out = any("~" not in release.linux for release in there)
         for number, release in enumerate(there):
-            fetched = releases.download(lab.store, private, release.package)
-            files = releases.some_files(fetched, base.tarball, upstream.needed(base))
+            fetched = releases.download(lab.store, release.package)
+            files = releases.some_files(fetched, base.source.tarball, upstream.needed(base))
             superseded = out and "~" in release.linux
             yield Judged(
                 release.linux, base, ", ".join(release.suites), upstream.judge(base, files), number == 0, superseded

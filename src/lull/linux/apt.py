@@ -295,6 +295,8 @@ Dir::State "{self.home}";
 Dir::State::lists "{self.home}/lists";
 Dir::State::status "{self.status}";
 Dir::Cache "{self.home}";
+Dir::Cache::pkgcache "pkgcache.bin";
+Dir::Cache::srcpkgcache "srcpkgcache.bin";
 Dir::Cache::archives "{self.home}/archives";
 Dir::Etc::sourcelist "{self.home}/etc/sources.list";
 Dir::Etc::sourceparts "{self.home}/etc/parts";

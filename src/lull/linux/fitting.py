@@ -15,10 +15,8 @@ from pathlib import Path
 
 from lull import process
 from lull.base import Base, Patch, patches_of
-from lull.linux.tree import STRICT
-
-SECTION = re.compile(r"(?m)^(?=--- a/)")
-"""Where the part of a patch begins that is for one file."""
+from lull.linux.hunks import SECTION, head_of, hunks_of, is_there
+from lull.linux.tree import NEAR, STRICT
 
 
 @dataclass
@@ -28,12 +26,14 @@ class Fit:
     Args:
         hunks: how many there are.
         failing: where the hunks are that do not fit: ``mm/rmap.c:1234``; also files that the tree must not have.
+        near: where the hunks are that fit with less context, as ``apply_patch`` applies them.
         taken: where the others are that do not fit, because the tree has what they change already.
         patches: the patches of which the tree has every hunk.
     """
 
     hunks: int = 0
     failing: list[str] = field(default_factory=list)
+    near: list[str] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
 
@@ -41,6 +41,7 @@ class Fit:
         """Count the hunks of ``other``, too."""
         self.hunks += other.hunks
         self.failing += other.failing
+        self.near += other.near
         self.taken += other.taken
         self.patches += other.patches
 
@@ -56,28 +57,6 @@ def patch(tree: Path, text: str, *options: str) -> process.ProcessEnd:
         file.write(text)
         file.flush()
         return process.complete(["patch", *options, "-d", tree, "-i", file.name])
-
-
-def is_there(tree: Path, hunk: str) -> bool:
-    """Return true if ``tree`` has what the one hunk of a patch makes of its lines, and no longer what it replaces.
-
-    White space does not count: Linux often takes a change with its lines broken elsewhere.
-    """
-    name = hunk.split(maxsplit=2)[1].removeprefix("a/")
-    lines = hunk.partition("\n@@ ")[2].splitlines()[1:]
-    old, new = ("".join("".join(line[1:].split()) for line in lines if line[:1] != sign) for sign in "+-")
-    text = "".join((tree / name).read_text(errors="replace").split()) if (tree / name).is_file() else ""
-    return new in text and old not in text
-
-
-def head_of(section: str) -> str:
-    """What is before the first hunk in the part of a patch for one file."""
-    return re.split(r"(?m)^(?=@@ )", section)[0]
-
-
-def hunks_of(section: str) -> list[str]:
-    """The part of a patch for one file as one patch for each of its hunks."""
-    return [head_of(section) + hunk for hunk in re.split(r"(?m)^(?=@@ )", section)[1:]]
 
 
 def apply(tree: Path, text: str) -> Fit:
@@ -97,7 +76,9 @@ def apply(tree: Path, text: str) -> Fit:
             wrong = [] if done.status == 0 else failed or left
         found.hunks += len(hunks)
         found.taken += [place_of(name, hunk) for hunk in there]
-        found.failing += [place_of(name, hunk) for hunk in wrong]
+        near = [hunk for hunk in wrong if patch(tree, hunk, *NEAR).status == 0]
+        found.near += [place_of(name, hunk) for hunk in near]
+        found.failing += [place_of(name, hunk) for hunk in wrong if hunk not in near]
     return found
 
 
@@ -147,7 +128,7 @@ def by_series(base: Base, source: Path) -> dict[str, Fit]:
 
 
 def rows(found: Mapping[str, Fit]) -> Sequence[tuple[str, str, str]]:
-    """The table for people: series, hunks that fail of all, and where; patches that the tree has are named."""
+    """The table for people: series, hunks that fail of all, and where; then what Linux has, and what nearly fails."""
     lines = []
     for name, one in found.items():
         places: dict[str, list[str]] = {}
@@ -156,5 +137,6 @@ def rows(found: Mapping[str, Fit]) -> Sequence[tuple[str, str, str]]:
             places.setdefault(file, []).append(line.strip())
         where = [f"{file}:{','.join(numbers)}" for file, numbers in places.items()]
         has = [f"Linux has {patch}" for patch in one.patches]
+        has += [f"with less context: {', '.join(one.near)}"] if one.near else []
         lines.append((name, f"{len(one.failing)} of {one.hunks}", "; ".join([*where, *has])))
     return lines

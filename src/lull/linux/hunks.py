@@ -14,6 +14,8 @@ from pathlib import Path
 
 from lull.errors import ApplyError
 
+SECTION = re.compile(r"(?m)^(?=--- a/)")
+"""Where the part of a patch begins that is for one file."""
 CONTEXT = 3
 """Lines of context that diff writes around a change. With fewer of them behind it, the change is at the file's end."""
 
@@ -75,22 +77,32 @@ def fit_hunk(hunk: str, where: str, lines: list[str], shift: int) -> str:
     return hunk
 
 
-def has_all(hooks: str, tree: Path) -> bool:
-    """Return true if ``tree`` has every change of the patch ``hooks`` already, whatever its lines' breaks and indents.
+def head_of(section: str) -> str:
+    """What is before the first hunk in the part of a patch for one file."""
+    return re.split(r"(?m)^(?=@@ )", section)[0]
 
-    A hunk is there if its file has the hunk's new lines and their context.
+
+def hunks_of(section: str) -> list[str]:
+    """The part of a patch for one file as one patch for each of its hunks."""
+    return [head_of(section) + hunk for hunk in re.split(r"(?m)^(?=@@ )", section)[1:]]
+
+
+def is_there(tree: Path, hunk: str) -> bool:
+    """Return true if ``tree`` has what the one hunk of a patch makes of its lines, and no longer what it replaces.
+
+    White space does not count: Linux often takes a change with its lines broken elsewhere.
     """
-    for section in re.split(r"(?m)^(?=--- a/)", hooks)[1:]:
-        head, *found = re.split(r"(?m)^(?=@@ )", section)
-        named = re.match(r"--- a/(\S+)", head)
-        if not named or not (tree / named[1]).is_file():
-            return False
-        text = " ".join((tree / named[1]).read_text(errors="replace").split())
-        for hunk in found:
-            new = "".join(line[1:] for line in hunk.splitlines(keepends=True)[1:] if line[0] != "-")
-            if " ".join(new.split()) not in text:
-                return False
-    return True
+    name = hunk.split(maxsplit=2)[1].removeprefix("a/")
+    lines = hunk.partition("\n@@ ")[2].splitlines()[1:]
+    old, new = ("".join("".join(line[1:].split()) for line in lines if line[:1] != sign) for sign in "+-")
+    text = "".join((tree / name).read_text(errors="replace").split()) if (tree / name).is_file() else ""
+    return new in text and old not in text
+
+
+def has_all(hooks: str, tree: Path) -> bool:
+    """Return true if ``tree`` has every change of the patch ``hooks`` already, as ``is_there`` says."""
+    sections = SECTION.split(hooks)[1:]
+    return all(is_there(tree, hunk) for section in sections for hunk in hunks_of(section))
 
 
 def places(old: list[str], lines: list[str], *, at_end: bool) -> list[int]:

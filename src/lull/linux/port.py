@@ -19,7 +19,7 @@ from lull import cache, process
 from lull.base import Base, Patch, patches_of
 from lull.errors import ApplyError, UsageError
 from lull.linux import fitting, series
-from lull.linux.releases import Source, source_of, upstream
+from lull.linux.releases import Source, source_of
 from lull.linux.series import BASE_TAG, BRANCH, FIXED, IDENTITY, Change, git
 from lull.progress import progress
 
@@ -218,8 +218,9 @@ def toml_of(base: Base, source: Source, mark: str, left: Collection[str]) -> str
     found = ""
     if source.package:
         found = (
-            f'[source]\npackage = "{source.package.name}"\ntarball = "{source.tarball}"\nsuite = "{source.suite}"\n'
-            f'tried = ["{upstream(source.package.version)}"]\n\n'
+            f'[source]\npackage = "{source.package.package}"\ntarball = "{source.tarball}"\n'
+            f'path = "{source.package.path}"\nsha256 = "{source.package.sha256}"\nsha1 = "{source.package.sha1}"\n'
+            f'suites = ["{source.suite}"]\n\n'
         )
     tables = tables_of(text)
     tables.pop("source", None)

@@ -8,17 +8,16 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from lull import base as bases
 from lull import cache, process
-from lull.base import Base
+from lull.base import Base, Pin
 from lull.errors import FetchError, UsageError
-from lull.linux import apt, debian, tree
-from lull.linux.fetch import Fetched, Store
+from lull.linux import apt, pins, tree
+from lull.linux.fetch import Store
 from lull.progress import progress
 
-SUITES = ("trixie", "trixie-backports", "forky", "sid", "experimental")
-"""Suites of the main archive, beside those of the machine's release and its backports."""
-SECURITY = ("trixie-security",)
-"""The same of the archive of security updates, which has a mirror of its own."""
+SUITES = ("trixie", "trixie-security", "trixie-backports", "forky", "sid", "experimental")
+"""Suites in which releases are looked for, beside those of the machine's release and its backports."""
 RELEASE = re.compile(r"(\d+\.\d+)(?:\.\d+|~rc\d+)")
 """A release of Linux as Debian writes it. Group 1 is its series."""
 
@@ -34,7 +33,7 @@ class Release:
     """
 
     linux: str
-    package: apt.Package
+    package: Pin
     suites: tuple[str, ...]
 
 
@@ -54,7 +53,7 @@ class Source:
     named: str
     series: str
     tree: tree.Tree
-    package: apt.Package | None = None
+    package: Pin | None = None
     suite: str = ""
     tarball: str = ""
 
@@ -70,18 +69,13 @@ def source_of(raw: dict[str, object]) -> Source:
     found = tree.Tree(
         Path(place["path"]), place["key"], place["version"], Path(place["origin"]) if place["origin"] else None
     )
-    package = apt.Package(**raw["package"]) if raw["package"] else None  # type: ignore[arg-type]
+    package = Pin(**raw["package"]) if raw["package"] else None  # type: ignore[arg-type]
     return Source(**{**raw, "tree": found, "package": package})  # type: ignore[arg-type]
 
 
 def archive(store: Store) -> apt.PrivateApt:
     """A private apt with all suites that can be fetched of the machine's mirrors. Raises FetchError without any."""
-    machine = apt.machine_sources()
-    security = [s for s in machine if s.suite == f"{apt.codename()}-security"]
-    more = [replace(source, suite=suite) for source in security for suite in SECURITY]
-    suites = [f"{apt.codename()}-backports", *SUITES]
-    sources = list(dict.fromkeys([*apt.with_suites(machine, suites), *more]))
-    return debian.reachable(store, sources, [apt.host_architecture()], "releases")
+    return store.archives(SUITES, apt.host_architecture())
 
 
 def upstream(version: str) -> str:
@@ -89,14 +83,14 @@ def upstream(version: str) -> str:
     return version.partition("-")[0]
 
 
-def packages(private: apt.PrivateApt, name: str) -> dict[str, apt.Package]:
+def packages(private: apt.PrivateApt, name: str) -> dict[str, Pin]:
     """Version -> package, of each version of a source package in the archives."""
     done = process.complete(private.command("apt-cache", "show", name), apart=True)
     found = {}
     for stanza in done.output.split("\n\n"):
-        fields = dict(re.findall(r"(?m)^(Version|SHA256): (\S+)$", stanza))
-        if len(fields) == 2:
-            found[fields["Version"]] = apt.Package(name, fields["Version"], fields["SHA256"])
+        fields = dict(re.findall(r"(?m)^(Version|SHA256|Filename|Size): (\S+)$", stanza))
+        if len(fields) == 4:
+            found[fields["Version"]] = Pin(fields["Filename"], fields["SHA256"], size=int(fields["Size"]))
     return found
 
 
@@ -117,18 +111,12 @@ def newest(private: apt.PrivateApt, name: str) -> list[Release]:
     return list(found.values())
 
 
-def download(store: Store, private: apt.PrivateApt, package: apt.Package) -> Fetched:
+def download(store: Store, package: Pin) -> Path:
     """The source package, from the cache or downloaded. Raises FetchError."""
-
-    def make(part: Path) -> None:
-        with progress.step(f"fetching {package.name} {package.version}"):
-            private.download(package, part, store.log)
-
-    path = cache.make_entry("fetch", f"{package.name}-{package.sha256[: cache.KEY_LENGTH]}", make, resume=True)
-    return Fetched(package, next(path.glob("*.deb")))
+    return store.pinned([package], f"{package.package} {package.version}") / package.name
 
 
-def some_files(fetched: Fetched, tarball: str, names: Iterable[str]) -> Path:
+def some_files(fetched: Path, tarball: str, names: Iterable[str]) -> Path:
     """A folder in the cache with those files ``names`` of a source package that it has.
 
     Args:
@@ -144,13 +132,13 @@ def some_files(fetched: Fetched, tarball: str, names: Iterable[str]) -> Path:
             'dpkg-deb --fsys-tarfile "$1" | tar -xOf - "./$2" | '
             'tar -xJf - -C "$3" --strip-components=1 --wildcards --no-wildcards-match-slash -T "$3/names"'
         )
-        with progress.step(f"unpacking what is patched of {fetched.package.name} {fetched.package.version}"):
-            done = process.complete(["sh", "-c", unpack, "sh", fetched.path, tarball, part])
+        with progress.step(f"unpacking what is patched of {fetched.name}"):
+            done = process.complete(["sh", "-c", unpack, "sh", fetched, tarball, part])
         said = [line for line in done.output.splitlines() if "Not found in archive" not in line]
         if [line for line in said if "previous errors" not in line] or not (part / "Makefile").is_file():
-            raise FetchError("a source package cannot be read", where=str(fetched.path), tail=done.output[-2000:])
+            raise FetchError("a source package cannot be read", where=str(fetched), tail=done.output[-2000:])
 
-    key = cache.key_of(fetched.package.sha256, *wanted)
+    key = cache.key_of(apt.hash_of(fetched), *wanted)
     return cache.make_entry("src", f"some-{key}", make)
 
 
@@ -166,13 +154,13 @@ def named(store: Store, base: Base, word: str) -> Source:
         series = ".".join(tree.kernel_version(Path(word)).split(".")[:2])
         return Source(word, series, tree.of_user(Path(word), replace(base, series=series)))
     match = RELEASE.fullmatch(word)
-    if not match or not base.package:
+    if not match or not base.source.package:
         raise UsageError(
             f"'{word}' is neither a folder nor a release of Linux",
             remedy="name a kernel tree, or a release that Debian has, for example 7.2.13 or 7.3~rc7",
         )
     series = match[1]
-    name, tarball = (text.replace(base.series, series) for text in (base.package, base.tarball))
+    name, tarball = (text.replace(base.series, series) for text in (base.source.package, base.source.tarball))
     if store.offline:
         raise FetchError(f"the archives must be asked for {name} {word}", remedy="leave --offline out, or name a tree")
     private = archive(store)
@@ -184,7 +172,8 @@ def named(store: Store, base: Base, word: str) -> Source:
             f"no archive of this machine has {name} {word}",
             remedy=f"there are: {', '.join(listed)}" if listed else "unpack it yourself, and name the folder",
         )
-    package = packages(private, name)[version]
-    fetched = download(store, private, package)
-    of_series = replace(base, name=series, series=series, package=name, tarball=tarball)
-    return Source(word, series, tree.unpack(fetched.path, of_series, package.sha256), package, suite, tarball)
+    found = packages(private, name)[version]
+    fetched = download(store, found)
+    package = pins.of_file(fetched, found.path)
+    of_series = replace(base, name=series, series=series, source=bases.Source(package=name, tarball=tarball))
+    return Source(word, series, tree.unpack(fetched, of_series, package.sha256), package, suite, tarball)

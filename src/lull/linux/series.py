@@ -235,7 +235,8 @@ def leave_rejects(tree: Path, patch: Patch, trailer: str) -> list[str]:
     cache.write_atomic(tree / ".git/info/exclude", "*.rej\n*.orig\n")
     rejected: list[str] = []
     if patch.hooks.exists():
-        done = process.complete(["patch", *STRICT[:-1], "-d", tree, "-i", patch.hooks])
+        options = [option for option in STRICT if not option.startswith("--reject-file")]
+        done = process.complete(["patch", *options, "-d", tree, "-i", patch.hooks])
         rejected = re.findall(r"(?m)saving rejects to file '?(.+?)'?$", done.output)
     for relative, file in patch.files().items():
         (tree / relative).parent.mkdir(parents=True, exist_ok=True)

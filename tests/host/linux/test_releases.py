@@ -162,6 +162,6 @@ def test_a_damaged_package(archive: Archive, base: Base, tmp_path: Path) -> None
     """It is no Linux without the files."""
     private = releases.archive(Store())
     (found,) = releases.newest(private, PACKAGE)
-    fetched = releases.download(Store(), private, found.package)
+    fetched = releases.download(Store(), found.package)
     with pytest.raises(FetchError, match="cannot be read"):
         releases.some_files(fetched, "usr/src/other.tar.xz", ["init/a"])
