@@ -11,7 +11,7 @@ from typing import Any
 from lull import cache, paths, toml
 from lull.errors import UsageError
 
-DEFAULT = "6.12"
+DEFAULT = "7.3"
 LETTER = "COVER.md"
 """In the folder of a subject's last feature: what the cover letter of its series says."""
 
@@ -23,7 +23,7 @@ class Patch:
     Args:
         name: ``FEATURE``, or ``FEATURE/PATCH`` when the feature has several patches.
         folder: the folder with NOTE.md, which is the commit message, files/ and hooks/.
-        series: the kernel series of the base, ``6.12``.
+        series: the kernel series of the base, ``7.3``.
     """
 
     name: str
@@ -231,7 +231,7 @@ class Base:
 
     Args:
         name: the name of its file, without the ending.
-        series: the kernel series, ``6.12``.
+        series: the kernel series, ``7.3``.
         source: where Linux comes from; without a package, the tree must be named with --tree.
         kernels: the kernels that can be built, by name.
         features: the features by name, in the order in which they are applied.

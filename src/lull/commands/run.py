@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -98,7 +99,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
     usual = SHORT_REPEAT if short else options.REPEAT
     repeat = usual if arguments.repeat is None else arguments.repeat
-    boots = plan.make_plan(workloads, named, lab.base, repeat)
+    base = lab.base if arguments.full else replace(lab.base, rivals=())
+    boots = plan.make_plan(workloads, named, base, repeat)
     if arguments.dry_run:
         return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from lull.base import DEFAULT
 from lull.guest import qemu
 from lull.judge import stats
 from lull.run.records import Check, Record, Results
@@ -50,7 +51,7 @@ class RunSlice:
     vcpus: int
     records: Sequence[Record]
     ranges: bool = True
-    base: str = "6.12"
+    base: str = DEFAULT
 
     def find(self, kernels: Sequence[str], workload: str, metrics: Sequence[str]) -> Record | None:
         """The record, of one of ``metrics``, of the first of ``kernels`` that has one with values; None without any."""

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lull import base as bases
 from lull import paths, plan, process
 from lull.base import Base, Patch, Subject, patches_of
 from lull.errors import ApplyError, LullError, UsageError
@@ -42,8 +41,8 @@ FRAME = paths.KERNEL / "COVER.md"
 FIGURES = paths.REPOSITORY / "docs/figures.md"
 FIXES = paths.REPOSITORY / "fixes"
 """Mails that fix defects of Linux: NAME.patch for every series of Linux, NAME-SERIES.patch for one."""
-MARKED = re.compile(r"(?s)<!-- for: ([\w ]+) -->\n(.*?)<!-- end -->\n?")
-"""A part of FRAME or FIGURES, and the subjects whose letters have it."""
+MARKED = re.compile(r"(?s)<!-- for: ([\w. ]+) -->\n(.*?)<!-- end -->\n?")
+"""A part of FRAME, FIGURES or a subject's letter, and the subjects, or series of Linux, whose letters have it."""
 TITLE = "arm64/mm: Lull's features"
 """The subject of the letter of a base without subjects."""
 FORM = ["--cover-letter", "--cover-from-description=subject", "--no-signature", "--zero-commit", "--full-index", "-n"]
@@ -169,15 +168,19 @@ def write_series(pristine: Tree, base: Base, subject: Subject, folder: Path) -> 
         git(tree, "format-patch", "-q", *words, env=FIXED)
 
 
-def selected(text: str, subject: Subject) -> str:
-    """``text`` without the parts that are marked for other subjects; a series of all features has every part."""
-    return MARKED.sub(lambda mark: mark[2] if subject.name in ("", *mark[1].split()) else "", text)
+def is_for(mark: re.Match[str], base: Base, subject: Subject) -> bool:
+    """Whether a marked part is for the subject or the base; a series of all features has every part."""
+    return not subject.name or not {subject.name, base.series}.isdisjoint(mark[1].split())
 
 
-def figures(subject: Subject) -> str:
+def selected(text: str, base: Base, subject: Subject) -> str:
+    """``text`` without the parts that are marked for other subjects or bases."""
+    return MARKED.sub(lambda mark: mark[2] if is_for(mark, base, subject) else "", text)
+
+
+def figures(base: Base, subject: Subject) -> str:
     """The parts of docs/figures.md that are marked for the subject. Raises LullError when no part is."""
-    marks = MARKED.finditer(FIGURES.read_text())
-    parts = [mark[2].strip() for mark in marks if subject.name in ("", *mark[1].split())]
+    parts = [mark[2].strip() for mark in MARKED.finditer(FIGURES.read_text()) if is_for(mark, base, subject)]
     if not parts:
         raise LullError(
             f"no part is marked for the cover letter of {subject.name}",
@@ -187,10 +190,16 @@ def figures(subject: Subject) -> str:
     return "\n\n".join(parts)
 
 
-def measured_on(base: Base) -> str:
-    """What to say of the figures when they were measured on another base; empty otherwise."""
-    described = bases.load()
-    return "" if base.series == described.series else f"The figures were measured on Linux {described.series}."
+def measured_on() -> str:
+    """The Linux on which the figures were measured, as docs/figures.md says. Raises LullError when it does not."""
+    said = re.search(r"\bon\s+Linux\s+(\d[\d.]*\d)", MARKED.sub("", FIGURES.read_text()))
+    if not said:
+        raise LullError(
+            "no base is named for the figures",
+            where=str(FIGURES),
+            remedy="write 'on Linux VERSION' before its first marked part",
+        )
+    return said[1]
 
 
 def order(base: Base, subject: Subject, linux: str) -> str:
@@ -250,8 +259,8 @@ def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path, patch
     """
     features = base.features_in(subject)
     linux = f"Linux {pristine.version}"
-    title, own_text = message.split(selected(subject.letter.read_text(), subject)) if subject.letter else (TITLE, "")
-    frame, own = sections(message.split(selected(FRAME.read_text(), subject))[1]), sections(own_text)
+    title, own_text = message.split(selected(subject.letter.read_text(), base, subject)) if subject.letter else (TITLE, "")
+    frame, own = sections(message.split(selected(FRAME.read_text(), base, subject))[1]), sections(own_text)
     if unknown := own.keys() - frame.keys():
         raise LullError(
             f"the section '{min(unknown)}' is not in {FRAME.name} of kernel/",
@@ -265,8 +274,8 @@ def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path, patch
         "recipients": recipients(subject, pristine.path),
         "assisted": ASSISTED,
         "switches": switches.table(features) if any(f.policies for f in features) else "",
-        "measured": measured_on(base),
-        "figures": figures(subject),
+        "measured": measured_on(),
+        "figures": figures(base, subject),
         "suites": ", ".join(suite for f in features for suite in f.kunit),
         "grep": "|".join(sorted({name.partition("_")[0] + "_" for f in features for name in switches.counters(f)})),
         "commits": "\n\n".join(commit_stats(patches, tree)),

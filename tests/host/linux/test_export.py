@@ -14,7 +14,7 @@ import pytest
 from support import FAKE, Tool, apply_mails, git, write_files
 
 from lull import base as bases
-from lull.errors import ApplyError
+from lull.errors import ApplyError, LullError
 from lull.linux import export, message, series, switches
 from lull.linux.tree import Tree
 
@@ -81,7 +81,8 @@ def test_the_letter(fake: Fake, tmp_path: Path) -> None:
     letter = (tmp_path / "out/0000-cover-letter.patch").read_text()
     assert re.search(r"(?m)^Subject: \[PATCH 0/1\] arm64/mm: ", letter)
     assert "/sys/kernel/mm/lull/fast  on off    on       off" in letter
-    assert message.text(export.figures(bases.Subject("", ("fast",)))) in letter
+    assert message.text(export.figures(bases.load(), bases.Subject("", ("fast",)))) in letter
+    assert f"measured on Linux {export.measured_on()}." in letter.replace("\n", " ")
     assert "Recipients" not in letter and "What gets worse" not in letter
     assert "1. fake: broadcast less\n\n    init/fast.h | 2 ++\n    init/main.c | 2 +-\n" in letter
     assert not re.search(r"\{\w+\}", letter)
@@ -150,10 +151,23 @@ def test_a_base_can_stand_by_itself(tool: Tool) -> None:
     assert done.returncode == 2 and "6.99" in done.stderr
 
 
-def test_the_letter_says_where_the_figures_are_from() -> None:
-    """Of a base on which they were not measured."""
-    assert export.measured_on(bases.load()) == ""
-    assert export.measured_on(bases.load("7.3")) == "The figures were measured on Linux 6.12."
+def test_the_figures_say_where_they_are_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above what is marked, where single lines may name another Linux."""
+    page = tmp_path / "figures.md"
+    monkeypatch.setattr(export, "FIGURES", page)
+    page.write_text("<!-- for: a -->\non Linux 6.6.1\n<!-- end -->\nCounted on\nLinux 7.3.4, but on Linux 6.12 where it says so.\n")
+    assert export.measured_on() == "7.3.4"
+    page.write_text("Counted.\n")
+    with pytest.raises(LullError, match="no base is named"):
+        export.measured_on()
+
+
+def test_a_part_may_be_for_a_base() -> None:
+    """As it may be for a subject; the series of all features has every part."""
+    base, subject = bases.load("6.12"), bases.Subject("young", ("young",))
+    text = "".join(f"<!-- for: {name} -->\n{name}\n<!-- end -->\n" for name in ("6.12", "7.3", "young hvo", "hvo"))
+    assert export.selected(text, base, subject) == "6.12\nyoung hvo\n"
+    assert export.selected(text, base, bases.Subject("", ("young",))) == "6.12\n7.3\nyoung hvo\nhvo\n"
 
 
 DIVIDED = """
@@ -338,16 +352,19 @@ def test_errors_of_an_export(divided: Fake, fake_tree: Path, tmp_path: Path) -> 
     assert not out.exists()
 
 
-def test_marks_name_subjects() -> None:
-    """Of the default base; each has figures, and a letter with a title that a mail's subject has room for."""
-    base = bases.load()
-    for page in (export.FRAME, export.FIGURES):
-        text = page.read_text()
-        assert text.count("<!-- for: ") == text.count("<!-- end -->") == len(export.MARKED.findall(text))
-        assert {name for names, _ in export.MARKED.findall(text) for name in names.split()} <= set(base.subjects)
-    for subject in [*base.subjects.values(), *bases.load("7.3").subjects.values()]:
-        assert export.figures(subject)
-        assert subject.letter and 0 < len(message.split(subject.letter.read_text())[0]) <= message.WIDTH
+def test_marks_name_subjects_and_bases() -> None:
+    """That are there; each subject has figures, and a letter with a title that a mail's subject has room for."""
+    for base in map(bases.load, bases.known()):
+        letters = [subject.letter for subject in base.subjects.values() if subject.letter]
+        for page in (export.FRAME, export.FIGURES, *letters):
+            text = page.read_text()
+            assert text.count("<!-- for: ") == text.count("<!-- end -->") == len(export.MARKED.findall(text))
+            named = {name for names, _ in export.MARKED.findall(text) for name in names.split()}
+            assert named <= {*base.subjects, *bases.known()}, page
+        for subject in base.subjects.values():
+            assert export.figures(base, subject)
+            assert subject.letter and 0 < len(message.split(subject.letter.read_text())[0]) <= message.WIDTH
+    assert export.measured_on()
 
 
 def test_counters_are_what_the_hooks_add() -> None:
@@ -356,7 +373,7 @@ def test_counters_are_what_the_hooks_add() -> None:
     assert switches.counters(features["gather"]) == ["gather_runs", "gather_hull"]
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
-    for name, feature in bases.load("7.3").exported().items():
+    for name, feature in bases.load("6.12").exported().items():
         assert switches.counters(feature) == switches.counters(features[name])
 
 
