@@ -19,8 +19,8 @@ from lull.guest.runner import launch_retrying
 from lull.run.records import Results
 
 BASE = bases.load()
-MUTANTS = check_data.load_mutants(BASE.mutants) if BASE.mutants.exists() else {}
-SHOWN = {mutant.rules[0]: name for name, mutant in MUTANTS.items() if not mutant.bases}.values()
+MUTANTS = check_data.load_mutants(BASE.mutants)
+SHOWN = {m.rules[0]: m.name for m in check_data.load_mutants(BASE.mutants, BASE.series).values()}.values()
 """One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
 LAB = (plan.LAB,) if plan.LAB in BASE.kernels else ()
 

@@ -4,28 +4,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import Tool, common
 
-from lull import paths
+from lull import paths, timing
+from lull.lab import Lab
+from lull.timing import runs
 
 
 @pytest.mark.parametrize(("insn", "status"), [("0.174", 0), ("0.250", 1)])
-def test_swapping_by_a_model(insn: str, status: int, real: Tool, tmp_path: Path) -> None:
-    """The model of a machine gives what it was fitted to; with a wrong instruction it does not, and says so."""
+def test_swapping_by_a_model(insn: str, status: int, lab: Lab, tmp_path: Path) -> None:
+    """The model of a machine gives what it was fitted to; with a wrong instruction it does not, and says so.
+
+    Without the base's rivals, each of which is a kernel more to build.
+    """
     text = (paths.TIMING / "kunpeng-920.toml").read_text()
     assert "insn = 0.174" in text
     (tmp_path / "mine.toml").write_text(text.replace("insn = 0.174", f"insn = {insn}"))
-    words = [str(tmp_path / "mine.toml"), "--vcpus", "4", "--repeat", "1", "--out", str(tmp_path / "out")]
-    done = real("timing", *common(), *words)
-    assert done.returncode in (0, 1), done.stdout[-4000:] + done.stderr[-4000:]
+    model = timing.load(str(tmp_path / "mine.toml"))
+    ours = {name: kernel for name, kernel in lab.base.kernels.items() if name not in lab.base.rivals}
+    planned = runs.plans(model, replace(lab.base, kernels=ours), lab.workloads, [4], 1)
+    returned = runs.conduct(lab, model, planned, tmp_path / "out", as_json=False)
     raw = json.loads((tmp_path / "out/timing.json").read_text())
     verdicts = {check["name"]: check["verdict"] for check in raw["checks"]}
     failed = {name for name, verdict in verdicts.items() if verdict == "failed"}
-    assert done.returncode == bool(failed)
-    assert bool(failed) == bool(status), done.stdout[-4000:]
+    assert returned == bool(failed) == status, raw["checks"]
     wanted = "held" if status == 0 else "failed"
     assert verdicts["fitted: swap_bench, a wait for each page"] == wanted
     assert verdicts["fitted: a flush: DSB ISHST, TLBI VALE1IS, DSB ISH"] == "held"

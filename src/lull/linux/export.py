@@ -259,7 +259,9 @@ def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path, patch
     """
     features = base.features_in(subject)
     linux = f"Linux {pristine.version}"
-    title, own_text = message.split(selected(subject.letter.read_text(), base, subject)) if subject.letter else (TITLE, "")
+    title, own_text = (
+        message.split(selected(subject.letter.read_text(), base, subject)) if subject.letter else (TITLE, "")
+    )
     frame, own = sections(message.split(selected(FRAME.read_text(), base, subject))[1]), sections(own_text)
     if unknown := own.keys() - frame.keys():
         raise LullError(

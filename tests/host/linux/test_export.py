@@ -155,7 +155,9 @@ def test_the_figures_say_where_they_are_from(tmp_path: Path, monkeypatch: pytest
     """Above what is marked, where single lines may name another Linux."""
     page = tmp_path / "figures.md"
     monkeypatch.setattr(export, "FIGURES", page)
-    page.write_text("<!-- for: a -->\non Linux 6.6.1\n<!-- end -->\nCounted on\nLinux 7.3.4, but on Linux 6.12 where it says so.\n")
+    page.write_text(
+        "<!-- for: a -->\non Linux 6.6.1\n<!-- end -->\nCounted on\nLinux 7.3.4, but on Linux 6.12 where it says so.\n"
+    )
     assert export.measured_on() == "7.3.4"
     page.write_text("Counted.\n")
     with pytest.raises(LullError, match="no base is named"):
