@@ -44,8 +44,9 @@ SYSTEMS = (
     System(
         "A",
         "One wait for a batch of pages that reclaim unmaps",
-        "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so. Lull "
-        "adds nothing but residency: no TLBI where the process is loaded on no CPU.",
+        "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so; "
+        "Linux 7.3 waits for each page of swap_bench. Lull adds nothing but residency: no TLBI where the process is "
+        "loaded on no CPU.",
         (),
         _swapping,
         program=swapping.PUBLISHED,
@@ -70,8 +71,8 @@ SYSTEMS = (
         "D",
         "HugeTLB pages that give back their struct pages",
         "Published in 2024: the other CPUs pause while entries that all use are changed, by break-before-make. Linux "
-        "has the optimisation disabled on arm64. Lull has it without a pause, and keeps two pages of struct pages for "
-        "each HugeTLB page, where Linux keeps one.",
+        "has the optimisation disabled on arm64. Lull has it without a pause. On Linux 6.12, it keeps two pages of "
+        "struct pages for each HugeTLB page, where Linux keeps one.",
         (vmemmap.FEATURE,),
         vmemmap.published,
     ),
