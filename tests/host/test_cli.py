@@ -18,6 +18,7 @@ import pytest
 from images import image
 from support import REPOSITORY, Tool, small_disk
 
+from lull import base as bases
 from lull.cli import (
     ADVANCED,
     ALL,
@@ -344,6 +345,14 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
     if "--json" not in WITHOUT.get(command[0], ()):
         assert json.loads(within(*command, "--dry-run", "--json").stdout)
     assert not any(own_cache.iterdir())
+
+
+def test_rivals_run_in_a_full_run_only(tool: Tool) -> None:
+    """Nobody who names a workload waits for the kernel of another design."""
+    (rival,) = bases.load().rivals
+    for words, there in ((["--full"], True), (["--workload", "young"], False), ([], False)):
+        done = tool("run", *words, "--dry-run", "--json")
+        assert (rival in done.stdout) == there and done.returncode == 0
 
 
 def test_tests_of_a_base(tool: Tool) -> None:

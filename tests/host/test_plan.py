@@ -13,7 +13,8 @@ from lull import guest, plan
 from lull.errors import UsageError
 from lull.guest import userland
 
-BASE = bases.load()
+BASE = replace(bases.load(), rivals=())
+"""As commands have it that are not asked for rivals."""
 WORKLOADS = plan.load_workloads(BASE.workloads)
 
 
