@@ -13,8 +13,7 @@ from lull import guest, plan
 from lull.errors import UsageError
 from lull.guest import userland
 
-BASE = replace(bases.load(), rivals=())
-"""As commands have it that are not asked for rivals."""
+BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)
 
 
@@ -104,12 +103,14 @@ def test_a_workloads_policy_may_name_another_kernel() -> None:
 
 
 def test_a_rival_runs_beside_stock_and_lull() -> None:
-    """Of a base that has one; not for a workload with kernels of its own, nor when kernels are named."""
+    """If asked for, of a base that has one; not for a workload with kernels of its own, nor when kernels are named."""
     base = bases.load("7.3")
-    swap, hvo = WORKLOADS["swap_bench"], WORKLOADS["hvo"]
-    assert [s.name for s in plan.specs_for(replace(swap, policies=()), [], base)] == ["stock", "lull", "active_cpu"]
-    assert all(s.name != "active_cpu" for s in plan.specs_for(hvo, [], base))
-    assert plan.specs_for(swap, [plan.Spec("stock", "stock")], base) == [plan.Spec("stock", "stock")]
+    swap, hvo = replace(WORKLOADS["swap_bench"], policies=()), WORKLOADS["hvo"]
+    assert [s.name for s in plan.specs_for(swap, [], base, rivals=True)] == ["stock", "lull", "active_cpu"]
+    assert [s.name for s in plan.specs_for(swap, [], base)] == ["stock", "lull"]
+    assert all(s.name != "active_cpu" for s in plan.specs_for(hvo, [], base, rivals=True))
+    stock = [plan.Spec("stock", "stock")]
+    assert plan.specs_for(swap, stock, base, rivals=True) == stock
 
 
 WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != "vmemmap"})

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -99,8 +98,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
     usual = SHORT_REPEAT if short else options.REPEAT
     repeat = usual if arguments.repeat is None else arguments.repeat
-    base = lab.base if arguments.full else replace(lab.base, rivals=())
-    boots = plan.make_plan(workloads, named, base, repeat)
+    boots = plan.make_plan(workloads, named, lab.base, repeat, rivals=arguments.full)
     if arguments.dry_run:
         return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
