@@ -257,7 +257,7 @@ def test_where_each_workload_runs() -> None:
     """The sweep with every number; what runs on one CPU with four; a figure of many with as many as there are."""
     base, workloads = bases.load(), plan.load_workloads(bases.load().workloads)
     planned = timing_run.plans(AMPERE, base, workloads, [1, 8, 16], 2)
-    assert {number: len(boots) for number, boots in planned.items()} == {1: 6, 8: 6, 16: 6}
+    assert {number: len(boots) for number, boots in planned.items()} == {1: 8, 8: 8, 16: 8}
     jobs = {(boot.name, job.workload.name, job.spec.name) for boot in planned[16] for job in boot.jobs}
     assert ("r02-lab", SWEEP, STICKY) in jobs and ("r01-stock", "sort_compute", "stock") in jobs
     assert not [job for boot in planned[8] for job in boot.jobs if job.workload.name == "sort_compute"]
