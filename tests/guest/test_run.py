@@ -108,6 +108,6 @@ def test_instructions_by_function(real: Tool, tmp_path: Path) -> None:
     for one in results.functions:
         (quiet,) = results.find(kernel=one.kernel, workload=one.workload, metric="insns_quiet")
         assert quiet.values == (pytest.approx(sum(one.counts.values()), abs=1e-3),)
-        known = ("user space", "__switch_to", "__schedule", "pipe_read", "pipe_write")
+        known = ("user space", "__switch_to", "__schedule", "anon_pipe_read", "anon_pipe_write")
         assert all(one.counts[name] > one.operations for name in known)
         assert sum(n for name, n in one.counts.items() if name == "kernel, in no function") < 0.01 * quiet.values[0]

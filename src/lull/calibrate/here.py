@@ -24,6 +24,7 @@ from typing import Any
 
 from lull import calibrate, guest, paths, process
 from lull.calibrate import BATCHES, CHAINS, DSB, FLUSH, PLAIN, Fit, Measurement
+from lull.check.data import version
 from lull.errors import LullError, UsageError
 from lull.guest.runner import SKIPPED
 from lull.lab import Lab
@@ -302,8 +303,8 @@ def executed(case: str, insns: float, here: Here, *, ranges: bool, local: bool) 
     pages = PAGES[case]
     whole = pages >= LIMIT and not ranges
     tlbis = (1 if whole else IN_RANGES[pages] if ranges else pages) * (2 if here.kpti else 1)
-    # Stock's flush of a whole ASID ends with a DSB, and the flush that calls it executes one more.
-    syncs = 2 if whole and not local else 1
+    # Stock's flush of a whole ASID ends with a DSB. Before 7.2 or so, the flush that calls it executes one more.
+    syncs = 2 if whole and not local and version(here.kernel) < (7, 2) else 1
     again = {Repeats.SYNC: syncs, Repeats.EACH: tlbis}.get(here.repeats or Repeats.NO, 0) if not local else 0
     dsbs = 1 + syncs + again
     return Counts(insns, tlbis, 0, 0, dsbs) if local else Counts(insns, tlbis + again, tlbis + again, 1 + again, dsbs)

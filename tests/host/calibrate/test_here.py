@@ -197,6 +197,13 @@ def test_what_linux_executes(
     assert executed(case, 7, here, ranges=ranges, local=local) == counts
 
 
+def test_a_flush_of_an_asid_is_waited_for_once_on_new_kernels() -> None:
+    """By the source of 7.2 and 7.3."""
+    for release, waits in (("6.12.117", 2), ("7.2.13", 1), ("7.3.4+deb13-arm64", 1)):
+        here = Here(release, (), 4, False, NO, False)
+        assert executed("batch-512", 7, here, ranges=False, local=False) == Counts(7, 1, 1, 1, 1 + waits)
+
+
 def lines(ns: dict[str, float], instructions: dict[str, int] | None = None) -> list[dict[str, Any]]:
     """Two rounds of the program: 100 operations that take so many ns each."""
     return [
@@ -261,7 +268,8 @@ def test_instructions_are_perfs_or_the_labs() -> None:
 
 def test_the_labs_counts_are_those_of_the_nearest_series() -> None:
     """An unknown one has the newest."""
-    assert counted("99.1-rc3", ranges=True, local=True) == counted("6.12.1", ranges=True, local=True)
+    assert counted("99.1-rc3", ranges=True, local=True) == counted("7.3.1", ranges=True, local=True)
+    assert counted("6.6.9", ranges=True, local=True) != counted("6.12.1", ranges=True, local=True)
 
 
 def test_the_machine_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
