@@ -558,6 +558,7 @@ def test_launcher_offline_without_packages(tmp_path: Path) -> None:
 def test_launcher_on_a_full_disk(tmp_path: Path) -> None:
     """Exit 8, and what to do: the environment is of the size of a disk."""
     command = [*small_disk(tmp_path, "1m"), str(REPOSITORY / "lull"), "run", "--dry-run"]
-    done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "LULL_CACHE": str(tmp_path)})
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, text=True, capture_output=True, env={**environment, "LULL_CACHE": str(tmp_path)})
     assert done.returncode == 8, done.stderr
     assert "no space left on the device" in done.stderr and "free some" in done.stderr

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.console import Console
 
 from lull import options, plan, took
 from lull.base import Base
@@ -17,7 +16,7 @@ from lull.check.conduct import conduct
 from lull.check.trials import CheckOptions, plan_kernels
 from lull.commands.kunit import run_suites
 from lull.errors import UsageError
-from lull.judge.tables import Grid, show_grid
+from lull.judge.tables import Grid, make_console, show_grid
 from lull.lab import Lab
 from lull.linux import fitting, port, releases, series
 from lull.linux.releases import Source
@@ -90,7 +89,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
 def show_table(rows: Sequence[tuple[str, str, str]], base: Base, source: Source) -> None:
     """Print which hunks do not apply."""
     title = f"base {base.name} on Linux {source.named}: hunks that do not apply as they are, of all"
-    show_grid(Console(stderr=True), Grid(title, ("series", "hunks", "where"), tuple(rows), labels=3))
+    show_grid(make_console(sys.stderr), Grid(title, ("series", "hunks", "where"), tuple(rows), labels=3))
 
 
 def expected(tree: Path) -> float:

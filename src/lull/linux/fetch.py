@@ -196,7 +196,8 @@ class Store:
             f"no archive that this machine reaches has {source.package}",
             tail="\n".join(filter(None, answers)),
             where=str(self.log),
-            remedy=f"download {source.release or 'the kernel'}, unpack it, and name the folder with --tree PATH",
+            remedy="check the network and run again (once everything is fetched, --offline needs none); or download "
+            f"{source.release or 'the kernel'}, unpack it, and name the folder with --tree PATH",
         )
 
     def pinned_kernel(self, source: Source) -> Fetched:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from lull import process
 from lull.base import Base, Patch, patches_of
-from lull.linux.hunks import SECTION, head_of, hunks_of, is_there
-from lull.linux.tree import NEAR, STRICT
+from lull.linux.hunks import SECTION, head_of, hunks_of, is_there, near
+from lull.linux.tree import STRICT
 
 
 @dataclass
@@ -76,9 +76,9 @@ def apply(tree: Path, text: str) -> Fit:
             wrong = [] if done.status == 0 else failed or left
         found.hunks += len(hunks)
         found.taken += [place_of(name, hunk) for hunk in there]
-        near = [hunk for hunk in wrong if patch(tree, hunk, *NEAR).status == 0]
-        found.near += [place_of(name, hunk) for hunk in near]
-        found.failing += [place_of(name, hunk) for hunk in wrong if hunk not in near]
+        nearly = [hunk for hunk in wrong if patch(tree, near(hunk, tree)[0], *STRICT).status == 0]
+        found.near += [place_of(name, hunk) for hunk in nearly]
+        found.failing += [place_of(name, hunk) for hunk in wrong if hunk not in nearly]
     return found
 
 

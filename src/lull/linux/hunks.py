@@ -105,6 +105,51 @@ def has_all(hooks: str, tree: Path) -> bool:
     return all(is_there(tree, hunk) for section in sections for hunk in hunks_of(section))
 
 
+def near(hooks: str, tree: Path) -> tuple[str, list[str]]:
+    """The patch ``hooks`` for a release near the tested one, and which hunks were changed for it: ``mm/rmap.c:1234``.
+
+    A hunk that has no place in ``tree`` gets one if all its context on one side is there, and the nearest line on the
+    other; and if there is one such place only. Its context then has one or two lines less. Others are not changed.
+    """
+    sections, changed = SECTION.split(hooks), []
+    for number, section in enumerate(sections):
+        named = re.match(r"--- a/(\S+)", section)
+        if not named or not (tree / named[1]).is_file():
+            continue
+        lines = (tree / named[1]).read_text().splitlines(keepends=True)
+        head, *found = re.split(r"(?m)^(?=@@ )", section)
+        shift = 0
+        for index, hunk in enumerate(found):
+            if fitting := near_hunk(hunk, lines, shift):
+                changed.append(f"{named[1]}:{hunk[4:].split(',')[0]}")
+                found[index] = fitting
+            shift += sum({"+": 1, "-": -1}.get(line[0], 0) for line in hunk.splitlines(keepends=True)[1:])
+        sections[number] = head + "".join(found)
+    return "".join(sections), changed
+
+
+def near_hunk(hunk: str, lines: list[str], shift: int) -> str:
+    """The hunk with less context, as ``near`` says; empty if it fits as it is, or has no such place, or several.
+
+    Args:
+        shift: lines that the hunks before it add to the file.
+    """
+    body = hunk.splitlines(keepends=True)[1:]
+    edits = [number for number, line in enumerate(body) if line[0] != " "]
+    old = [line[1:] for line in body if line[0] != "+"]
+    least = min(edits[0], len(body) - 1 - edits[-1])
+    if places(old, lines, at_end=False):
+        return ""
+    for less in range(1, min(CONTEXT, least)):
+        for kept, before in ((old[less:], 0), (old[:-less], less)):
+            found = places(kept, lines, at_end=False)
+            if len(found) == 1:
+                start, rest = found[0] + before + 1, body[less:-less]
+                new = sum(line[0] != "-" for line in rest)
+                return f"@@ -{start},{len(old) - 2 * less} +{start + shift},{new} @@\n" + "".join(rest)
+    return ""
+
+
 def places(old: list[str], lines: list[str], *, at_end: bool) -> list[int]:
     """The indices at which ``lines`` has ``old``; with ``at_end`` only the one at which both end."""
     last = len(lines) - len(old)

@@ -22,11 +22,8 @@ from lull.progress import progress, say
 
 TREE_GIB = 2.5
 """GiB of free space that an unpacked tree needs, with a margin."""
-ASKING_NOTHING = ("-p1", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-")
-STRICT = (*ASKING_NOTHING, "--fuzz=0")
+STRICT = ("-p1", "--fuzz=0", "--no-backup-if-mismatch", "--batch", "--forward", "--reject-file=-")
 """Options with which patch(1) applies a patch only where its context is unchanged, and asks nothing."""
-NEAR = (*ASKING_NOTHING, "--fuzz=2")
-"""Options for a release near the tested one: the outer two of three lines of context may differ."""
 
 
 @dataclass(frozen=True)
@@ -205,19 +202,16 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Col
         if lists:
             hooks = log.with_name(f"{log.name}.patch")
             hooks.write_text(fitted(patch, tree, lists))
-        done = process.complete(["patch", *STRICT, "--dry-run", "-d", tree, "-i", hooks])
-        options = STRICT
-        if done.status != 0:
+        if process.complete(["patch", *STRICT, "--dry-run", "-d", tree, "-i", hooks]).status != 0:
             if not patch.files() and hunks.has_all(patch.hooks_text(), tree):
                 say(f"{patch.name}: left out, Linux {kernel_version(source)} has this change already")
                 return False
-            strict, options = done, NEAR
-            done = process.complete(["patch", *NEAR, "--dry-run", "-d", tree, "-i", hooks])
-            if done.status == 0:
-                where = failed_hunks(strict.output)
-                say(f"{patch.name}: applied to Linux {kernel_version(source)} with less context: {where}")
-        if done.status == 0:
-            done = process.complete(["patch", *options, "-d", tree, "-i", hooks])
+            text, changed = hunks.near(hooks.read_text(), tree)
+            if changed:
+                say(f"{patch.name}: less context fits Linux {kernel_version(source)}: {', '.join(changed)}")
+                hooks = log.with_name(f"{log.name}.near.patch")
+                hooks.write_text(text)
+        done = process.complete(["patch", *STRICT, "-d", tree, "-i", hooks])
         with open(log, "a") as out:
             out.write(done.output)
         if done.status != 0:

@@ -29,7 +29,7 @@ LOAD = {
 }
 
 
-FREE = ("RELEASE", "CMDLINE", "LIST", "ADDRESS", "GLOB", "-- PROGRAM ARGS", "-- PYTEST ARGS")
+FREE = ("RELEASE", "SOURCE", "CMDLINE", "LIST", "ADDRESS", "GLOB", "-- PROGRAM ARGS", "-- PYTEST ARGS")
 """How the values of options are called that may be any word: nothing is offered."""
 
 

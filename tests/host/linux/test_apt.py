@@ -86,21 +86,6 @@ def test_our_own_hash_check(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_package_the_archives_do_not_have(lull: Tool, archive: Archive) -> None:
-    """--tree is named as the way."""
-    for name in [n for n in archive.files if n.endswith("Packages")]:
-        archive.files[name] = b""
-    archive.files = {n: d for n, d in archive.files.items() if not n.endswith("Release")}
-    done = build(lull)
-    assert done.returncode == 7
-    archive.publish(b"", "0")
-    base = Path(lull.environment["TEST_BASE"])
-    base.write_text(base.read_text().replace(f'"{PACKAGE}"', '"linux-source-9.9"'))
-    done = build(lull)
-    assert done.returncode == 7, done.stderr
-    assert "linux-source-9.9" in done.stderr and "--tree" in done.stderr
-
-
 def test_the_machines_own_state_is_untouched(lull: Tool) -> None:
     """Lists, archives and sources of the machine are what they were."""
     places = [Path("/var/lib/apt/lists"), Path("/var/cache/apt"), Path("/etc/apt")]

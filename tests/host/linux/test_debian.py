@@ -96,13 +96,13 @@ def test_modules_are_kept_behind_what_they_need(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flavour", "kind"), [("cloud", "none_cloud-arm64"), ("rt", "none_rt-arm64"), ("rt", "rt_arm64")]
 )
-def test_the_configuration_of_a_flavour(tmp_path: Path, flavour: str, kind: str) -> None:
+def test_the_configuration_of_a_flavour(own_cache: Path, flavour: str, kind: str) -> None:
     """That of Debian's package, by the name that the flavour has there; one that is not there is refused."""
-    folder = tmp_path / "usr/src/linux-config-6.12"
+    folder = own_cache / "usr/src/linux-config-6.12"
     folder.mkdir(parents=True)
     (folder / f"config.arm64_{kind}.xz").write_bytes(lzma.compress(b"CONFIG_X=y\n"))
     store = Store(offline=True)
-    store.remember("linux-config-6.12-6.12.117", Fetched(apt.Package("linux-config-6.12", "6.12.117-1", ""), tmp_path))
-    assert debian.configuration(store, bases.load(), "6.12.117", flavour) == "CONFIG_X=y\n"
+    store.remember("linux-config-6.12-6.12.117", Fetched(apt.Package("linux-config-6.12", "6.12.117-1", ""), own_cache))
+    assert debian.configuration(store, bases.load("6.12"), "6.12.117", flavour) == "CONFIG_X=y\n"
     with pytest.raises(UsageError, match=r"no configuration 16k of Linux 6\.12"):
-        debian.configuration(store, bases.load(), "6.12.117", "16k")
+        debian.configuration(store, bases.load("6.12"), "6.12.117", "16k")

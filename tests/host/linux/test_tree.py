@@ -126,7 +126,7 @@ WIDER = (
         (LINES, True, ""),
         (LINES.replace("int size", "long size"), False, "p: left out, Linux 6.12.9 has this change already"),
         (LINES.replace("int x,\n      int size", "int x, long size"), False, "p: left out, Linux 6.12.9"),
-        (LINES.replace("a\n", "A\n"), True, "p: applied to Linux 6.12.9 with less context: mm/f.c, hunk 1 (line 1)"),
+        (LINES.replace("a\n", "A\n"), True, "p: less context fits Linux 6.12.9: mm/f.c:1"),
     ],
     ids=["as tested", "taken", "taken with other line breaks", "other lines beside it"],
 )
