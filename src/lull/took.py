@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lull import cache, plan
 from lull.lab import Lab
-from lull.linux.toolchain import jobs
+from lull.linux.toolchain import jobs, slowness
 from lull.progress import clock, progress, say
 
 FIRST_CPUS = 2
@@ -57,7 +57,7 @@ def known() -> dict[str, float]:
 def expected(parts: Sequence[Part]) -> float:
     """Seconds that these parts will take."""
     before = known()
-    return sum(part.count * before.get(part.name, part.first) for part in parts)
+    return sum(part.count * before.get(part.name, part.first * slowness()) for part in parts)
 
 
 @contextlib.contextmanager

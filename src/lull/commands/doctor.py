@@ -78,7 +78,8 @@ def examine(lab: Lab) -> list[DoctorLine]:
     free = shutil.disk_usage(probe).free / 2**30
     space = f"{root}: {free:.0f} GiB free, a cold run takes {NEED_GIB}"
     note("cache", free >= NEED_GIB, space, "note" if source else "missing")
-    note("cpus", True, f"{toolchain.jobs()} for builds and emulation")
+    slow = f", {toolchain.slowness():.0f} times slower than the lab's" if toolchain.slowness() >= 1.5 else ""
+    note("cpus", True, f"{toolchain.jobs()} for builds and emulation{slow}")
     for accel in ("tcg", "kvm"):
         usable = accel == "tcg" or toolchain.kvm_usable()
         detail = qemu.machine_metrics(accel) if usable else "needs an arm64 host with /dev/kvm"

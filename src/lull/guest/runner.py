@@ -21,6 +21,7 @@ from lull import cache, guest, process
 from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
 from lull.guest import clock, console
 from lull.guest.qemu import STDIO, Machine, Qemu, command, escape
+from lull.linux import toolchain
 
 APPEND = "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4"
 """Kernel parameters of every guest."""
@@ -29,7 +30,7 @@ BOOT_SECONDS = 60.0
 BOOT_SECONDS_PER_VCPU = 4.0
 """Added to the limit for each vCPU beyond 4, because a few host CPUs emulate them all."""
 POWEROFF_SECONDS = 30.0
-"""Time limit between jobs, and from the last job until QEMU ends."""
+"""Time limit between jobs, and from the last job until QEMU ends; longer on a slow machine, as all limits are."""
 ATTEMPTS = 3
 """Boots that are tried when the guest does not reach user space."""
 POLL_SECONDS = 0.05
@@ -199,7 +200,7 @@ class Follower:
             self.ready = True
             self.doing = "starting its jobs"
             self.outcome.kernel = str(message["kernel"])
-            self.deadline = now + POWEROFF_SECONDS
+            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
         elif kind == "start":
             number = int(message["job"])
             self.doing = f"job {number}"
@@ -207,11 +208,11 @@ class Follower:
             self.deadline = now + self.job_seconds(number)
         elif kind == "end":
             self.outcome.status[int(message["job"])] = int(message["status"])
-            self.deadline = now + POWEROFF_SECONDS
+            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
         elif kind == "done":
             self.outcome.done = int(message["status"])
             self.doing = "powering off"
-            self.deadline = now + POWEROFF_SECONDS
+            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
         else:
             raise ValueError(f"unknown event {kind}")
 
@@ -245,7 +246,8 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.jsonl", folder / "console.log"
-    plugin, limit_factor = guest_.plugin, guest_.limit_factor * (guest_.plugin.limit_factor if guest_.plugin else 1.0)
+    plugin = guest_.plugin
+    limit_factor = guest_.limit_factor * (plugin.limit_factor if plugin else 1.0) * toolchain.slowness()
     for old in (results, log, *([folder / plugin.output] if plugin else [])):
         old.unlink(missing_ok=True)
     initrd = folder / "initrd.cpio"

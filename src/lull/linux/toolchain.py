@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
+import time
 from dataclasses import dataclass
 
 from lull import process
@@ -81,3 +83,22 @@ def find(arch: str = "arm64") -> Toolchain:
 def jobs() -> int:
     """How many compilers to run at once: one per CPU this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+SAMPLE_SECONDS = 0.0035
+"""What ``sample`` takes on the machine on which the lab's time limits and its forecasts were made."""
+
+
+def sample() -> float:
+    """Seconds of CPU that a short loop of Python takes. Other load of the machine hardly counts."""
+    started = time.thread_time()
+    number = 0
+    for step in range(100_000):
+        number ^= step
+    return time.thread_time() - started
+
+
+@functools.cache
+def slowness() -> float:
+    """How many times longer this machine computes than the one of SAMPLE_SECONDS; 1 for a faster one."""
+    return max(1.0, min(sample() for _ in range(5)) / SAMPLE_SECONDS)
