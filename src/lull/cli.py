@@ -61,6 +61,7 @@ COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, abou
 ALONE = ("list", "doctor")
 """The commands that, like ``--help``, need Python alone. The launcher names them too: it installs nothing for them."""
 ENVIRONMENT = {
+    "LLVM": "1, -22 or a path with / at its end: build kernels with this clang and ld.lld, as kbuild does",
     "LULL_CACHE": "the cache folder (default: lull in the XDG cache folder)",
     "LULL_QEMU": "the qemu-system-aarch64 to use",
     "LULL_ARCHIVES": "URLs of public archives, tried after the machine's own, with {path}, {sha1} or {sha256}",

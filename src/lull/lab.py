@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -79,8 +80,8 @@ class Lab:
 
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:
-        """The arm64 compiler."""
-        return toolchain.find()
+        """The arm64 compilers. The variable LLVM of the environment chooses that of kernels."""
+        return toolchain.find(llvm=os.environ.get("LLVM", ""))
 
     @cached_property
     def pristine(self) -> tree.Tree:
@@ -279,7 +280,7 @@ class Lab:
             "source": str(self.user_tree) if self.user_tree else self.store.kernel_source(self.base).package.version,
             "qemu": self.qemu.version,
             "disk": self.disk.parent.name if self.disk else "",
-            "compiler": self.toolchain.version,
+            "compiler": self.toolchain.kernel_version,
             "kernels": made_of(self._kernels),
             **({"guests": made_of(self.guests())} if self.suite.guests else {}),
         }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 from dataclasses import asdict, dataclass
 
@@ -51,6 +52,12 @@ def examine(lab: Lab) -> list[DoctorLine]:
     def note(name: str, good: object, detail: str, otherwise: str = "note") -> None:
         findings.append(DoctorLine(name, "ok" if good else otherwise, detail))
 
+    llvm = os.environ.get("LLVM", "")
+    try:
+        clang = toolchain.find_llvm(llvm or "1")[1]
+        note("clang", True, f"{clang}; {'it builds the kernels' if llvm else 'LLVM=1 builds kernels with it'}")
+    except LullError as error:
+        note("clang", False, f"{error.what}: {error.remedy}", "missing" if llvm else "note")
     try:
         machine = qemu.of_machine()
     except LullError as error:

@@ -128,7 +128,7 @@ class Builder:
     def make_command(self, *words: str) -> list[str]:
         """A make command line for this kernel."""
         start = ["make", "-C", str(self.tree.path), f"O={self.out}"]
-        compiler = f"CC=ccache {self.toolchain.gcc}"
+        compiler = f"CC=ccache {self.toolchain.kernel_cc}"
         return [*start, *self.toolchain.make_variables(), compiler, *REPRODUCIBLE, *words]
 
     def configure(self, fragments: str) -> None:
@@ -194,7 +194,7 @@ def publish(builder: Builder, name: str, seconds: float, folder: Path) -> None:
     description = {
         "kernel": name,
         "version": builder.tree.version,
-        "compiler": builder.toolchain.version,
+        "compiler": builder.toolchain.kernel_version,
         "tree": builder.tree.key,
         "seconds": round(seconds, 1),
         "command": process.shown(builder.make_command(f"-j{jobs()}", Path(builder.toolchain.image).name)),
@@ -204,7 +204,7 @@ def publish(builder: Builder, name: str, seconds: float, folder: Path) -> None:
 
 def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
     """The content key of a build."""
-    return cache.key_of(tree.key, toolchain.version, toolchain.prefix, fragments, *REPRODUCIBLE)
+    return cache.key_of(tree.key, toolchain.kernel_version, toolchain.prefix, fragments, *REPRODUCIBLE)
 
 
 def linked_tree(tree: Tree, place: Path) -> Tree:

@@ -200,12 +200,17 @@ class Packager:
         """The kernel's build profiles that leave packages out.
 
         The package of headers is left out when it cannot be built: it contains sign-file, a program for the target,
-        which needs libssl-dev of the target's architecture.
+        which needs libssl-dev of the target's architecture. With LLVM, kbuild compiles its programs for this machine.
         """
         left = [] if self.debug else ["nokerneldbg"]
         have = asked_options((self.out / ".config").read_text())
-        if self.builder.toolchain.prefix and have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists():
-            self.say("no package of headers is made: its program sign-file needs libssl-dev:arm64")
+        why = ""
+        if self.builder.toolchain.llvm and have.get("CONFIG_MODULES") == "y":
+            why = "with LLVM its programs would be for this machine's architecture"
+        elif have.get("CONFIG_MODULE_SIG_FORMAT") == "y" and not TARGET_SSL.exists():
+            why = "its program sign-file needs libssl-dev:arm64"
+        if self.builder.toolchain.prefix and why:
+            self.say(f"no package of headers is made: {why}")
             left.append("nokernelheaders")
         return left
 

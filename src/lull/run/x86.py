@@ -7,6 +7,7 @@ does its TSC. Each window reads the TSC when it opens and when it closes (guest/
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -79,9 +80,11 @@ class X86Lab:
     machine: qemu.X86
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a base without the feature."""
+        """Raise UsageError for a base without the feature, and for LLVM, with which nothing was tried here."""
         if FEATURE not in self.lab.base.features:
             raise UsageError(f"base {self.lab.base.name} has no feature {FEATURE}", remedy="leave out --base")
+        if os.environ.get("LLVM"):
+            raise UsageError("lull x86 builds kernels with GCC only, and LLVM is set", remedy="unset LLVM")
 
     def require(self) -> None:
         """Raise MissingError when packages are not installed."""

@@ -63,6 +63,21 @@ def test_stock_beside_lull(fake_tree: Path, tmp_path: Path) -> None:
     assert not list((unpack_deb(found[0], tmp_path / "root") / "usr/share/doc").rglob(f"{deb.DOCUMENT}*"))
 
 
+@pytest.mark.parametrize(
+    ("llvm", "prefix", "left"),
+    [("", "cross-", []), ("-22", "", []), ("-22", "cross-", ["nokernelheaders"])],
+)
+def test_headers_of_a_kernel_of_clang(tmp_path: Path, llvm: str, prefix: str, left: list[str]) -> None:
+    """They are left out, with the reason, where their programs would be of another architecture."""
+    said: list[str] = []
+    compiler = toolchain.Toolchain(prefix, "gcc", llvm=llvm)
+    source = tree.Tree(tmp_path, "", "6.12.0")
+    packager = deb.Packager(source, compiler, tmp_path, tmp_path / "log", said.append, debug=True)
+    (packager.out / ".config").write_text("CONFIG_MODULES=y\n")
+    assert packager.left_out() == left
+    assert bool(said) == bool(left)
+
+
 def test_missing_packages_are_named_at_once(fake_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is always wanted, and what this configuration wants, in one line; before anything is compiled."""
     monkeypatch.setattr(deb, "ALWAYS", [Requirement("first-package", "no-such-program", "")])

@@ -101,6 +101,7 @@ def test_the_verdict_on_kunit() -> None:
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without QEMU the command says which package to install, before anything is built."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("LLVM", raising=False)
     with pytest.raises(MissingError) as caught:
         x86.measure(x86.X86Lab(Lab(), X86()), x86.boots(WORKLOADS, 1), tmp_path / "out")
     assert "apt-get install --no-install-recommends qemu-system-x86" in caught.value.remedy
@@ -112,6 +113,13 @@ def test_a_base_without_the_feature() -> None:
     lab.base = replace(lab.base, features={})
     with pytest.raises(UsageError, match="has no feature teardown"):
         x86.X86Lab(lab, X86())
+
+
+def test_llvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No one asks for clang and gets GCC's kernels in silence."""
+    monkeypatch.setenv("LLVM", "1")
+    with pytest.raises(UsageError, match="GCC only"):
+        x86.X86Lab(Lab(), X86())
 
 
 def test_the_machine(tmp_path: Path) -> None:
