@@ -53,7 +53,6 @@ static const struct {
 	{ "folio_copy", HOOK_FOLIO_COPY },
 	{ "folio_mc_copy", HOOK_FOLIO_COPY },
 	{ "copy_highpage", HOOK_COPY_HIGHPAGE },
-	{ "tlb_flush_rmap_batch", HOOK_FLUSH_RMAP_BATCH },
 	{ "folio_unlock", HOOK_FOLIO_UNLOCK },
 };
 
@@ -78,7 +77,7 @@ static const struct {
 	{ HOOK_SWAP_WRITEPAGE, "written" },
 	{ HOOK_FOLIO_COPY, "written" },
 	{ HOOK_COPY_HIGHPAGE, "written" },
-	{ HOOK_FLUSH_RMAP_BATCH, "written" },
+	{ HOOK_RMAPS, "written" },
 	{ HOOK_FOLIO_UNLOCK, "written" },
 };
 
@@ -443,11 +442,13 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_SWAP_WRITEPAGE:
 	case HOOK_FOLIO_COPY:
 	case HOOK_COPY_HIGHPAGE:
-	case HOOK_FLUSH_RMAP_BATCH:
 	case HOOK_FOLIO_UNLOCK:
 		linux_written(l, cpu, hook, x, pc);
 		break;
 	case HOOK_UNMAP:
+		linux_batch(l, cpu, x[0], &value);
+		relied(l, cpu, x[1], x[2], x[3], false, pc);
+		break;
 	case HOOK_PROTECT:
 		relied(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
@@ -456,6 +457,7 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_RMAPS:
 		shadow_rmaps(l->shadow, cpu, pc);
+		linux_written(l, cpu, hook, x, pc);
 		break;
 	case HOOK_UNLOCK:
 		unlocked(l, cpu, x[0], pc);

@@ -40,7 +40,7 @@ enum linux_hook {
 	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_MOVE,		/* (vma, start, vma, new start, length, ...), or a struct with these */
-	HOOK_RMAPS,		/* (struct mmu_gather *, vma) */
+	HOOK_RMAPS,		/* (struct mmu_gather *, vma); linux_written.c, too */
 	HOOK_UNLOCK,		/* (spinlock_t *) */
 	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
 	/* Linux relies on it that a page is not written: linux_written.c */
@@ -48,7 +48,6 @@ enum linux_hook {
 	HOOK_SWAP_WRITEPAGE,	/* (struct page * or struct folio *, ...), or this as the second */
 	HOOK_FOLIO_COPY,	/* (struct folio *to, struct folio *from) */
 	HOOK_COPY_HIGHPAGE,	/* (struct page *to, struct page *from) */
-	HOOK_FLUSH_RMAP_BATCH,	/* tlb_flush_rmap_batch(struct mmu_gather_batch *, ...) */
 	HOOK_FOLIO_UNLOCK,	/* (struct folio *) */
 	LINUX_HOOKS
 };
@@ -78,6 +77,7 @@ struct linux_guest {
 	bool pending;
 	uint64_t refused;		/* struct pages of which no page frame was found */
 	uint64_t pgd;			/* offset of pgd in struct mm_struct; 0: not known yet */
+	uint64_t batch;			/* of active in struct mmu_gather; the same */
 	struct changer changers[LINUX_CHANGERS];
 };
 
@@ -122,7 +122,13 @@ bool linux_is_head(const struct linux_guest *l, uint64_t flags);
 bool linux_order(const struct linux_guest *l, unsigned int cpu, uint64_t folio,
 		 unsigned int *order);
 
-/* A CPU enters one of the functions from HOOK_START_WRITEBACK on. */
+/*
+ * Find the batch of pages that the mmu_gather at @gather fills. Where it is in the struct
+ * is learnt from the first one that is new. Returns false until then.
+ */
+bool linux_batch(struct linux_guest *l, unsigned int cpu, uint64_t gather, uint64_t *batch);
+
+/* A CPU enters tlb_flush_rmaps(), or one of the functions from HOOK_START_WRITEBACK on. */
 void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		   const uint64_t x[3], uint64_t pc);
 

@@ -14,8 +14,8 @@
  * copy_highpage()            Copy-on-write and khugepaged copy the contents. A page of a
  *	file may be copied while others write to it. So such a page is judged only when
  *	it is locked and not mapped, as khugepaged has it.
- * tlb_flush_rmap_batch()     munmap() must have flushed dirty entries of a file: from now
- *	on folio_mkclean() does not find them.
+ * tlb_flush_rmaps()          munmap() must have flushed dirty entries of a file: from now
+ *	on folio_mkclean() does not find them. (Compilers inline tlb_flush_rmap_batch().)
  * folio_unlock()             A page of a file that is not mapped. The task that locks it
  *	next may clean it, and finds no entry to flush. Small folios only: kernels differ
  *	in where they count the mappings of larger ones.
@@ -29,6 +29,7 @@
 #define DELAY_RMAP	1ull		/* ENCODED_PAGE_BIT_DELAY_RMAP */
 #define NR_PAGES_NEXT	2ull		/* ENCODED_PAGE_BIT_NR_PAGES_NEXT */
 #define ENCODED		3ull
+#define GATHER_HEAD	512		/* of struct mmu_gather: its active is in it */
 
 /* Of struct page and struct folio, in bytes. */
 enum { FLAGS = 0, COMPOUND_HEAD = 8, MAPPING = 24, MAPCOUNT = 48 };
@@ -114,11 +115,25 @@ static void rmaps_flushed(struct linux_guest *l, unsigned int cpu, uint64_t batc
 	}
 }
 
+/* In a new mmu_gather, active points to local, which is behind it. */
+bool linux_batch(struct linux_guest *l, unsigned int cpu, uint64_t gather, uint64_t *batch)
+{
+	if (l->batch)
+		return linux_read(l, cpu, gather + l->batch, batch);
+	for (uint64_t at = 8; at < GATHER_HEAD; at += 8) {
+		if (!linux_read(l, cpu, gather + at, batch) || *batch != gather + at + 8)
+			continue;
+		l->batch = at;
+		return true;
+	}
+	return false;
+}
+
 void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		   const uint64_t x[3], uint64_t pc)
 {
+	uint64_t pa, batch, local;
 	struct folio f;
-	uint64_t pa;
 
 	switch (hook) {
 	case HOOK_START_WRITEBACK:
@@ -136,8 +151,13 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(l, &f))))
 			written(l, cpu, x[1], 1, RELIES_ALL, pc);
 		break;
-	case HOOK_FLUSH_RMAP_BATCH:
-		rmaps_flushed(l, cpu, x[0], pc);
+	case HOOK_RMAPS:
+		if (!l->shadow->obligations.n || !linux_batch(l, cpu, x[0], &batch))
+			break;
+		local = x[0] + l->batch + 8;
+		rmaps_flushed(l, cpu, local, pc);
+		if (batch != local)
+			rmaps_flushed(l, cpu, batch, pc);
 		break;
 	case HOOK_FOLIO_UNLOCK:
 		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(l, &f))
