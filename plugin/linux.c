@@ -470,13 +470,30 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	}
 }
 
-void linux_stack(const struct linux_guest *l, unsigned int cpu, uint64_t pc, uint64_t fp,
-		 struct stack *out)
+/* The address of the function that an instruction, or the call before a return address, is in; 0: none. */
+static uint64_t function_of(const struct linux_guest *l, uint64_t address, bool returns)
 {
-	uint64_t unsign = ~0ull << l->shadow->cpus[cpu].upper.bits;
+	uint64_t offset;
+
+	return symbols_function(&l->symbols, address, returns, &offset) ? address - offset : 0;
+}
+
+/*
+ * A function that has just begun, or that calls none, may have no frame, and returns to
+ * @lr. In others @lr is where the function's own last call returned to, or is in the frame.
+ */
+void linux_stack(const struct linux_guest *l, unsigned int cpu, uint64_t pc, uint64_t fp,
+		 uint64_t lr, struct stack *out)
+{
+	uint64_t unsign = ~0ull << l->shadow->cpus[cpu].upper.bits, caller, first;
 
 	out->n = 0;
 	out->pc[out->n++] = pc;
+	lr |= lr >> 55 & 1 ? unsign : 0;
+	caller = function_of(l, lr, true);
+	if (caller && caller != function_of(l, pc, false) &&
+	    !(linux_read(l, cpu, fp + 8, &first) && (first | unsign) == lr))
+		out->pc[out->n++] = lr;
 	while (out->n < FRAMES) {
 		uint64_t next, ret;
 

@@ -140,8 +140,11 @@ bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,
 		     uint64_t *pa);
 bool linux_read(const struct linux_guest *l, unsigned int cpu, uint64_t va, uint64_t *value);
 
-/* Fill @out with the stack: @pc, then the return addresses from frame pointer @fp on, without signatures. */
+/*
+ * Fill @out with the stack: @pc, then the return addresses in the link register @lr, if it
+ * has one, and from frame pointer @fp on, without signatures.
+ */
 void linux_stack(const struct linux_guest *l, unsigned int cpu, uint64_t pc, uint64_t fp,
-		 struct stack *out);
+		 uint64_t lr, struct stack *out);
 
 #endif

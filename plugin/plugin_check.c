@@ -122,7 +122,7 @@ static unsigned int on_stack(void *arg, unsigned int cpu, uint64_t pc)
 	struct stack stack;
 
 	(void)arg;
-	linux_stack(&guest, cpu, pc, read_x(cpu, 29), &stack);
+	linux_stack(&guest, cpu, pc, read_x(cpu, 29), read_x(cpu, 30), &stack);
 	return stack_intern(&shadow.reports, &stack);
 }
 

@@ -135,3 +135,23 @@ def test_a_long_file(ask: Ask) -> None:
         "function_99999+0x3",
         "function_5+0x0",
     ]
+
+
+@pytest.mark.parametrize("slide", [0, 0x7F0000])
+def test_the_caller_of_a_function_without_a_frame(ask: Ask, slide: int) -> None:
+    """The link register has it, perhaps signed, unless the function's own last call has returned to there."""
+    at = BASE + slide
+    plain, twice, signed = at + 0x100, at + 0x300, at + 0x404 & ~(0x7F << 48)
+    pairs = {
+        (plain, at + 0x404): "last+0x4",
+        (plain + 4, signed): "last+0x4",
+        (
+            plain,
+            twice,
+        ): "twice+0x100",  # a call that never returns may be the last instruction: of the first of that name
+        (plain + 0x10, plain + 0x8): "none",
+        (plain, at + 0x2000 + 8): "none",
+        (plain, 0x400404): "none",
+    }
+    questions = [f"caller {pc:x},{lr:x}" for pc, lr in pairs]
+    assert ask(*questions, slide=slide) == list(pairs.values())
