@@ -21,6 +21,7 @@ from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test,
 from lull import cli, process
 from lull.guest.qemu import Qemu
 from lull.lab import Lab
+from lull.linux.fetch import busybox_entry
 from lull.progress import clock
 
 # Machines here are busy and slow; and a failure must be there again in the next run.
@@ -145,7 +146,7 @@ def fake(tool: Tool, fake_tree: Path, shared_cache: Path) -> Callable[..., subpr
     busybox = tool.cache / "busybox/bin"
     busybox.mkdir(parents=True)
     (busybox / "busybox").write_bytes(b"never run: the fake kernel has no user space")
-    entries = {"busybox": str(busybox.parent)}
+    entries = {busybox_entry(): str(busybox.parent)}
     tool.environment["LULL_QEMU"] = str(machine.program)
     package = {"name": "test", "version": "0", "sha256": ""}
     index = {name: {"package": package, "path": path} for name, path in entries.items()}
