@@ -18,7 +18,7 @@ from hypothesis import settings
 from plugin_tools import CROSS, PLUGIN, run
 from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, newer_qemu, real_qemu
 
-from lull import cli, process
+from lull import cli, process, took
 from lull.guest.qemu import Qemu
 from lull.lab import Lab
 from lull.linux.fetch import busybox_entry
@@ -100,6 +100,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LULL_CACHE", str(folder))
     monkeypatch.setenv("LULL_ARCHIVES", "")  # a test names the archives that it means
+    monkeypatch.setattr(took, "slowness", lambda: 1.0)  # forecasts do not depend on the machine
     process.commands.clear()
     return folder
 

@@ -33,6 +33,7 @@ def test_an_arm64_machine_uses_its_own_compiler(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_slow_machine_gets_longer_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ten times slower: ten times the limit, and the forecast; a faster machine keeps both."""
+    monkeypatch.setattr(took, "slowness", toolchain.slowness)
     seen = {}
     for factor in (10, 0.5):
         monkeypatch.setattr(toolchain, "sample", lambda factor=factor: factor * toolchain.SAMPLE_SECONDS)
