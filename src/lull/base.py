@@ -128,11 +128,6 @@ class Pin:
         """The version, without the epoch, which names of files lack."""
         return self.name.split("_")[1]
 
-    @property
-    def architecture(self) -> str:
-        """The architecture of a .deb."""
-        return self.name.rpartition("_")[2].removesuffix(".deb")
-
     def line(self, group: str) -> str:
         """The line of guest/pins.txt."""
         return f"{group} {self.sha256} {self.sha1} {self.size} {self.path}"

@@ -93,15 +93,14 @@ def download(wanted: Sequence[Pin], folder: Path, log: Path) -> list[Path]:
     Raises: FetchError, which says what each archive answered, when one of them is nowhere; DiskFull; MissingError.
     """
     said: list[str] = []
-    left = list(wanted)
+    left = [pin for pin in wanted if not whole(folder / pin.name, pin)]
     for template in templates():
-        left = [pin for pin in left if not whole(folder / pin.name, pin)]
         urls = {template.format(**vars(pin)): pin for pin in left if pin.sha1 or "{sha1}" not in template}
         if not urls:
             continue
         failed = apt.download_files({url: (folder / pin.name, pin.sha256) for url, pin in urls.items()}, log)
         said += [f"{url}: {cause}" for url, cause in failed.items()]
-    left = [pin for pin in left if not whole(folder / pin.name, pin)]
+        left = [pin for pin in left if pin not in [found for url, found in urls.items() if url not in failed]]
     if left:
         last = [line for line in said if any(pin.name in line or (pin.sha1 and pin.sha1 in line) for pin in left[:1])]
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
