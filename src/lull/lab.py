@@ -197,7 +197,7 @@ class Lab:
         def make(part: Path) -> None:
             with progress.step("building the plugin"):
                 process.run_logged(
-                    ["make", "-C", paths.PLUGIN, f"OUT={part}", "CC=gcc"],
+                    ["make", f"-j{toolchain.jobs()}", "-C", paths.PLUGIN, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
                     what="the QEMU plugin does not compile",

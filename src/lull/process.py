@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -46,6 +47,14 @@ def tail(path: Path, lines: int = TAIL_LINES) -> str:
         handle.seek(max(0, handle.tell() - 64 * 1024))
         text = handle.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-lines:])
+
+
+def reason(log: Path) -> str:
+    """What a failed command said: its log from the compiler's or linker's first error on, or else the log's end."""
+    text = tail(log, 10000).splitlines()
+    wrong = (i for i, line in enumerate(text) if re.search(r":\d+: (fatal )?error: |: undefined reference to ", line))
+    first = min(next(wrong, len(text)), max(0, len(text) - TAIL_LINES))
+    return "\n".join(text[first : first + TAIL_LINES])
 
 
 def missing_program(name: str) -> MissingError:
@@ -159,7 +168,7 @@ def run_logged(
             what or f"{Path(str(argv[0])).name} failed with status {status}",
             where=f"{log} ($ {shown(argv)})",
             remedy=remedy,
-            tail=tail(log),
+            tail=reason(log),
         )
 
 

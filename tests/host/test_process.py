@@ -101,6 +101,15 @@ def test_a_failing_command_shows_its_last_words(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().startswith("$ sh -c")
 
 
+def test_a_compiler_is_quoted(tmp_path: Path) -> None:
+    """Its error, though make has gone on with other files."""
+    script = "echo CC a.o; echo 'a.h:3:10: fatal err''or: b.h: No such file'; seq 100; exit 2"
+    with pytest.raises(LullError) as caught:
+        process.run_logged(["sh", "-c", script], tmp_path / "log")
+    assert caught.value.tail.splitlines()[0] == "a.h:3:10: fatal error: b.h: No such file"
+    assert len(caught.value.tail.splitlines()) == process.TAIL_LINES
+
+
 def test_a_missing_program_is_told() -> None:
     """Not a traceback."""
     for call in (lambda: process.output_of(["no-such-program"]), lambda: process.complete(["no-such-program"])):

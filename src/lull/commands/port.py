@@ -15,7 +15,7 @@ from lull.check import data
 from lull.check.conduct import conduct
 from lull.check.trials import CheckOptions, plan_kernels
 from lull.commands.kunit import run_suites
-from lull.errors import UsageError
+from lull.errors import BuildError, UsageError
 from lull.judge.tables import Grid, make_console, show_grid
 from lull.lab import Lab
 from lull.linux import fitting, port, releases, series
@@ -101,7 +101,11 @@ def expected(tree: Path) -> float:
 def test(lab: Lab, tree: Path) -> int:
     """Build the kernels, run the KUnit suites, and check the kernel ``lull`` for a short time; what is done is kept."""
     started = time.monotonic()
-    lab.kernels(KERNELS)
+    try:
+        lab.kernels(KERNELS)
+    except BuildError as error:
+        error.remedy = f"change the commits in {tree} (git rebase -i), and run the same command again"
+        raise
     if time.monotonic() - started > FROM_CACHE:
         took.keep("kernels " + " ".join(KERNELS), time.monotonic() - started)
     passed = tree / ".git" / f"lull-kunit-{lab.kernel('kunit').path.name}"
