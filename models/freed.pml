@@ -12,7 +12,10 @@
 #ifndef NOBJ
 #define NOBJ	2		/* tables, each with leaves; one flush at a time for each (page-table lock) */
 #endif
-/* Further option: ROLL: the mm gets new ASID numbers. */
+/*
+ * Further options. ROLL: the mm gets new ASID numbers. PEND: the lock of a table is dropped before the flush of a leaf (one at a
+ * time), and meanwhile a flush may free the table: PT_RECLAIM, where that flush is forced before tlb_finish_mmu().
+ */
 
 byte clean;			/* mm_cpumask() */
 bit odd;			/* looks */
@@ -33,6 +36,10 @@ bit num;			/* the ASID number: this one, or the one before */
 #define UNLINKED 2
 byte table[NOBJ];
 bit lock[NOBJ];
+#ifdef PEND
+bit pend;			/* a leaf has changed, and its flush has not returned */
+bit going;			/* meanwhile the flush that frees the table has */
+#endif
 
 /* Copies that CPU c holds of the descriptors in table o, under the number that the mm has, and under older ones */
 #define H(c, o)	held[(c) * NOBJ + (o)]
@@ -72,7 +79,13 @@ inline settle()
 }
 
 /* TLBIs, with the DSB that completes them: for the whole ASID, or for the flushed part of one table. */
+#if defined(V_SPAN)
+#define ONE(o)	(leaf -> GOING : WALKED | GOING | MISSED)	/* of all that the table maps */
+#elif defined(PEND)
+#define ONE(o)	(leaf -> GOING : (pend -> WALKED : WALKED | GOING))
+#else
 #define ONE(o)	(leaf -> GOING : WALKED | GOING)
+#endif
 
 inline forget(c, all)
 {
@@ -397,6 +410,15 @@ inline decide_tables()
 	fi
 }
 
+/* As a flush returns: have all flushes of the leaf returned? Has the table been freed, and do no flushes remain? */
+#ifdef PEND
+#define RETURNED	leaf
+#define FREED		(leaf && going || !leaf && !pend)
+#else
+#define RETURNED	true
+#define FREED		(!leaf)
+#endif
+
 proctype cpu(byte me)
 {
 	byte o, reach, old, other;
@@ -408,8 +430,13 @@ proctype cpu(byte me)
 again:	if
 	:: atomic { !loaded[me] -> skip }; goto load
 	:: atomic { loaded[me] -> leaving[me] = 1 }; goto out
+#ifdef PEND
+	:: atomic { !lock[0] && !going -> lock[0] = 1; o = 0; leaf = 0 }; goto flush
+	:: atomic { !lock[0] && !going && !pend && table[0] == LINKED -> lock[0] = 1; o = 0; leaf = 1 }; goto flush
+#else
 	:: atomic { lock[0] == 0 -> lock[0] = 1; o = 0; leaf = 0 }; goto flush
 	:: atomic { lock[0] == 0 -> lock[0] = 1; o = 0; leaf = 1 }; goto flush
+#endif
 #if NOBJ > 1
 	:: atomic { lock[1] == 0 -> lock[1] = 1; o = 1; leaf = 0 }; goto flush
 	:: atomic { lock[1] == 0 -> lock[1] = 1; o = 1; leaf = 1 }; goto flush
@@ -482,8 +509,16 @@ flush:	atomic {
 #else
 	   decide_tables()
 #endif
-	:: atomic { leaf -> printf("CPU %d: changes a leaf of table %d\n", me, o) }
+	:: atomic { leaf -> printf("CPU %d: changes a leaf of table %d\n", me, o);
+#ifdef PEND
+		pend = 1; lock[o] = 0
+#endif
+		}
+#ifdef V_LEAF_EVERYWHERE
+	   reach = EVERYWHERE
+#else
 	   decide_leaves()
+#endif
 	fi;
 	id = num;
 	if
@@ -498,25 +533,36 @@ flush:	atomic {
 	:: atomic { reach == EVERYWHERE -> skip } everywhere(false)
 	fi;
 	atomic {
-		printf("CPU %d: the flush of table %d returns\n", me, o);
+		printf("CPU %d: the flush of table %d returns (1: of a leaf): %d\n", me, o, leaf);
 		i = 0;
 		do
 		:: i < NCPU ->
 			if
-			:: H(i, o) & GOING -> H(i, o) = (H(i, o) & ~GOING) | MISSED
+			:: RETURNED && (H(i, o) & GOING) -> H(i, o) = (H(i, o) & ~GOING) | MISSED
 			:: else
 			fi;
 			if
-			:: X(i, o) & GOING -> X(i, o) = (X(i, o) & ~GOING) | MISSED
+			:: RETURNED && (X(i, o) & GOING) -> X(i, o) = (X(i, o) & ~GOING) | MISSED
 			:: else
 			fi;
-			assert(leaf || !(H(i, o) | X(i, o)));	/* the table is freed, and a CPU holds copies of what was in it */
+			assert(!FREED || !(H(i, o) | X(i, o)));	/* the table is freed, and a CPU holds copies of what was in it */
 			i++
 		:: else -> break
 		od;
 		i = 0;
+#ifdef PEND
+		if
+		:: FREED -> table[o] = LINKED; going = 0
+		:: else -> going = !leaf
+		fi;
+		if
+		:: leaf -> pend = 0
+		:: else -> lock[o] = 0
+		fi;
+#else
 		table[o] = LINKED;
 		lock[o] = 0;
+#endif
 		o = 0; leaf = 0; reach = NOWHERE; id = 0;
 #ifdef V_PASSED_OFF
 		off = 0;
