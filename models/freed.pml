@@ -14,7 +14,8 @@
 #endif
 /*
  * Further options. ROLL: the mm gets new ASID numbers. PEND: the lock of a table is dropped before the flush of a leaf (one at a
- * time), and meanwhile a flush may free the table: PT_RECLAIM, where that flush is forced before tlb_finish_mmu().
+ * time), and meanwhile a flush may free the table: PT_RECLAIM, where that flush is forced before tlb_finish_mmu(). LOCK: as in
+ * residency.pml; passed is not used.
  */
 
 byte clean;			/* mm_cpumask() */
@@ -291,6 +292,39 @@ inline pass_by()
 	alone = (reach == NOWHERE)
 }
 
+/* With the lock: clear the bits of all other clean CPUs, full barrier, read what these CPUs have loaded. */
+inline clear_and_look()
+{
+	do
+	:: atomic { other < NCPU && ((other == me && loaded[me]) || !(clean & (1 << other))) -> other++ }
+	:: atomic { other < NCPU && !(other == me && loaded[me]) && (clean & (1 << other)) ->
+		printf("CPU %d: clears the bit of CPU %d\n", me, other);
+		clean = clean & ~(1 << other); cleared = cleared | (1 << other); other++ }
+	:: atomic { other == NCPU -> break }
+	od;
+	other = 0;
+	do
+	:: atomic { reach == NOWHERE && other < NCPU && !(cleared & (1 << other)) -> other++ }
+	:: atomic { reach == NOWHERE && other < NCPU && (cleared & (1 << other)) -> skip }
+	   if
+	   :: d_step { loaded[other] -> reach = EVERYWHERE }
+	   :: atomic { !loaded[other] -> skip }
+	      if
+	      :: d_step { leaving[other] -> reach = EVERYWHERE }
+	      :: atomic { !leaving[other] -> skip }
+	      fi
+	   fi;
+	   d_step { other++ }
+	:: atomic { reach != NOWHERE || other == NCPU -> break }
+	od;
+	other = 0;
+	if
+	:: atomic { reach == EVERYWHERE -> clean = clean | cleared }
+	:: atomic { reach == NOWHERE -> alone = 1 }
+	fi;
+	d_step { cleared = 0; odd = 0 }
+}
+
 #define look_begin()	!odd -> odd = 1; same = 0; printf("CPU %d: looks\n", me)
 
 inline look_end()
@@ -303,6 +337,11 @@ inline decide_leaves()
 	/* The key is off, or the survey has found the mm, or another flush looks. Each of them may be at any time. */
 	if
 	:: atomic { reach = EVERYWHERE }
+#ifdef LOCK
+	:: d_step { look_begin() }
+	   clear_and_look();
+	   reach = (alone -> (loaded[me] -> HERE : NOWHERE) : EVERYWHERE)
+#else
 	:: is_alone();
 	   reach = (alone -> (loaded[me] -> HERE : NOWHERE) : EVERYWHERE)
 	:: d_step { look_begin() }
@@ -314,6 +353,7 @@ inline decide_leaves()
 	   look_end();
 #endif
 	   reach = (alone -> (loaded[me] -> HERE : NOWHERE) : EVERYWHERE)
+#endif
 	fi;
 	alone = 0
 }
@@ -346,6 +386,9 @@ inline decide_tables()
 	:: atomic { !walker -> reach = NOWHERE }
 	:: atomic { ONLY_HERE && loaded[me] -> reach = HERE }
 	:: atomic { ONLY_HERE && !loaded[me] -> reach = ASID_HERE }
+#ifdef LOCK
+	:: atomic { walker && !ONLY_HERE -> reach = EVERYWHERE }
+#else
 	:: atomic { walker && !ONLY_HERE -> skip }
 	   if
 	   :: atomic { reach = EVERYWHERE }
@@ -383,10 +426,11 @@ inline decide_tables()
 		 look_end()
 	      fi
 	   fi
+#endif
 	fi;
 	alone = 0;
 	if
-#if defined(V_PASSED_IGNORED)
+#if defined(V_PASSED_IGNORED) || defined(LOCK)
 	:: atomic { false -> skip }
 #elif defined(V_PASSED_OFF)
 	:: atomic { reach == EVERYWHERE && passed && !off -> skip }
@@ -423,6 +467,9 @@ proctype cpu(byte me)
 {
 	byte o, reach, old, other;
 	bit leaf, alone, id;
+#ifdef LOCK
+	byte cleared;
+#endif
 #ifdef V_PASSED_OFF
 	bit off;
 #endif

@@ -25,7 +25,8 @@
 #endif
 /*
  * Further options: ALLOC the ASID allocator; EXIT exit and fork; MERGE a store and its DSB ISHST are one step; PART=c
- * page 0 is changed by CPU 0 only, page 1 by CPU c; ONE mm 1 is loaded by CPU 1 only.
+ * page 0 is changed by CPU 0 only, page 1 by CPU c; ONE mm 1 is loaded by CPU 1 only. LOCK: the next design, which has no
+ * kernel code yet: odd is a lock, without which a flush is a broadcast; a look that finds the mm puts all bits back.
  */
 
 /* Each mm */
@@ -616,6 +617,46 @@ inline look(m)
 	}
 }
 
+/* With the lock: clear the bits of all other clean CPUs, full barrier, read what these CPUs have loaded. */
+inline clear_and_look(m)
+{
+	do
+	:: atomic { other < NCPU && (SKIPPED(m) || !(clean[m] & (1 << other))) -> other++ }
+	:: atomic { other < NCPU && !SKIPPED(m) && (clean[m] & (1 << other)) -> clear_bit(m); cleared = cleared | (1 << other); other++ }
+	:: atomic { other == NCPU -> break }
+	od;
+	other = 0;
+	do
+	:: atomic { reach == NOWHERE && other < NCPU && !(cleared & (1 << other)) -> other++ }
+	:: atomic { reach == NOWHERE && other < NCPU && (cleared & (1 << other)) -> skip }
+	   if
+	   :: d_step { FIRST[other] == m + 1 -> reach = BROADCAST; printf("CPU %d: finds mm %d on CPU %d\n", me, m, other) }
+	   :: d_step { FIRST[other] != m + 1 -> skip }
+#ifndef V_NO_LEAVING
+	      if
+	      :: d_step { SECOND[other] == m + 1 -> reach = BROADCAST; printf("CPU %d: finds mm %d on CPU %d\n", me, m, other) }
+	      :: d_step { SECOND[other] != m + 1 -> skip }
+	      fi
+#endif
+	   fi;
+	   d_step { other++ }
+	:: atomic { reach != NOWHERE || other == NCPU -> break }
+	od;
+	other = 0;
+#if defined(V_UNLOCKED_BACK)
+	d_step { odd[m] = 0 };
+#endif
+	if
+#ifndef V_NOT_BACK
+	:: atomic { reach == BROADCAST -> clean[m] = clean[m] | cleared }
+#else
+	:: atomic { reach == BROADCAST -> skip }
+#endif
+	:: atomic { reach == NOWHERE -> reach = ALONE }
+	fi;
+	d_step { cleared = 0; odd[m] = 0 }
+}
+
 inline flush(m, k)
 {
 #if defined(V_ID_EARLY)
@@ -632,6 +673,13 @@ inline flush(m, k)
 	 */
 	if
 	:: d_step { reach = BROADCAST }
+#if defined(LOCK) && defined(V_UNLOCKED)
+	:: d_step { printf("CPU %d: looks\n", me) }
+	   clear_and_look(m)
+#elif defined(LOCK)
+	:: d_step { !odd[m] -> odd[m] = 1; printf("CPU %d: looks\n", me) }
+	   clear_and_look(m)
+#else
 	:: is_alone(m)
 #ifdef V_TWO_LOOKS
 	:: d_step { odd[m] = 1; same[m] = 0 }
@@ -639,6 +687,7 @@ inline flush(m, k)
 	:: d_step { !odd[m] -> odd[m] = 1; same[m] = 0; printf("CPU %d: looks\n", me) }
 #endif
 	   look(m)
+#endif
 	fi;
 	if
 	:: atomic { reach == ALONE && !HERE(m) -> d_step { printf("CPU %d: elides the TLBI\n", me); returns(m, k) } }
@@ -734,6 +783,9 @@ proctype cpu(byte me)
 	byte k;
 	byte reach;
 	byte other;
+#ifdef LOCK
+	byte cleared;
+#endif
 #ifdef EXIT
 	bit last;
 #endif

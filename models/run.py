@@ -40,10 +40,21 @@ CONFIGURATIONS: dict[str, str] = {
     "freed": "NOBJ=1 ROLL",
     "freed-two": "ROLL",
     "freed3": "NCPU=3 NOBJ=1 ROLL",
+    "lock": "LOCK",
+    "lock-three": "LOCK NCPU=3 NOBJ=1",
+    "lock-two": "LOCK NMM=2 NOBJ=1",
+    "lock-asid": "LOCK NOBJ=1 ALLOC NNUM=2",
+    "freed-lock": "LOCK NOBJ=1 ROLL PEND V_SPAN",
+    "freed-lock-two": "LOCK ROLL V_SPAN",
 }
 """Name: what is defined (README.md)."""
 
-QUICK = ("base", "asid", "freed")
+LOCKED = """UNLOCKED UNLOCKED_BACK NOT_BACK NO_MB NO_LEAVING LEAVING_FIRST LEFT_EARLY NO_TLBI TTBR_FIRST
+PARK_KEEPS_ASID NO_ISHST"""
+LOCKED_TABLES = "AS_LEAF LOCAL_WALKED ELIDE_WALKER WALKER_LATE WALKER_SKIPS NO_TLBI_FREED NEW_KEEPS"
+"""Variants that the next design (LOCK) is tried with."""
+
+QUICK = ("base", "asid", "freed", "lock", "freed-lock")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -120,6 +131,10 @@ def cases() -> list[Case]:
         variant("LOAD_FIRST", "asid-two", HOLDS),
         variant("PARK_DROPS", "asid-two"),
         variant("STOCK_WINDOW", "asid-two"),
+        *(Case(f"LOCK_{name}", "lock", (f"V_{name}",), FAILS) for name in LOCKED.split()),
+        *(Case(f"LOCK_{name}", "freed-lock", (f"V_{name}",), FAILS) for name in LOCKED_TABLES.split()),
+        Case("LOCK_ID_EARLY", "lock-asid", ("V_ID_EARLY",), FAILS),
+        Case("LOCK_NO_SPAN", "freed", ("LOCK",), FAILS),
         variant("NUMBER_FREED", "exit"),
         variant("AS_LEAF", "freed"),
         variant("LOCAL_WALKED", "freed"),
