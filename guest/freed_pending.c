@@ -72,8 +72,7 @@ static void map_zeros(void)
 	memory = must((char *)mmap(fresh(size), size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
 	use_small_pages(memory, size);
 	for (long i = 1; i < pending; i++)
-		if (madvise(memory + i * HUGE, PAGE, GUARD_INSTALL))
-			skip("this kernel has no guard pages");
+		must(madvise(memory + i * HUGE, PAGE, GUARD_INSTALL));
 	for (size_t at = HUGE / 2; at < size; at += PAGE)
 		if (at % HUGE)
 			(void)*(volatile char *)(memory + at);
@@ -108,6 +107,8 @@ int main(int argc, char **argv)
 	parse_options(argc, argv, "a page table is freed while a flush of some of its leaves is pending", options);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		skip("needs two CPUs");
+	if (madvise(map_memory(PAGE, MAP_PRIVATE), PAGE, GUARD_INSTALL))
+		skip("this kernel has no guard pages");
 	now = (void *)map_memory(PAGE, MAP_SHARED);
 	open_window();
 	for (long round = 0; round < rounds; round++) {
