@@ -68,13 +68,6 @@ static bool is_shared(int pagemap)
 	return !is_mine(pagemap) && mapped == 1;
 }
 
-/* The kernel frees tables after a grace period of RCU. */
-static void wait_for_rcu(void)
-{
-	for (int i = 0; i < 2; i++)
-		must(syscall(SYS_membarrier, 1 /* MEMBARRIER_CMD_GLOBAL */, 0, 0));
-}
-
 static bool has_ended(pid_t child)
 {
 	siginfo_t info = { 0 };

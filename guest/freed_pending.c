@@ -93,13 +93,6 @@ static void discards(void)
 		pause();
 }
 
-/* The kernel frees tables after a grace period of RCU. */
-static void wait_for_rcu(void)
-{
-	for (int i = 0; i < 2; i++)
-		must(syscall(SYS_membarrier, 1 /* MEMBARRIER_CMD_GLOBAL */, 0, 0));
-}
-
 int main(int argc, char **argv)
 {
 	long in_time = 0;

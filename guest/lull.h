@@ -372,6 +372,14 @@ static void wait_child(pid_t child)
 	verify(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d ended with wait status 0x%x", child, status);
 }
 
+/* The kernel frees tables after a grace period of RCU. */
+__attribute__((unused))
+static void wait_for_rcu(void)
+{
+	for (int i = 0; i < 2; i++)
+		must(syscall(SYS_membarrier, 1 /* MEMBARRIER_CMD_GLOBAL */, 0, 0));
+}
+
 /* Run only on one CPU, counted modulo the number of CPUs. */
 __attribute__((unused))
 static void pin(long cpu)
