@@ -18,7 +18,8 @@ class Requirement:
 
     Args:
         package: its name.
-        probe: what is there when it is installed: a command, an absolute path, ``python:MODULE`` or ``perl:MODULE``.
+        probe: what is there when it is installed: a command (``A|B``: one of them), an absolute path, ``python:MODULE``
+            or ``perl:MODULE``.
         purpose: what the lab needs it for.
     """
 
@@ -35,7 +36,7 @@ class Requirement:
         if self.probe.startswith("perl:"):
             module = self.probe.removeprefix("perl:")
             return bool(shutil.which("perl")) and process.complete(["perl", f"-M{module}", "-e", "1"]).status == 0
-        return shutil.which(self.probe) is not None
+        return any(map(shutil.which, self.probe.split("|")))
 
 
 def missing(wanted: Iterable[Requirement]) -> list[str]:

@@ -210,12 +210,22 @@ def kernel_key(tree: Tree, toolchain: Toolchain, fragments: str) -> str:
 def linked_tree(tree: Tree, place: Path) -> Tree:
     """``tree`` at ``place``, by hard links, unless it is there already: to have the objects in a folder of it."""
     if not place.exists():
-        part = place.with_name(f"{place.name}.part")
+        part = incomplete(place)
         if part.exists():
             shutil.rmtree(part)
         process.run_logged(["cp", "-al", tree.path, part], place.with_name(f"{place.name}.log"))
         part.rename(place)
     return replace(tree, path=place)
+
+
+def remove_tree(place: Path) -> None:
+    """Remove what linked_tree() made, so that one half removed is not taken for a whole one after an interruption."""
+    shutil.rmtree(place.rename(incomplete(place)))
+
+
+def incomplete(place: Path) -> Path:
+    """Where a tree is while it is being made or removed."""
+    return place.with_name(f"{place.name}.part")
 
 
 def build_kernel(
@@ -244,7 +254,7 @@ def build_kernel(
             builder.compile(show)
         publish(builder, name, time.monotonic() - started, part)
         shutil.copyfile(log, part / "build.log")
-        shutil.rmtree(source.path)
+        remove_tree(source.path)
         log.unlink()
 
     path = cache.make_entry("build", f"{name}-{key}", make, resume=True)

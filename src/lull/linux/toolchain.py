@@ -23,6 +23,8 @@ TRIPLETS = {"arm64": "aarch64-linux-gnu-", "x86_64": "x86_64-linux-gnu-"}
 """ARCH of the kernel's build -> the prefix of the cross compiler's commands."""
 IMAGES = {"arm64": "arch/arm64/boot/Image", "x86_64": "arch/x86/boot/bzImage"}
 """ARCH -> the bootable image that the build makes."""
+GCC = "gcc-12"
+"""The compiler that is taken where it is installed: Debian 12 and 13 have it, and the published counts are of it."""
 NEWEST = "-22"
 """Suffix of Debian's newest LLVM: both Debian 12 and 13 have it."""
 LLVM_PROGRAMS = {"clang": "clang", "lld": "ld.lld", "llvm": "llvm-objcopy"}
@@ -39,6 +41,7 @@ class Toolchain:
         arch: ARCH of the kernel's build.
         llvm: LLVM of the kernel's build; empty if GCC builds the kernel.
         llvm_version: the versions of clang and ld.lld in one line.
+        name: the command name of GCC without the prefix.
     """
 
     prefix: str
@@ -46,11 +49,12 @@ class Toolchain:
     arch: str = "arm64"
     llvm: str = ""
     llvm_version: str = ""
+    name: str = "gcc"
 
     @property
     def gcc(self) -> str:
         """The command name of the C compiler of programs."""
-        return f"{self.prefix}gcc"
+        return f"{self.prefix}{self.name}"
 
     @property
     def kernel_cc(self) -> str:
@@ -138,10 +142,11 @@ def find(arch: str = "arm64", llvm: str = "") -> Toolchain:
     """
     native = host_is_arm64() if arch == "arm64" else host_is_x86()
     prefix = "" if native else TRIPLETS[arch]
-    if not shutil.which(f"{prefix}gcc"):
+    name = next((name for name in (GCC, "gcc") if shutil.which(prefix + name)), "")
+    if not name:
         raise MissingError(f"no compiler for {arch} ({prefix}gcc)", remedy="'./lull doctor' names the package")
-    version = process.output_of([f"{prefix}gcc", "--version"]).splitlines()[0]
-    return Toolchain(prefix, version, arch, *(find_llvm(llvm) if llvm else ()))
+    version = process.output_of([prefix + name, "--version"]).splitlines()[0]
+    return Toolchain(prefix, version, arch, *(find_llvm(llvm) if llvm else ("", "")), name)
 
 
 def jobs() -> int:

@@ -170,3 +170,23 @@ def test_dropped_options() -> None:
 def test_an_absent_option_is_off() -> None:
     """'is not set' is held by an option that Kconfig does not even offer."""
     assert build.dropped_options({"CONFIG_A": "n"}, "") == []
+
+
+def test_a_tree_half_removed_is_linked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that is stopped while it removes its links does not leave a tree without a Makefile to the next one."""
+    write_files(tmp_path / "source", {"Makefile": "all:\n", "mm/vmscan.c": "\n"})
+    whole = tree.Tree(tmp_path / "source", "key", "7.3.0")
+    place = tmp_path / "build" / "linux"
+    place.parent.mkdir()
+
+    def stopped(folder: Path) -> None:
+        (folder / "Makefile").unlink()
+        raise KeyboardInterrupt
+
+    linked = build.linked_tree(whole, place)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("shutil.rmtree", stopped)
+        build.remove_tree(linked.path)
+    assert (build.linked_tree(whole, place).path / "Makefile").is_file()
+    build.remove_tree(place)
+    assert list(place.parent.glob("linux*")) == [place.with_name("linux.log")]
