@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Residency: CPUs that load and leave address spaces (mm), and flushes that look for them, against a TLB that fetches
- * and keeps everything it may. The protocol is that of kernel/residency: arch/arm64/mm/lull/residency.c and flush.c.
+ * and keeps everything it may. The protocol is that of kernel/residency: arch/arm64/mm/lull/residency.c.
  * README.md says what is modelled, and why that is enough; run.py has the configurations, and the variants (-DV_...).
  *
  * One step of a process is what no other CPU can see half done: one access to a shared variable, a TLBI with its DSB,
@@ -25,14 +25,12 @@
 #endif
 /*
  * Further options: ALLOC the ASID allocator; EXIT exit and fork; MERGE a store and its DSB ISHST are one step; PART=c
- * page 0 is changed by CPU 0 only, page 1 by CPU c; ONE mm 1 is loaded by CPU 1 only. LOCK: the next design, which has no
- * kernel code yet: odd is a lock, without which a flush is a broadcast; a look that finds the mm puts all bits back.
+ * page 0 is changed by CPU 0 only, page 1 by CPU c; ONE mm 1 is loaded by CPU 1 only.
  */
 
 /* Each mm */
 byte clean[NMM];		/* mm_cpumask(): a bit for each CPU */
-bit odd[NMM];			/* looks: is it odd? */
-byte same[NMM];			/* CPUs that have read looks, and it has not changed since */
+bit looks[NMM];			/* the lock bit: a flush looks */
 bit walker[NMM];		/* a CPU has loaded the mm */
 
 /* Each CPU: mm + 1, or 0 */
@@ -432,14 +430,7 @@ inline load(m)
 	fi;
 	write_ttbr(m + 1)
 #else
-#ifdef V_LOAD_FIRST
-	if
-	:: loaded[me] != m + 1 -> leave(m + 1)
-	:: else
-	fi;
-#else
 	leave(m + 1);
-#endif
 	if
 	:: atomic { MINE(m) -> printf("CPU %d: its bit of mm %d is set\n", me, m) }
 	   write_ttbr(m + 1)
@@ -496,55 +487,6 @@ inline returns(m, k)
 #endif
 }
 
-#if defined(V_PASS_OWN)
-#define SKIPPED(m)	false
-#else
-#define SKIPPED(m)	(other == me && HERE(m))
-#endif
-
-/* res_decide_leaves(): the survey reads no other clean CPU, and looks is the same before and after it */
-inline is_alone(m)
-{
-#if defined(V_LOOKS_IGNORED) || defined(V_LOOKS_AFTER)
-	skip;
-#else
-	if
-	:: d_step { odd[m] -> reach = BROADCAST }
-	:: d_step { !odd[m] -> same[m] = same[m] | (1 << me) }
-	fi;
-#endif
-	do
-	:: atomic { reach == NOWHERE && other < NCPU ->
-		if
-		:: !(other == me && HERE(m)) && (clean[m] & (1 << other)) -> reach = BROADCAST
-		:: else
-		fi;
-		other++ }
-	:: atomic { !(reach == NOWHERE && other < NCPU) -> break }
-	od;
-	other = 0;
-	d_step {
-		if
-#if defined(V_LOOKS_IGNORED) || defined(V_LOOKS_BEFORE)
-		:: reach == NOWHERE -> reach = ALONE
-#elif defined(V_LOOKS_AFTER)
-		:: reach == NOWHERE && !odd[m] -> reach = ALONE
-#else
-		:: reach == NOWHERE && (same[m] & (1 << me)) -> reach = ALONE
-#endif
-		:: else -> reach = NOWHERE
-		fi;
-		same[m] = same[m] & ~(1 << me);
-		printf("CPU %d: reads the mask of mm %d: alone %d\n", me, m, reach == ALONE)
-	}
-}
-
-inline clear_bit(m)
-{
-	printf("CPU %d: clears the bit of CPU %d\n", me, other);
-	clean[m] = clean[m] & ~(1 << other)
-}
-
 #ifdef V_LEAVING_FIRST
 #define FIRST	leaving
 #define SECOND	loaded
@@ -552,109 +494,99 @@ inline clear_bit(m)
 #define FIRST	loaded
 #define SECOND	leaving
 #endif
+#define FOUND_IT	printf("CPU %d: finds mm %d on CPU %d\n", me, m, other)
+#ifdef V_BACK_ONE
+#define FOUND	FOUND_IT; cleared = 1 << other
+#else
+#define FOUND	FOUND_IT
+#endif
 
-/* Within a look: one CPU whose bit is set. Its bit is cleared. */
-inline pass_by(m)
+#define OWN(m)		(other == me && HERE(m))
+
+/* atomic_long_andnot() */
+inline clear_bits(m)
 {
-#ifdef V_BIT_LATE
-	skip;
-#else
-	d_step { clear_bit(m) }
-#endif
-#ifdef V_PASS_OWN
-	if
-	:: other == me
-	:: else ->
-#endif
-	if
-	:: d_step { FIRST[other] == m + 1 -> reach = BROADCAST }
-	:: d_step { FIRST[other] != m + 1 -> skip }
-#ifndef V_NO_LEAVING
-	   if
-	   :: d_step { SECOND[other] == m + 1 -> reach = BROADCAST }
-	   :: d_step { SECOND[other] != m + 1 -> skip }
-	   fi
-#endif
-	fi;
-#ifdef V_PASS_OWN
-	fi;
-#endif
-	d_step {
-		if
-		:: reach == BROADCAST ->
-			printf("CPU %d: finds mm %d on CPU %d\n", me, m, other);
-#ifndef V_NOT_BACK
-			clean[m] = clean[m] | (1 << other)
-#endif
-		:: else ->
-#ifdef V_BIT_LATE
-			clear_bit(m)
-#else
-			printf("CPU %d: passes CPU %d by\n", me, other)
-#endif
-		fi;
-		other++
-	}
+	do
+	:: atomic { other < NCPU && !(cleared & (1 << other)) -> other++ }
+	:: d_step { other < NCPU && (cleared & (1 << other)) ->
+		printf("CPU %d: clears the bit of CPU %d\n", me, other);
+		clean[m] = clean[m] & ~(1 << other);
+		other++ }
+	:: atomic { other == NCPU -> other = 0; break }
+	od
 }
 
-/* The mask is read one bit at a time. */
-inline look(m)
+/* res_is_loaded() of the CPUs whose bits were set */
+inline read_loaded(m)
 {
 	do
-	:: atomic { reach == NOWHERE && other < NCPU && (SKIPPED(m) || !(clean[m] & (1 << other))) -> other++ }
-	:: atomic { reach == NOWHERE && other < NCPU && !SKIPPED(m) && (clean[m] & (1 << other)) -> skip }
-	   pass_by(m)
-	:: atomic { reach != NOWHERE || other == NCPU -> break }
-	od;
-	other = 0;
-	d_step {
-		if
-		:: reach == NOWHERE -> reach = ALONE
-		:: else
-		fi;
-		odd[m] = 0;
-		same[m] = 0
-	}
-}
-
-/* With the lock: clear the bits of all other clean CPUs, full barrier, read what these CPUs have loaded. */
-inline clear_and_look(m)
-{
-	do
-	:: atomic { other < NCPU && (SKIPPED(m) || !(clean[m] & (1 << other))) -> other++ }
-	:: atomic { other < NCPU && !SKIPPED(m) && (clean[m] & (1 << other)) -> clear_bit(m); cleared = cleared | (1 << other); other++ }
-	:: atomic { other == NCPU -> break }
-	od;
-	other = 0;
-	do
-	:: atomic { reach == NOWHERE && other < NCPU && !(cleared & (1 << other)) -> other++ }
-	:: atomic { reach == NOWHERE && other < NCPU && (cleared & (1 << other)) -> skip }
+	:: atomic { reach == NOWHERE && other < NCPU && (other == me || !(cleared & (1 << other))) -> other++ }
+	:: atomic { reach == NOWHERE && other < NCPU && other != me && (cleared & (1 << other)) -> skip }
 	   if
-	   :: d_step { FIRST[other] == m + 1 -> reach = BROADCAST; printf("CPU %d: finds mm %d on CPU %d\n", me, m, other) }
+	   :: d_step { FIRST[other] == m + 1 -> reach = BROADCAST; FOUND }
 	   :: d_step { FIRST[other] != m + 1 -> skip }
 #ifndef V_NO_LEAVING
 	      if
-	      :: d_step { SECOND[other] == m + 1 -> reach = BROADCAST; printf("CPU %d: finds mm %d on CPU %d\n", me, m, other) }
+	      :: d_step { SECOND[other] == m + 1 -> reach = BROADCAST; FOUND }
 	      :: d_step { SECOND[other] != m + 1 -> skip }
 	      fi
 #endif
 	   fi;
 	   d_step { other++ }
-	:: atomic { reach != NOWHERE || other == NCPU -> break }
+	:: atomic { reach != NOWHERE || other == NCPU -> other = 0; break }
+	od
+}
+
+/* atomic_long_or() */
+inline put_back(m)
+{
+	do
+	:: atomic { other < NCPU && !(cleared & (1 << other)) -> other++ }
+	:: d_step { other < NCPU && (cleared & (1 << other)) -> clean[m] = clean[m] | (1 << other); other++ }
+	:: atomic { other == NCPU -> other = 0; break }
+	od
+}
+
+#define unlock(m)	atomic { printf("CPU %d: the look ends\n", me); looks[m] = 0 }
+
+/* res_look(): with the lock. The mask is read one bit at a time. */
+inline look(m)
+{
+	do
+#ifdef V_PASS_OWN
+	:: atomic { other < NCPU ->
+#else
+	:: atomic { other < NCPU && OWN(m) -> other++ }
+	:: atomic { other < NCPU && !OWN(m) ->
+#endif
+		cleared = cleared | (clean[m] & (1 << other)); other++ }
+	:: atomic { other == NCPU -> other = 0; break }
 	od;
-	other = 0;
-#if defined(V_UNLOCKED_BACK)
-	d_step { odd[m] = 0 };
+#ifdef V_BIT_LATE
+	read_loaded(m);
+	if
+	:: atomic { reach == NOWHERE -> skip } clear_bits(m)
+	:: atomic { reach != NOWHERE -> cleared = 0 }
+	fi;
+#else
+	clear_bits(m);
+	read_loaded(m);
+#endif
+#ifdef V_UNLOCKED_BACK
+	unlock(m);
 #endif
 	if
-#ifndef V_NOT_BACK
-	:: atomic { reach == BROADCAST -> clean[m] = clean[m] | cleared }
-#else
+#ifdef V_NOT_BACK
 	:: atomic { reach == BROADCAST -> skip }
+#else
+	:: atomic { reach == BROADCAST -> skip } put_back(m)
 #endif
 	:: atomic { reach == NOWHERE -> reach = ALONE }
 	fi;
-	d_step { cleared = 0; odd[m] = 0 }
+	cleared = 0;
+#ifndef V_UNLOCKED_BACK
+	unlock(m)
+#endif
 }
 
 inline flush(m, k)
@@ -667,27 +599,15 @@ inline flush(m, k)
 #else
 	d_step { printf("CPU %d: dsb(ishst)\n", me); pte[m * NOBJ + k] = 2; settle() }
 #endif
-	/*
-	 * The key is off, or the survey has found the mm, or another flush looks: a broadcast. Each of them may be at
-	 * any time.
-	 */
+	/* The key is off, or the first reads have found the mm, or another flush looks: a broadcast, at any time. */
 	if
 	:: d_step { reach = BROADCAST }
-#if defined(LOCK) && defined(V_UNLOCKED)
+#ifdef V_UNLOCKED
 	:: d_step { printf("CPU %d: looks\n", me) }
-	   clear_and_look(m)
-#elif defined(LOCK)
-	:: d_step { !odd[m] -> odd[m] = 1; printf("CPU %d: looks\n", me) }
-	   clear_and_look(m)
 #else
-	:: is_alone(m)
-#ifdef V_TWO_LOOKS
-	:: d_step { odd[m] = 1; same[m] = 0 }
-#else
-	:: d_step { !odd[m] -> odd[m] = 1; same[m] = 0; printf("CPU %d: looks\n", me) }
+	:: d_step { !looks[m] -> looks[m] = 1; printf("CPU %d: looks\n", me) }
 #endif
 	   look(m)
-#endif
 	fi;
 	if
 	:: atomic { reach == ALONE && !HERE(m) -> d_step { printf("CPU %d: elides the TLBI\n", me); returns(m, k) } }
@@ -697,7 +617,7 @@ inline flush(m, k)
 		local_entry(me, ID(m), m * NOBJ + k);
 		returns(m, k)
 	   }
-	:: atomic { reach == NOWHERE || reach == BROADCAST -> READ_ID(m) }
+	:: atomic { reach == BROADCAST -> READ_ID(m) }
 	   d_step {
 		printf("CPU %d: broadcast TLBI, ASID %d\n", me, ID(m));
 		if
@@ -783,9 +703,7 @@ proctype cpu(byte me)
 	byte k;
 	byte reach;
 	byte other;
-#ifdef LOCK
 	byte cleared;
-#endif
 #ifdef EXIT
 	bit last;
 #endif
@@ -843,12 +761,7 @@ switch_in:
 	   load(m)
 #endif
 	:: atomic { lazy[me] != m + 1 -> skip }
-#ifdef V_LOAD_FIRST
-	   leave(m + 1);
 	   allocate(m);
-#else
-	   allocate(m);
-#endif
 	   load(m)
 	fi;
 #else

@@ -33,28 +33,17 @@ CONFIGURATIONS: dict[str, str] = {
     "three-pages": "NCPU=3 PART=1",
     "three-pages2": "NCPU=3 PART=2",
     "two": "NMM=2 NOBJ=1",
-    "three-two": "NCPU=3 NMM=2 NFLUSH=1 NOBJ=1 MERGE",
+    "three-two": "NCPU=3 NMM=2 NFLUSH=1 NOBJ=1 MERGE ONE",
     "asid": "NOBJ=1 ALLOC NNUM=2",
     "asid-two": "NMM=2 NFLUSH=1 NOBJ=1 ALLOC NNUM=3 MERGE ONE",
     "exit": "NOBJ=1 ALLOC NNUM=3 EXIT MERGE",
-    "freed": "NOBJ=1 ROLL",
-    "freed-two": "ROLL",
-    "freed3": "NCPU=3 NOBJ=1 ROLL",
-    "lock": "LOCK",
-    "lock-three": "LOCK NCPU=3 NOBJ=1",
-    "lock-two": "LOCK NMM=2 NOBJ=1",
-    "lock-asid": "LOCK NOBJ=1 ALLOC NNUM=2",
-    "freed-lock": "LOCK NOBJ=1 ROLL PEND V_SPAN",
-    "freed-lock-two": "LOCK ROLL V_SPAN",
+    "freed": "NOBJ=1",
+    "freed-two": "",
+    "freed-three": "NCPU=3 NOBJ=1",
 }
 """Name: what is defined (README.md)."""
 
-LOCKED = """UNLOCKED UNLOCKED_BACK NOT_BACK NO_MB NO_LEAVING LEAVING_FIRST LEFT_EARLY NO_TLBI TTBR_FIRST
-PARK_KEEPS_ASID NO_ISHST"""
-LOCKED_TABLES = "AS_LEAF LOCAL_WALKED ELIDE_WALKER WALKER_LATE WALKER_SKIPS NO_TLBI_FREED NEW_KEEPS"
-"""Variants that the next design (LOCK) is tried with."""
-
-QUICK = ("base", "asid", "freed", "lock", "freed-lock")
+QUICK = ("base", "asid", "freed")
 """Configurations that the normal test run checks, with their variants: half a minute."""
 
 
@@ -76,7 +65,7 @@ class Case:
 
     def model(self) -> Path:
         """The model that it is a configuration of."""
-        family = self.configuration.partition("-")[0].rstrip("3")
+        family = self.configuration.partition("-")[0]
         return FOLDER / ("freed.pml" if family == "freed" else "residency.pml")
 
     def words(self) -> list[str]:
@@ -111,10 +100,9 @@ def cases() -> list[Case]:
         variant("BIT_LATE"),
         variant("NO_MB"),
         variant("NOT_BACK"),
-        variant("LOOKS_IGNORED"),
-        variant("LOOKS_BEFORE"),
-        variant("LOOKS_AFTER"),
-        variant("TWO_LOOKS"),
+        variant("BACK_ONE", "three"),
+        variant("UNLOCKED"),
+        variant("UNLOCKED_BACK"),
         variant("NO_LEAVING"),
         variant("LEAVING_FIRST"),
         variant("LEAVING_LATE"),
@@ -128,36 +116,19 @@ def cases() -> list[Case]:
         variant("PARK_KEEPS_ASID"),
         variant("NO_ISHST"),
         variant("ID_EARLY", "asid"),
-        variant("LOAD_FIRST", "asid-two", HOLDS),
         variant("PARK_DROPS", "asid-two"),
         variant("STOCK_WINDOW", "asid-two"),
-        *(Case(f"LOCK_{name}", "lock", (f"V_{name}",), FAILS) for name in LOCKED.split()),
-        *(Case(f"LOCK_{name}", "freed-lock", (f"V_{name}",), FAILS) for name in LOCKED_TABLES.split()),
-        Case("LOCK_ID_EARLY", "lock-asid", ("V_ID_EARLY",), FAILS),
-        Case("LOCK_NO_SPAN", "freed", ("LOCK",), FAILS),
         variant("NUMBER_FREED", "exit"),
         variant("AS_LEAF", "freed"),
         variant("LOCAL_WALKED", "freed"),
         variant("ELIDE_WALKER", "freed"),
-        variant("WALKER_AFTER", "freed"),
-        variant("WALKER_FIRST", "freed"),
+        variant("WALKER_KEEPS", "freed"),
+        variant("WALKER_STORE", "freed"),
         variant("WALKER_LATE", "freed"),
         variant("WALKER_SKIPS", "freed"),
-        variant("NOT_WALKERS", "freed"),
         variant("NO_TLBI_FREED", "freed"),
-        variant("PASSED_IGNORED", "freed"),
-        Case("PENDING", "freed", ("PEND",), FAILS),
-        Case("PENDING_STOCK", "freed", ("PEND", "V_LEAF_EVERYWHERE"), HOLDS),
-        Case("PENDING_SPAN", "freed", ("PEND", "V_SPAN"), HOLDS),
-        Case("SPAN_NOT_PASSED", "freed", ("PEND", "V_SPAN", "V_PASSED_IGNORED"), HOLDS),
-        variant("PASSED_OFF", "freed"),
-        variant("PASSED_EARLY", "freed-two"),
-        variant("PASSED_LATE", "freed-two"),
-        variant("CLEAR_UNSEEN", "freed-two"),
-        variant("CLEAR_EARLY", "freed-two"),
-        variant("CLEAR_NUMBER", "freed-two"),
-        variant("LOOK_ENDS", "freed-two"),
-        variant("RANGE", "freed"),
+        variant("NO_SPAN_PENDING", "freed"),
+        variant("NO_SPAN_ELIDED", "freed"),
         variant("NEW_KEEPS", "freed"),
     ]
 
