@@ -28,7 +28,7 @@ static const struct option_spec options[] = {
 };
 
 static const char *const rows[] = {
-	"pgfault", "pswpin", "pswpout", NULL
+	"pgfault", "pswpin", "pswpout", "nr_tlb_remote_flush_received", NULL
 };
 
 static unsigned char *memory;

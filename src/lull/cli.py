@@ -46,7 +46,7 @@ ADVANCED = {
     "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
     "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "report": "write one HTML page about runs, checks and timings",
-    "x86": "measure feature teardown on x86-64, and run its KUnit suite there",
+    "x86": "measure feature teardown or reclaim on x86-64",
     "selftest": "run Linux's own tests of memory management, on stock and Lull kernels",
     "soak": "boot random mixes of workloads under the TLB checker, for a given time",
     "timing": "check the model of a machine's time against simulation and published numbers",

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull x86: what feature teardown saves on x86-64, and its KUnit suite there."""
+"""lull x86: what a feature for all architectures saves on x86-64, and its KUnit suite there."""
 
 from __future__ import annotations
 
 import argparse
 
 from lull import options, plan
-from lull.guest.qemu import X86
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import say
@@ -17,19 +16,22 @@ REPEAT = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull x86``."""
+    parser.add_argument(
+        "--feature", choices=tuple(x86.SUBJECTS), default="teardown", help="what to measure (default: %(default)s)"
+    )
     options.add(parser, "repeat", default=REPEAT, help="boots of each kernel")
     options.add(parser, "out")
     parser.epilog = (
         f"Needs QEMU for x86-64 ({x86.REQUIREMENTS[0].package}); no other command does.\n"
         "exit: 0 all programs verified their work and no KUnit case failed; 1 one failed\n"
-        "example: lull x86 --repeat 1"
+        "example: lull x86 --feature reclaim --repeat 1"
     )
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build, boot, and print the table. Returns 1 when something failed."""
-    here = x86.X86Lab(lab, X86())
-    boots = x86.boots(lab.workloads, arguments.repeat)
+    here = x86.X86Lab(lab, arguments.feature)
+    boots = x86.boots(arguments.feature, lab.workloads, arguments.repeat)
     if arguments.dry_run:
         lines = [f"would boot {b.image} ({b.name}): " + ", ".join(j.workload.name for j in b.jobs) for b in boots]
         return plan.show(lines, plan.as_json(boots), as_json=arguments.json)
@@ -38,7 +40,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(results.to_json(), end="")
     else:
-        tables.show_grid(tables.make_console(), x86.grid(results))
+        for table in x86.grids(results, arguments.feature):
+            tables.show_grid(tables.make_console(), table)
         for check in results.checks:
             if check in failed or check.name.startswith("KUnit"):
                 print(f"{check.verdict}: {check.name}: {check.detail}")

@@ -307,6 +307,11 @@ class Machine:
         cpu = "the host's CPUs" if self.accel == "kvm" else self.cpu
         return f"{self.vcpus} vCPU{'s' * (self.vcpus > 1)}, {cpu}, {self.memory_mib} MiB, under {self.accel}"
 
+    @property
+    def smp(self) -> str:
+        """What QEMU's option -smp takes."""
+        return str(self.vcpus)
+
     def platform(self) -> list[tuple[str, str]]:
         """QEMU's options for the board, the accelerator and the CPU."""
         kvm = self.accel == "kvm"
@@ -342,6 +347,11 @@ class X86(Machine):
         accel = ("-accel", "tcg,thread=single")
         return [("-machine", "pc"), accel, ("-icount", "shift=0,sleep=off"), ("-cpu", self.cpu)]
 
+    @property
+    def smp(self) -> str:
+        """A socket for each vCPU: without ACPI, the kernel reads the BIOS' table, which has one of each socket."""
+        return f"{self.vcpus},sockets={self.vcpus}"
+
 
 def numbers_of_vcpus(text: str) -> list[int]:
     """The numbers in ``1,2,4``, ascending. Raises UsageError for anything else, or a number that is not possible."""
@@ -375,7 +385,7 @@ def command(
         ("-display", "none"),
         ("-monitor", "none"),
         *machine.platform(),
-        ("-smp", str(machine.vcpus)),
+        ("-smp", machine.smp),
         ("-m", f"{machine.memory_mib}M"),
         ("-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}"),
         ("-chardev", f"file,id=results,path={escape(results)}"),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`lull x86`: feature teardown on x86-64. Instructions a page of stock and of stock with this feature only, and KUnit.
+"""`lull x86`: a feature for all architectures on x86-64: stock, stock with this feature alone, and its KUnit suite.
 
-No plugin counts here. The clock of the guest advances by one nanosecond with each instruction (``qemu.X86``), and so
-does its TSC. Each window reads the TSC when it opens and when it closes (guest/lull.h); nothing else is needed.
+No plugin counts here. The clock of the guest advances by one nanosecond with each instruction of any vCPU
+(``qemu.X86``), and so does its TSC. Each window reads the TSC when it opens and when it closes (guest/lull.h). The
+kernel counts the IPIs for TLB flushes (CONFIG_DEBUG_TLBFLUSH).
 """
 
 from __future__ import annotations
@@ -34,19 +35,41 @@ from lull.run.records import Check, Results, host
 from lull.selftests import kunit
 from lull.selftests.ktap import Case
 
-FEATURE = "teardown"
-KERNELS = ("stock", FEATURE)
 RESULTS = "x86.json"
 PROGRAM = "qemu-system-x86_64"
 ARGUMENTS = APPEND.replace("ttyAMA0", "ttyS0")
 CONFIG = paths.KERNEL / "config/x86.config"
 KUNIT_CONFIG = paths.KERNEL / "config/x86_kunit.config"
-PROGRAMS = ("loop", "teardown")
 LOOP = "loop"
 """The workload that executes a known number of instructions. Each boot begins with it."""
 EXIT = "teardown_exit"
-CASES = ("teardown_munmap", "teardown_dontneed", "teardown_truncate", "teardown_fork")
 METRIC = "insns_quiet"
+IPIS = "nr_tlb_remote_flush_received"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured of a feature.
+
+    Args:
+        cases: its workloads.
+        programs: those of LOOP and the cases.
+        vcpus: of the guest. With more than one, a workload that keeps two busy has no count of instructions.
+        busy: the workloads that do.
+    """
+
+    cases: tuple[str, ...]
+    programs: tuple[str, ...]
+    vcpus: int = 1
+    busy: tuple[str, ...] = ()
+
+
+SUBJECTS = {
+    "teardown": Subject(
+        ("teardown_munmap", "teardown_dontneed", "teardown_truncate", "teardown_fork", EXIT), (LOOP, "teardown")
+    ),
+    "reclaim": Subject(("swap_bench", "swap_bench_threads"), (LOOP, "swap_bench"), 2, ("swap_bench_threads",)),
+}
 REQUIREMENTS = (
     Requirement("qemu-system-x86", PROGRAM, "boots the guests"),
     Requirement("libelf-dev", "/usr/include/libelf.h", "objtool, which checks x86-64 kernels while they are built"),
@@ -58,17 +81,19 @@ CROSS = (
 """What other hosts than x86-64 need, too."""
 
 
-def workloads(known: dict[str, Workload]) -> list[Workload]:
+def workloads(feature: str, known: dict[str, Workload]) -> list[Workload]:
     """What each boot runs. In EXIT a child ends that has memory of its own, in windows as small as the others."""
-    plan.require("workload", (LOOP, FEATURE, *CASES), known)
-    own = replace(known[FEATURE], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
-    return [known[LOOP], *(known[name] for name in CASES), own]
+    teardown = "teardown"
+    plan.require("workload", (LOOP, teardown, *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
+    own = replace(known[teardown], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
+    return [{**known, EXIT: own}[name] for name in (LOOP, *SUBJECTS[feature].cases)]
 
 
-def boots(known: dict[str, Workload], repeat: int) -> list[Boot]:
+def boots(feature: str, known: dict[str, Workload], repeat: int) -> list[Boot]:
     """The boots of both kernels in turns. Within a boot the order is always the same: LOOP comes first."""
-    pairs = [(workload, Spec(kernel, kernel)) for kernel in KERNELS for workload in workloads(known)]
-    planned = plan.interleave(pairs, [(kernel, kernel) for kernel in KERNELS], repeat)
+    kernels = ("stock", feature)
+    pairs = [(workload, Spec(kernel, kernel)) for kernel in kernels for workload in workloads(feature, known)]
+    planned = plan.interleave(pairs, [(kernel, kernel) for kernel in kernels], repeat)
     return [replace(boot, jobs=tuple(sorted(boot.jobs, key=lambda job: job.workload.name != LOOP))) for boot in planned]
 
 
@@ -77,14 +102,24 @@ class X86Lab:
     """The parts of the lab that x86-64 needs, each made when it is first asked for."""
 
     lab: Lab
-    machine: qemu.X86
+    feature: str
 
     def __post_init__(self) -> None:
         """Raise UsageError for a base without the feature, and for LLVM, with which nothing was tried here."""
-        if FEATURE not in self.lab.base.features:
-            raise UsageError(f"base {self.lab.base.name} has no feature {FEATURE}", remedy="leave out --base")
+        if self.feature not in self.lab.base.features:
+            raise UsageError(f"base {self.lab.base.name} has no feature {self.feature}", remedy="leave out --base")
         if os.environ.get("LLVM"):
             raise UsageError("lull x86 builds kernels with GCC only, and LLVM is set", remedy="unset LLVM")
+
+    @property
+    def subject(self) -> Subject:
+        """What is measured."""
+        return SUBJECTS[self.feature]
+
+    @cached_property
+    def machine(self) -> qemu.X86:
+        """The guest's machine."""
+        return qemu.X86(vcpus=self.subject.vcpus)
 
     def require(self) -> None:
         """Raise MissingError when packages are not installed."""
@@ -105,12 +140,12 @@ class X86Lab:
     @cached_property
     def initramfs(self) -> Path:
         """The guest's initramfs, without a job."""
-        programs = guest.build_programs(self.toolchain, PROGRAMS)
+        programs = guest.build_programs(self.toolchain, self.subject.programs)
         return guest.build_initramfs(self.lab.store.busybox("amd64"), programs, self.lab.generator)
 
     def kernel(self, name: str, *fragments: Path) -> build.Kernel:
-        """One of KERNELS, with these fragments besides CONFIG."""
-        features = [self.lab.base.features[FEATURE]] if name == FEATURE else []
+        """Stock, or the kernel that is named as the feature, with these fragments besides CONFIG."""
+        features = [self.lab.base.features[name]] if name == self.feature else []
         source = tree.apply_features(self.lab.pristine, features)
         label = "-".join([f.stem for f in (CONFIG, *fragments)] + [name])
         return build.build_kernel(label, source, [CONFIG, *fragments], self.toolchain)
@@ -150,34 +185,42 @@ def check_clock(measurements: Sequence[dict[str, Any]], where: Path) -> None:
         )
 
 
-def kunit_check(cases: Sequence[Case]) -> Check:
+def kunit_check(suite: str, cases: Sequence[Case]) -> Check:
     """Whether all cases of the feature's KUnit suites ran and none failed."""
     bad = [f"{case.name} {case.verdict}" for case in cases if case.verdict != "ok"]
     detail = ", ".join(bad) or f"{len(cases)} cases"
-    return Check(f"KUnit: lull_{FEATURE}", "failed" if bad or not cases else "held", detail)
+    return Check(f"KUnit: {suite}", "failed" if bad or not cases else "held", detail)
 
 
-def grid(results: Results) -> tables.Grid:
-    """The table of instructions a page: the medians of the boots."""
-    found = {(r.kernel, r.workload): r for r in results.records if r.metric == METRIC}
+def grid(results: Results, feature: str, metric: str = METRIC) -> tables.Grid:
+    """The table of instructions a page, or of another metric: the medians of the boots."""
+    found = {(r.kernel, r.workload): r for r in results.records if r.metric == metric}
+    busy = SUBJECTS[feature].busy if metric == METRIC else ()
+    kernels = ("stock", feature)
     rows = []
-    for workload in dict.fromkeys(name for _, name in found if not name.startswith(f"{LOOP}/")):
-        both = [found[kernel, workload] for kernel in KERNELS if (kernel, workload) in found]
+    for workload in dict.fromkeys(name for _, name in found if name.partition("/")[0] not in (LOOP, *busy)):
+        both = [found[kernel, workload] for kernel in kernels if (kernel, workload) in found]
         each = [median(record.values) / record.operations for record in both]
-        if len(each) == 2:
+        if len(each) == 2 and all(min(record.values) for record in both):
             spread = max(max(record.values) / min(record.values) - 1 for record in both)
             rows.append((workload, *(f"{value:.4g}" for value in each), f"{each[1] / each[0]:.3f}", f"{spread:.2%}"))
     note = "spread: by how much the highest boot of a kernel is above its lowest"
-    header = ("", *KERNELS, "ratio", "spread")
-    return tables.Grid("x86-64: instructions a page, without timer ticks", header, tuple(rows), 1, (note,))
+    title = "instructions a page, without timer ticks" if metric == METRIC else "IPIs for TLB flushes, a page"
+    return tables.Grid(f"x86-64: {title}", ("", *kernels, "ratio", "spread"), tuple(rows), 1, (note,))
+
+
+def grids(results: Results, feature: str) -> list[tables.Grid]:
+    """The tables that have rows."""
+    return [table for metric in (METRIC, IPIS) if (table := grid(results, feature, metric)).rows]
 
 
 def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Results, Path]:
     """Do the boots, or those that an interrupted command left, then KUnit. Returns the results, and their folder."""
     x86.require()
-    guests = {name: x86.guest(x86.kernel(name)) for name in KERNELS}
-    tested = x86.guest(x86.kernel(FEATURE, KUNIT_CONFIG), f"kunit.filter_glob=lull_{FEATURE}")
-    made = (f"{g.image} {g.initramfs}" for g in (*guests.values(), tested))
+    guests = {name: x86.guest(x86.kernel(name)) for name in ("stock", x86.feature)}
+    suites = x86.lab.base.features[x86.feature].kunit[:1]
+    tested = [x86.guest(x86.kernel(x86.feature, KUNIT_CONFIG), f"kunit.filter_glob={suite}") for suite in suites]
+    made = (f"{g.image} {g.initramfs}" for g in (*guests.values(), *tested))
     key = plan.plan_key(planned, repr(x86.machine), x86.qemu.version, *made)
     settings = {
         "machine": asdict(x86.machine),
@@ -202,10 +245,12 @@ def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Res
     with loop.holding(out, key) as folder:
         turns = [Turn(boot, partial(one, boot), partial(ended, boot)) for boot in planned]
         loop.conduct(turns, folder, f"running {len(planned)} guests, {x86.machine}")
-        with progress.step("running the KUnit suite") as step:
-            cases = kunit.cases(tested, folder / "kunit", step.update)
         results.records = records_of(measurements, x86.machine.vcpus, "seconds_virtual")
-        results.checks = [*job_checks(planned, statuses), kunit_check(cases)]
+        results.checks = job_checks(planned, statuses)
+        for suite, guest_ in zip(suites, tested, strict=True):
+            with progress.step("running the KUnit suite") as step:
+                cases = kunit.cases(guest_, folder / "kunit", step.update)
+            results.checks.append(kunit_check(suite, cases))
         results.commands = list(dict.fromkeys(process.commands))
         cache.write_atomic(folder / RESULTS, results.to_json())
     return results, folder

@@ -22,19 +22,22 @@ from lull.selftests.ktap import Case
 WORKLOADS = plan.load_workloads(base.load().workloads)
 
 
-def test_the_kernels_take_turns_and_each_boot_begins_with_the_loop() -> None:
+@pytest.mark.parametrize("feature", x86.SUBJECTS)
+def test_the_kernels_take_turns_and_each_boot_begins_with_the_loop(feature: str) -> None:
     """Each repeat boots both kernels, in turns; the clock is checked before anything is measured by it."""
-    boots = x86.boots(WORKLOADS, 3)
-    assert [b.image for b in boots] == ["stock", "teardown", "teardown", "stock", "stock", "teardown"]
+    subject = x86.SUBJECTS[feature]
+    boots = x86.boots(feature, WORKLOADS, 3)
+    assert [b.image for b in boots] == ["stock", feature, feature, "stock", "stock", feature]
     for boot in boots:
         names = [job.workload.name for job in boot.jobs]
-        assert names[0] == x86.LOOP and set(names[1:]) == {*x86.CASES, x86.EXIT}
-    assert {name for boot in boots for job in boot.jobs for name in [job.workload.program]} == set(x86.PROGRAMS)
+        assert names[0] == x86.LOOP and set(names[1:]) == set(subject.cases)
+    assert {name for boot in boots for job in boot.jobs for name in [job.workload.program]} == set(subject.programs)
 
 
-def test_the_programs_exist() -> None:
+@pytest.mark.parametrize("feature", x86.SUBJECTS)
+def test_the_programs_exist(feature: str) -> None:
     """Each program that is compiled for x86-64 has its source."""
-    assert set(x86.PROGRAMS) <= {source.stem for source in guest.sources()}
+    assert set(x86.SUBJECTS[feature].programs) <= {source.stem for source in guest.sources()}
 
 
 def loops(counted: int, executed: int = 99000) -> list[dict[str, Any]]:
@@ -86,16 +89,35 @@ def test_the_table() -> None:
         record("teardown", "loop/short", 10.0),
         record("teardown", "teardown_munmap/anon-4k", 600.0, 600.0, 600.0),
     ]
-    grid = x86.grid(Results("1", "6.12", {}, records))
+    (grid,) = x86.grids(Results("1", "6.12", {}, records), "teardown")
     assert grid.rows == (("teardown_munmap/anon-4k", "100", "60", "0.600", "1.00%"),)
+
+
+def test_what_keeps_two_cpus_busy_has_ipis_and_no_instructions() -> None:
+    """The clock counts the instructions of both; the kernel counts the IPIs, and none of them is no row."""
+    records = [
+        Record(kernel, workload, 2, metric, "count", [value], 10, "page")
+        for kernel, value in (("stock", 10.0), ("reclaim", 1.0))
+        for workload, metric in (
+            ("swap_bench", x86.METRIC),
+            ("swap_bench_threads", x86.METRIC),
+            ("swap_bench_threads", x86.IPIS),
+        )
+    ]
+    records.append(Record("stock", "swap_bench", 2, x86.IPIS, "count", [0.0], 10, "page"))
+    records.append(Record("reclaim", "swap_bench", 2, x86.IPIS, "count", [0.0], 10, "page"))
+    instructions, ipis = x86.grids(Results("1", "7.3", {}, records), "reclaim")
+    assert [row[0] for row in instructions.rows] == ["swap_bench"]
+    assert [row[:4] for row in ipis.rows] == [("swap_bench_threads", "1", "0.1", "0.100")]
 
 
 def test_the_verdict_on_kunit() -> None:
     """A case that failed or was skipped, or no case at all, fails."""
     good = Case("lull_teardown", "tails", "ok")
-    assert x86.kunit_check([good]).verdict == "held"
-    assert x86.kunit_check([]).verdict == "failed"
-    assert "stats skipped" in x86.kunit_check([good, replace(good, name="stats", verdict="skipped")]).detail
+    assert x86.kunit_check("lull_teardown", [good]).verdict == "held"
+    assert x86.kunit_check("lull_teardown", []).verdict == "failed"
+    skipped = replace(good, name="stats", verdict="skipped")
+    assert "stats skipped" in x86.kunit_check("lull_teardown", [good, skipped]).detail
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -103,7 +125,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LLVM", raising=False)
     with pytest.raises(MissingError) as caught:
-        x86.measure(x86.X86Lab(Lab(), X86()), x86.boots(WORKLOADS, 1), tmp_path / "out")
+        x86.measure(x86.X86Lab(Lab(), "teardown"), x86.boots("teardown", WORKLOADS, 1), tmp_path / "out")
     assert "apt-get install --no-install-recommends qemu-system-x86" in caught.value.remedy
 
 
@@ -112,14 +134,14 @@ def test_a_base_without_the_feature() -> None:
     lab = Lab()
     lab.base = replace(lab.base, features={})
     with pytest.raises(UsageError, match="has no feature teardown"):
-        x86.X86Lab(lab, X86())
+        x86.X86Lab(lab, "teardown")
 
 
 def test_llvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No one asks for clang and gets GCC's kernels in silence."""
     monkeypatch.setenv("LLVM", "1")
     with pytest.raises(UsageError, match="GCC only"):
-        x86.X86Lab(Lab(), X86())
+        x86.X86Lab(Lab(), "teardown")
 
 
 def test_the_machine(tmp_path: Path) -> None:
@@ -128,7 +150,7 @@ def test_the_machine(tmp_path: Path) -> None:
         Qemu(Path("q"), "7.2"), X86(), kernel=tmp_path, initrd=tmp_path, append=x86.ARGUMENTS, results=tmp_path
     )
     line = " ".join(words)
-    assert "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max -smp 1 " in line
+    assert "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max -smp 1,sockets=1 " in line
     assert "console=ttyS0" in line and "virt" not in line
 
 
