@@ -94,9 +94,15 @@ class RunSlice:
         return min(other.values) / min(stock.values) - 1
 
     def spread(self, workload: str) -> float:
-        """By how much the median of stock's instructions exceeds their smallest value, as a share of the latter."""
-        stock = self.find([STOCK], workload, [INSNS])
-        return median(stock.values) / min(stock.values) - 1 if stock else 0.0
+        """How far the smallest number of stock's instructions is to be trusted, as a share of it.
+
+        It is compared with the median, and with the smallest of the control.
+        """
+        stock, control = (self.find([kernel], workload, [INSNS]) for kernel in (STOCK, CONTROL))
+        if stock is None:
+            return 0.0
+        others = [median(stock.values), *([min(control.values)] if control else [])]
+        return max(abs(other / min(stock.values) - 1) for other in others)
 
 
 def check(feature: str, results: Results, judge: Callable[[RunSlice], Sequence[Check]]) -> list[Check]:

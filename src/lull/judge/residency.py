@@ -9,12 +9,13 @@ The goals are judged by:
   not of a machine.
 * **cost**: the smallest ``insns_quiet`` of the repeats: the instructions of a CPU in windows without timer ticks. Other
   repeats have a longer path through the scheduler, which depends on the load of the host: a round trip through idle has
-  one of two numbers of instructions, 2 % apart, also on stock. Stock may also have slightly fewer in one boot than in
-  the others; the difference between its median and its smallest value is allowed in addition.
+  one of two numbers of instructions, 2 % apart, also on stock. A cost is not judged if it is nearer to its limit than
+  stock's smallest number is to its median, or to the smallest of the control.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 
 from lull.judge import goals, stats, tables
@@ -182,10 +183,21 @@ def _cost(run: RunSlice, workload: str) -> Check:
     more = run.more(ON, workload)
     if isinstance(more, str):
         return Check(name, "skipped", more)
-    own = run.spread(workload)
     detail = f"{100 * more:+.2f} % of stock's, at most {100 * COSTS[workload]:+g} % is allowed"
-    detail += f", beyond the {100 * own:.2f} % of stock's own median" if own else ""
-    return Check(name, verdict(more <= COSTS[workload] + own), detail)
+    if why := _undecided(run, {workload: more}, COSTS[workload]):
+        return Check(name, "skipped", f"undecided: {detail}; {why}")
+    return Check(name, verdict(more <= COSTS[workload]), detail)
+
+
+def _undecided(run: RunSlice, costs: Mapping[str, float], limit: float) -> str:
+    """Why a limit cannot be judged: a cost is nearer to it than boots of stock are to each other. Empty if it can."""
+    spreads = {workload: run.spread(workload) for workload, more in costs.items()}
+    near = [
+        f"boots of stock differ by {100 * spread:.2f} % on {workload}"
+        for workload, spread in spreads.items()
+        if abs(costs[workload] - limit) < spread
+    ]
+    return ", ".join(near)
 
 
 def _off(run: RunSlice) -> Check:
@@ -199,4 +211,7 @@ def _off(run: RunSlice) -> Check:
     held = all(more <= OFF_COST for more in costs.values())
     if held and lacking:
         return Check(name, "skipped", f"{lacking[0]}; {shown}")
-    return Check(name, verdict(held), f"{shown} of stock's, at most {100 * OFF_COST:+g} % is allowed")
+    detail = f"{shown} of stock's, at most {100 * OFF_COST:+g} % is allowed"
+    if why := _undecided(run, costs, OFF_COST):
+        return Check(name, "skipped", f"undecided: {detail}; {why}")
+    return Check(name, verdict(held), detail)

@@ -8,12 +8,15 @@ In the window of the workload ``young``, reclaim clears accessed bits. Counted t
 * ``tlbi_elided``: flushes that residency elided, because the address space was loaded nowhere, counted by the kernel;
 * ``tlbi_stale``: TLBIs issued instead when the address space was loaded again, counted by the kernel. Without residency
   it is 0 or missing, as is ``tlbi_elided``;
-* ``pswpout``: pages that reclaim then unmapped, each with a flush, and with one DSB for each batch of them.
+* ``pswpout``: pages that reclaim then unmapped, with one DSB for each batch of them. Stock issues a TLBI for each; the
+  feature reclaim issues one for a run of neighbours, if a CPU has the address space loaded.
 
 Emulator and kernel count independently, so that these sums hold only if both are right:
 
-    flushes = TLBIs - tlbi_stale + tlbi_elided = pages unmapped + decisions for sync + decisions for nosync
+    flushes = TLBIs - tlbi_stale + tlbi_elided = runs unmapped + decisions for sync + decisions for nosync
     DSBs    = those of the batches and of the rest of the kernel + decisions for sync that were broadcast
+
+The runs are not counted: they are at most the pages unmapped, 2 % of the decisions. An elided flush is of one page.
 
 No counter tells whether an elided flush was for an unmapped page or for an accessed bit. With residency, the number of
 decisions for sync that were broadcast is therefore only known within bounds. The bounds are equal when all flushes were
@@ -76,8 +79,14 @@ class Repeat:
 
     @property
     def extra(self) -> int:
-        """The number of flushes that were not for unmapped pages."""
-        return self.flushes - self.unmapped
+        """The number of flushes for accessed bits.
+
+        An unmapped page has a flush of its own, or shares one: then it cannot be told from what is due, if that fits.
+        """
+        due = self.young_sync + self.young_nosync
+        for_pages = self.flushes - due
+        shared = not self.elided and 0 < for_pages <= self.unmapped
+        return due if shared else self.flushes - self.unmapped
 
     @property
     def waits(self) -> tuple[int, int]:

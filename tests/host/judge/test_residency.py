@@ -203,11 +203,16 @@ def test_what_other_features_make_of_a_workload_is_not_judged() -> None:
         assert judged(values, 4)[SLOWER].verdict == due
 
 
-def test_a_boot_of_stocks_that_has_less_is_no_miss() -> None:
-    """One repeat of stock below all others raises each share by the same; no more than that is allowed for it."""
+def test_a_cost_that_the_boots_cannot_decide() -> None:
+    """It is nearer to its limit, on either side, than stock's smallest number is to its median or to the control's."""
     name, values = "instructions of busy_threads", good()
     (usual, *_) = values["stock", "busy_threads", "insns_quiet"]
     values["stock", "busy_threads", "insns_quiet"] = [usual * 0.998, *[usual] * 4]
-    for more, due in ((1.0025, "held"), (1.004, "failed")):
+    for more, due in ((0.998, "held"), (1.0, "skipped"), (1.002, "skipped"), (1.005, "failed")):
         values[ON, "busy_threads", "insns_quiet"] = [usual * more] * 5
-        assert judged(values)[name].verdict == due
+        found = judged(values)[name]
+        assert found.verdict == due
+        assert (due == "skipped") == ("boots of stock differ by 0.20 % on busy_threads" in found.detail)
+    values["stock", "busy_threads", "insns_quiet"] = [usual] * 5
+    values["stock.control", "busy_threads", "insns_quiet"] = [usual * 1.01] * 5
+    assert "differ by 1.00 %" in judged(values)[name].detail
