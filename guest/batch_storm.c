@@ -9,7 +9,9 @@
 #include "cgroup.h"
 #include "storm_cases.h"
 
+#include <linux/userfaultfd.h>
 #include <setjmp.h>
+#include <sys/ioctl.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
@@ -285,6 +287,104 @@ static void hurry_all(void)
 		pthread_join(thread[i], NULL);
 }
 
+/* ---- pages whose entries somebody fills who does not wait for reclaim ---- */
+
+#define LAZY_PASSES	400
+
+static void *free_lazily(void *argument)
+{
+	long i;
+
+	for (i = 0; i < LAZY_PASSES; i++) {
+		touch(place.memory, 1);
+		must(madvise(place.memory, SMALL, MADV_FREE));
+		usleep(500);
+	}
+	place.stop = true;
+	return argument;
+}
+
+/* A page that its process need not keep is taken away, and a write puts an empty one there at once. */
+static void lazy_all(void)
+{
+	pthread_t thread;
+	size_t at;
+
+	place.memory = map_at(fresh(SMALL), SMALL, MAP_PRIVATE, -1);
+	verify(!pthread_create(&thread, NULL, free_lazily, NULL), "no thread");
+	while (!place.stop)
+		for (at = 0; at < SMALL; at += PAGE) {
+			volatile char *page = place.memory + at;
+
+			page[1] = 2;
+			verify(page[1] == 2 || !page[1], "a page given up has another one's contents");
+		}
+	pthread_join(thread, NULL);
+}
+
+#define TRIES	6000
+
+static volatile char copied[16];	/* for each page of SMALL: 1: UFFDIO_COPY has put another one there */
+
+static void *see_copies(void *argument)
+{
+	const volatile char *memory = argument;
+	size_t i;
+
+	/* Pages that are read all the time are not reclaimed. */
+	for (; !place.stop; usleep(2000))
+		for (i = 0; i < SMALL / PAGE; i++) {
+			bool before = copied[i];
+			char seen = memory[i * PAGE];
+
+			verify(seen == 1 || seen == 2, "a page has the contents of none that was there");
+			verify(seen == 2 || !before || !copied[i], "the page of the file is seen after UFFDIO_COPY");
+		}
+	return argument;
+}
+
+/* Pages of a file are reclaimed, and userfaultfd puts other ones in their place: it needs no lock of the file's page. */
+static void copy_all(void)
+{
+	int file = must(memfd_create("batch_storm", 0)), uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	char *memory, *other = map_at(fresh(SMALL), SMALL, MAP_PRIVATE, -1);
+	pthread_t thread;
+	long try;
+
+	must(ftruncate(file, SMALL));
+	memory = map_at(fresh(SMALL), SMALL, MAP_SHARED, file);
+	touch(memory, 1);
+	must(munmap(memory, SMALL));
+	touch(other, 2);
+	memory = map_at(fresh(SMALL), SMALL, MAP_PRIVATE, file);
+	must(uffd);
+	must(ioctl(uffd, UFFDIO_API, &api));
+	range.range = (struct uffdio_range){ (unsigned long)memory, SMALL };
+	must(ioctl(uffd, UFFDIO_REGISTER, &range));
+	verify(!pthread_create(&thread, NULL, see_copies, memory), "no thread");
+	for (try = 0; try < TRIES; try++) {
+		size_t at = try % (SMALL / PAGE) * PAGE;
+		struct uffdio_copy copy = {
+			.dst = (unsigned long)memory + at, .src = (unsigned long)other + at, .len = PAGE,
+		};
+
+		if (ioctl(uffd, UFFDIO_COPY, &copy)) {
+			verify(errno == EEXIST || errno == EAGAIN, "UFFDIO_COPY: %s", strerror(errno));
+			usleep(100);
+			continue;
+		}
+		copied[at / PAGE] = 1;
+		usleep(200);
+		copied[at / PAGE] = 0;
+		must(madvise(memory + at, PAGE, MADV_DONTNEED));
+	}
+	place.stop = true;
+	pthread_join(thread, NULL);
+	close(uffd);
+}
+
 /* ---- many address spaces of one file ---- */
 
 #define SHARERS	12
@@ -337,6 +437,8 @@ static void share_all(void)
 	check(memory, size, 1, "a page of a file that many have mapped");
 }
 
+#define CROWD	20	/* more than arm64 would issue a TLBI each for */
+
 /*
  * A forked process that reads memory which all of them share, while the memory is reclaimed. All processes exist all
  * the time; three of them run, the others sleep. They only read: from the second pass on no entry is dirty, so that
@@ -365,15 +467,15 @@ static void stand(const char *memory, size_t size, int number, int told, int say
 static void crowd(void)
 {
 	size_t size = 64 * PAGE;
-	int i, pass, tries, down[SHARERS][2], up[2];
-	pid_t pid[SHARERS];
+	int i, pass, tries, down[CROWD][2], up[2];
+	pid_t pid[CROWD];
 	char *memory;
 	long out;
 
 	memory = map_at(fresh(size), size, MAP_PRIVATE, -1);
 	fill(memory, size, 1);
 	must(pipe(up));
-	for (i = 0; i < SHARERS; i++) {
+	for (i = 0; i < CROWD; i++) {
 		must(pipe(down[i]));
 		pid[i] = fork_child();
 		if (!pid[i])
@@ -381,14 +483,14 @@ static void crowd(void)
 	}
 	for (pass = 0; pass < PASSES; pass++) {
 		out = vmstat("pswpout");
-		for (i = 0; i < SHARERS; i++)
+		for (i = 0; i < CROWD; i++)
 			hear(up[0]);
 		for (tries = 0; tries < 200 && vmstat("pswpout") < out + (long)(size / PAGE) / 2; tries++)
 			usleep(5000);
-		for (i = 0; i < SHARERS; i++)
+		for (i = 0; i < CROWD; i++)
 			tell(down[i][1]);
 	}
-	for (i = 0; i < SHARERS; i++)
+	for (i = 0; i < CROWD; i++)
 		wait_child(pid[i]);
 }
 
@@ -488,12 +590,17 @@ static void case_reclaim(long round)
 	reclaim_from(act_all, NULL);
 }
 
+static void reclaim_in_a_hurry(void (*work)(void))
+{
+	in_a_hurry = true;
+	reclaim_from(work, NULL);
+	in_a_hurry = false;
+}
+
 static void case_reclaim_hurry(long round)
 {
 	(void)round;
-	in_a_hurry = true;
-	reclaim_from(hurry_all, NULL);
-	in_a_hurry = false;
+	reclaim_in_a_hurry(hurry_all);
 }
 
 /* Reclaim by another process, and by the threads themselves when they allocate memory. */
@@ -531,6 +638,22 @@ static void case_reclaim_crowd(long round)
 {
 	(void)round;
 	reclaim_from(crowd, NULL);
+}
+
+static void case_reclaim_lazy(long round)
+{
+	(void)round;
+	reclaim_in_a_hurry(lazy_all);
+}
+
+static void case_reclaim_uffd(long round)
+{
+	(void)round;
+	if (syscall(SYS_userfaultfd, -1) < 0 && errno == ENOSYS) {
+		cannot("this kernel has no userfaultfd");
+		return;
+	}
+	reclaim_in_a_hurry(copy_all);
 }
 
 static void case_reclaim_forbidden(long round)
@@ -620,14 +743,14 @@ static void case_pieces(long round)
 	 * that flushes each piece by itself if that takes fewer TLBIs:
 	 *  - here it does where TLBIs take ranges,
 	 *  - here where they do not,
-	 *  - here nowhere: there are more pieces than it records,
+	 *  - here nowhere: there are more pieces than it records (and less than a table maps, so that none is freed),
 	 *  - here where TLBIs take ranges, also if tables are freed: from the first table to the last page, a flush
 	 *    takes three TLBIs or more, wherever the memory begins.
 	 */
 	const struct pieces patterns[] = {
 		{ 1024 * PAGE, 2 * PAGE, 1 }, { 1024 * PAGE, 7 * PAGE, 1 }, { 2048 * PAGE, 65 * PAGE, 3 },
 		{ 16UL << 30, 1UL << 30, 3 }, { 256 * HUGE, 3 * HUGE + 5 * PAGE, 2 },
-		{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 512 * PAGE, 24 * PAGE, 1 },
+		{ 512 * HUGE, 150 * HUGE + 48 * PAGE, 2 }, { 128 * PAGE, 40 * PAGE, 2 }, { 504 * PAGE, 24 * PAGE, 1 },
 		{ 266 * HUGE, 133 * HUGE, 1 },
 	};
 	size_t hot_size = 64 * PAGE, i;
@@ -819,7 +942,8 @@ static const struct storm_case cases[] = {
 	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
 	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
-	{ "reclaim_hurry", case_reclaim_hurry },
+	{ "reclaim_hurry", case_reclaim_hurry }, { "reclaim_lazy", case_reclaim_lazy },
+	{ "reclaim_uffd", case_reclaim_uffd },
 };
 
 int main(int argc, char **argv)

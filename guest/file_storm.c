@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Files on a real file system, written through shared mappings while the kernel cleans their pages, writes them out,
- * copies them and frees them, for every reason that it has. The file system is ext4 on a zRAM device of the program's
- * own.
+ * copies them and frees them, for every reason that it has. The file system is ext4, or ext2 where there is no ext4, on
+ * a zRAM device of the program's own.
  *
  *	write		threads store to a mapped file all the time. Meanwhile their process has the file written back,
  *			paged out and dropped, maps it a second time and unmaps that mapping, truncates it and punches

@@ -8,12 +8,12 @@
  *	random		the same, written in random order
  *	clean		anonymous memory that came back from swap and was only read, in the order of its addresses
  *	clean_random	the same, read in random order
- *	crowd		a file of ext4 that a hundred processes map and read; one of them runs
+ *	crowd		a file (ext4, or ext2) that a hundred processes map and read; one of them runs
  *	folios		anonymous memory in folios of 64 KiB, which contiguous entries map
  *	kswapd		no limit: a process allocates until kswapd has freed as much as in the other cases
  *	move		anonymous memory with holes, which compaction moves. It moves pages from one end of memory to the
  *			other, so HugeTLB pages hold the other end while the memory is filled
- *	move_file	the same with a file of ext4 that was only read
+ *	move_file	the same with a file that was only read
  *
  * In the first six cases a limit is lowered to zero and raised again. Accessed bits are cleared before, by
  * /proc/PID/clear_refs, which issues no TLBI: reclaim then finds each page unused, and takes it at its first look.

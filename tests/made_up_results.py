@@ -51,7 +51,7 @@ def run(vcpus: int = 4, lull: str = "lull", more: tuple[Record, ...] = ()) -> Re
     settings = {
         "linux": "6.12.117",
         "qemu": "10.0.2",
-        "features": ["residency", "vmemmap", "teardown"],
+        "features": ["residency", "vmemmap", "teardown", "reclaim"],
         "machine": {"cpu": "max", "vcpus": vcpus, "accel": "tcg"},
     }
     host = {"architecture": "x86_64", "cpus": 2, "model": "A Model of CPU"}

@@ -29,7 +29,7 @@ def own_functions() -> set[str]:
         for hooks in re.split(r"(?m)^--- a/", patch.hooks_text()):
             if "/lull" in hooks.partition("\n")[0]:
                 text += re.sub(r"(?m)^[+ ]", "", hooks)
-    return set(re.findall(r"(?m)^[a-z][\w *]*?(\w+)\([^;]*?\)\n\{", text))
+    return set(re.findall(r"(?m)^[a-z][\w *]*?(\w+)\([^;{]*?\)\n\{", text))
 
 
 def of_residency(report: console.Report) -> bool:

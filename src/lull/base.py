@@ -79,6 +79,8 @@ class Feature:
         policies: the policies of its switch; empty when it has no switch.
         off: the policy that does what stock does.
         default: the policy that the kernel boots with.
+        boot: the exported feature has no file for its switch, only the boot parameter ``lull_NAME=POLICY``. A kernel
+            that is booted with ``off`` stays off.
         lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
             purpose, and the checker must report them.
         kunit: its KUnit suites.
@@ -92,6 +94,7 @@ class Feature:
     policies: tuple[str, ...] = ()
     off: str = ""
     default: str = ""
+    boot: bool = False
     lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -194,11 +197,18 @@ def patches_of(features: Iterable[Feature]) -> list[Patch]:
 
 @dataclass(frozen=True)
 class KernelKind:
-    """One kernel of a base: its configuration fragments, and whether the features of Lull are applied."""
+    """One kernel of a base.
+
+    Args:
+        fragments: its configuration.
+        features: all features of Lull are applied.
+        alone: the only features that are applied.
+    """
 
     name: str
     fragments: tuple[Path, ...]
     features: bool
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -255,8 +265,10 @@ class Base:
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
-        every = self.kernels[kernel].features
-        return [f for f in self.features.values() if (kernel in f.only if f.only else every)]
+        kind = self.kernels[kernel]
+        return [
+            f for f in self.features.values() if f.name in kind.alone or (kernel in f.only if f.only else kind.features)
+        ]
 
     def suite_named(self, name: str) -> Suite:
         """The suite ``name``, or the base's own workloads when ``name`` is empty. Raises UsageError for no suite."""
@@ -325,8 +337,9 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         more = {key: value for key, value in entry.items() if key in ("kunit", "only")}
         features[name] = toml.made(Feature, entry.get("switch", {}) | more, name=name, folder=folder, patches=patches)
     kernels = {
-        name: KernelKind(name, files(entry["config"]), bool(entry.get("features", False)))
+        name: KernelKind(name, files(entry["config"]), which is True, () if which in (True, False) else tuple(which))
         for name, entry in raw["kernels"].items()
+        for which in [entry.get("features", False)]
     }
     suites = {
         name: Suite(

@@ -30,11 +30,12 @@ ONLY = "+only"
 
 @dataclass(frozen=True)
 class Spec:
-    """A kernel as named on the command line: an image, and run-time settings (feature, value)."""
+    """A kernel as named on the command line: an image, run-time settings (feature, value), and kernel parameters."""
 
     name: str
     image: str
     settings: tuple[tuple[str, str], ...] = ()
+    append: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,13 @@ class Boot:
 
     @property
     def append(self) -> str:
-        """The kernel parameters that its workloads need."""
-        return " ".join(dict.fromkeys(job.workload.append for job in self.jobs if job.workload.append))
+        """The kernel parameters that its jobs need."""
+        return " ".join(dict.fromkeys(text for job in self.jobs if (text := needed(job.workload, job.spec))))
+
+
+def needed(workload: Workload, spec: Spec) -> str:
+    """The kernel parameters that a workload needs on a kernel."""
+    return f"{workload.append} {spec.append}".strip()
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -181,7 +187,13 @@ def parse_spec(text: str, base: Base) -> Spec:
         if value not in policies:
             raise unknown(f"policy of {name}", value, policies)
         settings[name] = value
-    return Spec(text, image, tuple(settings.items()))
+    # Switched off at run time, it would still do all that a flush could ask for later.
+    off = [
+        f"lull_{name}={value}"
+        for name, value in settings.items()
+        if base.features[name].boot and value == base.features[name].off
+    ]
+    return Spec(text, image, tuple(settings.items()), "" if image == LAB else " ".join(off))
 
 
 def alone(feature: Feature, base: Base) -> dict[str, str]:
@@ -258,6 +270,7 @@ def make_plan(
     possible: Callable[[Spec], bool] = lambda spec: True,
     *,
     rivals: bool = False,
+    control: bool = True,
 ) -> list[Boot]:
     """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
 
@@ -266,11 +279,12 @@ def make_plan(
     Args:
         possible: whether there can be a kernel here; left out otherwise.
         rivals: the base's rivals are among the usual kernels.
+        control: whether there is a control.
     """
     pairs = [(w, s) for w in workloads for s in specs_for(w, named, base, rivals=rivals) if possible(s)]
     images = list(dict.fromkeys(s.image for _, s in pairs))
     series = [(image, image) for image in images]
-    if BASELINE in images and len(series) > 1:
+    if control and BASELINE in images and len(series) > 1:
         series.append((BASELINE, CONTROL))
     return interleave(pairs, series, repeat)
 
@@ -278,7 +292,7 @@ def make_plan(
 def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[str, str]], repeat: int) -> list[Boot]:
     """Boots of each series (image, label) with the pairs of its image, in each repeat; all orders rotate.
 
-    A series has a boot for each choice of kernel parameters that its workloads need.
+    A series has a boot for each choice of kernel parameters that its jobs need.
     """
     if repeat < 1:
         raise UsageError(f"--repeat {repeat}: at least one is needed")
@@ -288,8 +302,8 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
             mine = rotate([(w, s) for w, s in pairs if s.image == image], number - 1)
             if label == CONTROL:
                 mine = [(w, s) for w, s in mine if not s.settings]
-            for append in dict.fromkeys(w.append for w, _ in mine):
-                alike = [(w, s) for w, s in mine if w.append == append]
+            for append in dict.fromkeys(needed(w, s) for w, s in mine):
+                alike = [(w, s) for w, s in mine if needed(w, s) == append]
                 jobs = tuple(Job(n, w, s) for n, (w, s) in enumerate(alike, 1))
                 name = f"r{number:02d}-{label}" + (f"-{re.sub(r'[^a-z0-9]+', '_', append)}" if append else "")
                 boots.append(Boot(name, number, image, label, jobs))

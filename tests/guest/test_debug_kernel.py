@@ -64,7 +64,7 @@ class TestKernels:
         ("cpu", "append"),
         [
             (Machine.cpu, ""),
-            ("cortex-a72", "kpti=1 lull.residency_ntlbpa=1"),
+            ("cortex-a72", "kpti=1"),
         ],
         ids=["new-cpu", "old-cpu"],
     )

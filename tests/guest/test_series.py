@@ -118,7 +118,7 @@ def known_options(fragments: str, tree: Path) -> str:
     )
 
 
-SERIES = ("residency", "gather", "young", "hvo", "teardown", "contpte")
+SERIES = ("residency", "gather", "young", "hvo", "teardown", "contpte", "reclaim", "reclaim_local")
 
 
 @pytest.mark.bases
@@ -157,6 +157,24 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
         cases = kunit.cases(guest, tmp_path / "kunit", print)
         assert {suite for feature in features for suite in feature.kunit} <= {case.suite for case in cases}
         assert [case for case in cases if case.verdict != "ok"] == []
+
+
+@pytest.mark.bases
+def test_without_residency_nothing_calls_it(lab: Lab, tmp_path: Path) -> None:
+    """With CONFIG_LULL_RESIDENCY=n: every caller of it compiles, and needs no symbol that only it defines."""
+    out = tmp_path / "objects"
+    out.mkdir()
+    builder = build.Builder(lab.tree_of("lull"), lab.toolchain, out, tmp_path / "build.log")
+    fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
+    builder.configure(f"{fragments}CONFIG_LULL_RESIDENCY=n\n")
+    assert "CONFIG_LULL_RESIDENCY=y" not in (out / ".config").read_text()
+    objects = ["kernel/sched/core.o", "kernel/fork.o", "fs/exec.o", "mm/hugetlb.o", "mm/memory.o", "mm/mmu_gather.o"]
+    builder.compile(print, *objects, "arch/arm64/kernel/process.o", "arch/arm64/mm/")
+    nm = [lab.toolchain.nm, "--undefined-only", "-A", *map(str, out.glob("**/*.o"))]
+    undefined = subprocess.run(nm, capture_output=True, text=True, check=True).stdout
+    assert "check_and_switch_context" in undefined
+    own = re.compile(r"\b(?:res_\w+|(?:__)?lull_(?:init_mm|new_asid|load|unload|unpark|flush|is_shared|cpu|found)\b.*)")
+    assert own.findall(undefined) == []
 
 
 def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | None:

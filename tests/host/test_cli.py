@@ -308,7 +308,7 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
     done = tool("run", "--dry-run", "--json", "--repeat", "2", "--workload", "young")
     assert done.returncode == 0, done.stderr
     boots = json.loads(done.stdout)
-    assert len(boots) == 6
+    assert len(boots) == 8
     assert {j for b in boots for j in b["jobs"]} >= {"lull+young=none young", "stock young"}
     assert not any(tool.cache.iterdir())
 
@@ -370,7 +370,7 @@ def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
     shown = {name: text.strip() for name, text in shown.items()}
     assert "linux-source-7.3 (to be fetched)" in shown["needs"]
     assert shown["kernels"] == "stock (to be built), lull (to be built)"
-    assert shown["boots"] == "6: stock 2, lull 2, stock.control 2"
+    assert shown["boots"] == "8: stock 2, lull 4, stock.control 2"
     assert shown["lull+young=sync"] == "young" and shown["results"] == "x"
     assert not any(tool.cache.iterdir()) and not (tool.cwd / "x").exists()
 

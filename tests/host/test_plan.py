@@ -140,11 +140,10 @@ def test_a_workload_may_name_its_kernels() -> None:
 def test_a_boot_has_the_memory_its_workloads_need() -> None:
     """The most that any needs; none says so where the usual is enough."""
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["hvo"]], [], BASE, 1)
+    hvo = [f"{image}-hugetlb_free_vmemmap_on" for image in ("unsafe", "lull")]
     assert {b.name.removeprefix("r01-"): b.memory for b in boots} == {
-        "stock": 0,
-        "stock.control": 0,
-        "lull": 0,
-        **{f"{image}-hugetlb_free_vmemmap_on": 8192 for image in ("unsafe", "lull")},
+        **dict.fromkeys(["stock", "stock.control", "lull", "lull-lull_residency_off"], 0),
+        **dict.fromkeys([*hvo, f"{hvo[1]}_lull_residency_off"], 8192),
     }
 
 
@@ -161,9 +160,21 @@ def test_workloads_of_other_kernel_parameters_have_boots_of_their_own() -> None:
     assert mixed.append == "hugetlb_free_vmemmap=on"
 
 
+def test_a_feature_that_only_a_boot_turns_off_has_boots_of_its_own() -> None:
+    """The kernel lab keeps its run-time switch: its policies are compared within a boot."""
+    text = "lull_residency=off"
+    assert plan.parse_spec("lull+residency=off", BASE).append == plan.parse_spec("lull-residency", BASE).append == text
+    assert plan.parse_spec("lull+only=young", BASE).append == text
+    assert not plan.parse_spec("lull+only=residency", BASE).append + plan.parse_spec("lab-residency", BASE).append
+    specs = [plan.parse_spec(name, BASE) for name in ("lull", "lull-residency")]
+    boots = plan.make_plan([WORKLOADS["fork_exec"]], specs, BASE, 1)
+    assert [(b.append, [j.spec.name for j in b.jobs]) for b in boots] == [("", ["lull"]), (text, ["lull-residency"])]
+
+
 def test_interleaving_and_control() -> None:
     """Every repeat boots each image once and the baseline twice; nobody is always first."""
-    boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], [], BASE, 3)
+    named = [plan.parse_spec(name, BASE) for name in ("stock", "lull", "lull+young=none")]
+    boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], named, BASE, 3)
     labels = [b.label for b in boots]
     assert sorted(labels) == sorted(["stock", "lull", "stock.control"] * 3)
     assert {b.label for b in boots if b.name.startswith("r01")} == {"stock", "lull", "stock.control"}
@@ -270,14 +281,14 @@ def test_unknown_suite() -> None:
 
 
 def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
-    """Markers and mutants are applied to the lab kernel, last, and never exported. The same of unsafe and nofb."""
+    """What is for measuring and checking is applied last, and never exported. The same of unsafe and nofb."""
     names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
     assert names["stock"] == []
-    assert names["lull"] == names["kunit"] == list(BASE.exported())
+    assert names["lull"] == names["kunit"] == [*BASE.exported(), "runtime"]
     assert names["lab"] == [*names["lull"], "lab"]
     assert names["unsafe"] == ["unsafe"] and not BASE.kernels["unsafe"].features
     assert names["nofb"] == ["nofb"] and not BASE.kernels["nofb"].features
-    assert not {"lab", "unsafe", "nofb"} & set(BASE.exported())
+    assert not {"runtime", "lab", "unsafe", "nofb"} & set(BASE.exported())
 
 
 def test_unknown_base() -> None:

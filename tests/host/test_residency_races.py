@@ -11,7 +11,7 @@ from lull.guest import console
 def test_what_is_of_residency() -> None:
     """Its functions are found in its files, and in KCSAN's reports."""
     own = own_functions()
-    assert own >= {"lull_load", "res_ask", "res_leave", "lull_left", "lull_is_loaded", "res_survey"}
+    assert own >= {"lull_load", "res_ask", "res_leave", "lull_left", "lull_is_loaded", "res_is_loaded"}
     assert not own & {"if", "while", "switch"}
     race = "BUG: KCSAN: data-race in "
     for title in ("lull_load.isra.0 / schedule", "schedule / res_leave", "res_leave+0x4/0x8", "do_idle / __switch_to"):

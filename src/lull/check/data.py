@@ -54,8 +54,7 @@ class Hardware:
         cpu: the value of QEMU's -cpu.
         kpti: the kernel parameter kpti= forces kernel page-table isolation on or off; None: the kernel decides.
         asid_bits: width of ASIDs, 16 or 8.
-        ntlbpa: whether the checker models CPUs with FEAT_nTLBPA; None: as ID_AA64MMFR1_EL1 says. Lull's kernels get
-            the same value by a kernel parameter; other kernels always see the register.
+        ntlbpa: whether the checker models CPUs with FEAT_nTLBPA; None: as ID_AA64MMFR1_EL1 says.
         mte: memory has tags (FEAT_MTE2); QEMU refuses it for CPUs that cannot have them.
         sme: the kernel takes the CPU, which is QEMU's max, for one with erratum 4193714 of SME.
     """
@@ -83,10 +82,7 @@ class Hardware:
 
     def parameter(self) -> str:
         """The kernel parameters for the settings of this machine."""
-        words = [] if self.kpti is None else [f"kpti={int(self.kpti)}"]
-        if self.ntlbpa is not None:
-            words.append(f"lull.residency_ntlbpa={int(self.ntlbpa)}")
-        return " ".join(words)
+        return "" if self.kpti is None else f"kpti={int(self.kpti)}"
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -63,7 +63,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if image:
         booted = lab.guest_of(image, machine, arguments.append, None)
     else:
-        booted = lab.guest(spec.image, machine, append=arguments.append, count=False)
+        booted = lab.guest(spec.image, machine, append=f"{arguments.append} {spec.append}".strip(), count=False)
     with logs("boot") as place:
         if program:
             booted.arguments = booted.arguments.replace("loglevel=4", "loglevel=1")

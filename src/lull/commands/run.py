@@ -98,7 +98,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
     usual = SHORT_REPEAT if short else options.REPEAT
     repeat = usual if arguments.repeat is None else arguments.repeat
-    boots = plan.make_plan(workloads, named, lab.base, repeat, rivals=arguments.full)
+    boots = plan.make_plan(workloads, named, lab.base, repeat, rivals=arguments.full, control=not short)
     if arguments.dry_run:
         return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from lull import base
-from lull.judge import swapping
 from lull.judge.goals import RunSlice
 from lull.judge.tables import Grid
 from lull.run.records import Check, Results
@@ -58,4 +57,4 @@ def goals() -> Mapping[str, Goals]:
 def published() -> list[Published]:
     """The modules with tables of published systems, by the letters of these."""
     found = [cast(Published, module) for module in goals().values() if hasattr(module, "published")]
-    return sorted([swapping, *found], key=lambda module: module.SYSTEM)
+    return sorted(found, key=lambda module: module.SYSTEM)

@@ -30,9 +30,14 @@ def counters(feature: Feature) -> list[str]:
 
 
 def table(features: Iterable[Feature]) -> str:
-    """A Markdown table of the switches: file, policies, default, and the policy that does what stock does."""
-    rows = [f"| {FOLDER}/{f.name} | {' '.join(f.policies)} | {f.default} | {f.off} |" for f in features if f.policies]
-    return "\n".join(["| file | policies | default | as stock |", "|---|---|---|---|", *rows])
+    """A Markdown table of the switches: where they are, policies, default, and the policy that does what stock does."""
+    rows = [
+        f"| {f'boot parameter lull_{f.name}' if f.boot else FOLDER / f.name} | {' '.join(f.policies)} | {f.default} "
+        f"| {f.off} |"
+        for f in features
+        if f.policies
+    ]
+    return "\n".join(["| switch | policies | default | as stock |", "|---|---|---|---|", *rows])
 
 
 def section(feature: Feature) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lull.judge import aging, residency, swapping, teardown, vmemmap
+from lull.judge import aging, reclaim, residency, teardown, vmemmap
 from lull.judge.tables import Grid
 from lull.report.plots import Plot
 from lull.run.records import Check, Results
@@ -36,8 +36,8 @@ class System:
     program: str = ""
 
 
-def _swapping(results: Results) -> list[Grid]:
-    return swapping.published(results) if swapping.concerns(results) else []
+def _reclaim(results: Results) -> list[Grid]:
+    return reclaim.published(results) if reclaim.concerns(results) else []
 
 
 SYSTEMS = (
@@ -45,11 +45,11 @@ SYSTEMS = (
         "A",
         "One wait for a batch of pages that reclaim unmaps",
         "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so; "
-        "Linux 7.3 waits for each page of swap_bench. Lull adds nothing but residency: no TLBI where the process is "
-        "loaded on no CPU.",
+        "Linux 7.3 waits for each page of swap_bench. Lull waits once for up to 32 pages, and issues their TLBIs by "
+        "ranges; with residency, none where the process is loaded on no CPU.",
         (),
-        _swapping,
-        program=swapping.PUBLISHED,
+        _reclaim,
+        program=reclaim.PUBLISHED,
     ),
     System(
         "B",

@@ -11,7 +11,7 @@ import pytest
 from lull import base as bases
 from lull import plan
 from lull.guest import qemu
-from lull.judge import features, gather, goals, swapping, teardown, verdict
+from lull.judge import features, gather, goals, reclaim, teardown, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURES = ["core", "residency", "young", "gather", "teardown"]
@@ -204,7 +204,7 @@ def test_goals_that_were_not_measured_share_a_line() -> None:
 
 def test_goals_are_found_by_the_names_of_features() -> None:
     """A module of judge/ that is named as a feature or a suite, in the order of the base; systems by their letters."""
-    assert tuple(features.goals()) == ("residency", "gather", "teardown", "vmemmap", "real")
+    assert tuple(features.goals()) == ("residency", "gather", "teardown", "vmemmap", "reclaim", "real")
     assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
     assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "judge"))
     for name in features.NO_GOALS:
@@ -217,7 +217,7 @@ def test_counts_come_first_and_emulated_seconds_last() -> None:
     for kernel, broadcasts, seconds in (("stock", 1004, 0.006), ("lull", 0, 0.009)):
         values[kernel, "swap_bench", "tlbi_broadcast_user"] = [broadcasts] * 3
         values[kernel, "swap_bench", "seconds_emulated"] = [seconds] * 3
-    counts, published, ours = swapping.published(results(values))
+    counts, published, ours = reclaim.published(results(values))
     assert counts.header == ("program", "kernel", "broadcasts, stock", "Lull", "DSB ISHST, stock", "Lull")
     assert counts.rows[0][:4] == ("swap_bench", "lull", "1.004", "0")
     assert published.rows[0] == ("Snapdragon 888, one CPU of 8", "5.738µs", "5.391µs", "0.939")
@@ -227,7 +227,7 @@ def test_counts_come_first_and_emulated_seconds_last() -> None:
     assert [grid.faint for grid in (counts, published, ours)] == [False, False, True]
     for kernel, seconds in (("stock", 0.006), ("lull", 0.003)):
         values[kernel, "swap_bench", "seconds_modelled"] = [seconds] * 3
-    modelled = swapping.published(results(values))[-1]
+    modelled = reclaim.published(results(values))[-1]
     assert modelled.title.endswith("modelled seconds") and not modelled.faint
     assert modelled.rows == (("swap_bench", "lull", "6µs", "3µs"),)
 
@@ -241,5 +241,16 @@ def test_alone_is_a_kernel_of_the_tool() -> None:
 def test_every_goal_is_of_a_workload() -> None:
     """Their names are those of guest/workloads.toml."""
     known = plan.load_workloads(bases.load().workloads)
-    judged_ = {swapping.PUBLISHED, *swapping.BUSY, *gather.SPARSE, *gather.DENSE}
+    judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *gather.SPARSE, *gather.DENSE}
     assert judged_ | {workload.partition("/")[0] for workload in teardown.RATIOS} <= set(known)
+
+
+@pytest.mark.parametrize(("waits", "verdict_"), [(40, "held"), (41, "failed")])
+def test_goals_of_reclaim(waits: int, verdict_: str) -> None:
+    """For each page, on the kernel with all features; the kernel with reclaim alone was not measured."""
+    values = good()
+    for kernel, count in (("stock", 1010), ("lull", waits)):
+        values[kernel, "swap_bench", "dsb_ish"] = [count] * 3
+    found = {c.name: c for c in goals.check("reclaim", results(values), reclaim.judge)}
+    assert found["reclaim: dsb_ish of swap_bench on lull"].verdict == verdict_
+    assert found["reclaim: dsb_ish of swap_bench on reclaim"].verdict == "skipped"

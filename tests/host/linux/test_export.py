@@ -379,8 +379,8 @@ def test_counters_are_what_the_hooks_add() -> None:
         assert switches.counters(feature) == switches.counters(features[name])
 
 
-LONG = ("residency/look", "gather/flush", "young/policy", "vmemmap/optimize")
-"""Patches whose code is one piece: no part of it does anything without the rest. The first has 17 lines too many."""
+LONG = ("gather/flush", "young/policy", "vmemmap/optimize")
+"""Patches whose code is one piece: no part of it does anything without the rest."""
 
 
 def test_features_are_patches_that_can_be_read() -> None:

@@ -318,7 +318,7 @@ def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
         for metric, unit, value in (("tlbi_broadcast_user", "count", 7.0), ("seconds_emulated", "s", 0.5))
     ]
     results = run(more=tuple(records))
-    results.settings["features"] = ["residency"]
+    results.settings["features"] = ["reclaim"]
     ran = put(tmp_path / "run", "results.json", results.to_json())
     model = timing.load("kunpeng-920")
     outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)

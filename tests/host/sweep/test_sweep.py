@@ -34,7 +34,7 @@ def test_the_plan(tool: Tool) -> None:
         assert [boot["boot"] for boot in json.loads(run.stdout)] == job["boots"]
     assert not any(tool.cache.iterdir())
     shown = tool("sweep", "--dry-run", "--vcpus", "2").stdout
-    assert "would run 001-vcpus-2, 30 boots: lull run --vcpus 2" in shown
+    assert "would run 001-vcpus-2, 40 boots: lull run --vcpus 2" in shown
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,13 @@ static const char * const mutants[] = {
 	[LULL_MM_LOCAL]			= "mm-local",
 	[LULL_MM_NO_DSB]		= "mm-no-dsb",
 	[LULL_BATCH_NO_DSB]		= "batch-no-dsb",
-	[LULL_BATCH_LATE]		= "batch-late",
 	[LULL_BATCH_PENDING_NONE]	= "batch-pending-none",
+	[LULL_BATCH_UNLOCK_EARLY]	= "batch-unlock-early",
+	[LULL_COLLECT_LAZYFREE]		= "collect-lazyfree",
+	[LULL_COLLECT_UFFD]		= "collect-uffd",
+	[LULL_COLLECT_SHORT]		= "collect-short",
+	[LULL_COLLECT_ALL_NONE]		= "collect-all-none",
+	[LULL_COLLECT_NO_ISHST]		= "collect-no-ishst",
 	[LULL_ROLLOVER_NO_FLUSH]	= "rollover-no-flush",
 	[LULL_ROLLOVER_NO_RESERVE]	= "rollover-no-reserve",
 	[LULL_COW_IN_PLACE]		= "cow-in-place",
@@ -66,7 +71,6 @@ static const char * const mutants[] = {
 	[LULL_LOOK_BLIND]		= "look-blind",
 	[LULL_WALKER_KEEPS]		= "walker-keeps",
 	[LULL_LAZY_UNCOUNTED]		= "lazy-uncounted",
-	[LULL_OFF_KEEPS_TLB]		= "off-keeps-tlb",
 	[LULL_LOOK_UNSEEN]		= "look-unseen",
 	[LULL_RUNS_SHORT]		= "runs-short",
 	[LULL_RUNS_DROP]		= "runs-drop",
@@ -99,7 +103,7 @@ static const char * const mutants[] = {
 	[LULL_PROTECT_NO_DSB]		= "protect-no-dsb",
 	[LULL_PROTECT_ANEW_NONE]	= "protect-anew-none",
 	[LULL_FREED_ELIDED]		= "freed-elided",
-	[LULL_PASSED_IGNORED]		= "passed-ignored",
+	[LULL_SPAN_HULL]		= "span-hull",
 	[LULL_HUGETLB_LEAF]		= "hugetlb-leaf",
 	[LULL_HUGETLB_ENTRY]		= "hugetlb-entry",
 	[LULL_PAN_LEFT]			= "pan-left",
@@ -107,9 +111,6 @@ static const char * const mutants[] = {
 	[LULL_EXIT_UNSHARED]		= "exit-unshared",
 	[LULL_IDMAP_NO_FLUSH]		= "idmap-no-flush",
 	[LULL_TAIL_NO_RCU]		= "tail-no-rcu",
-#ifdef CONFIG_PT_RECLAIM
-	[LULL_COLLAPSE_LEAF]		= "collapse-leaf",
-#endif
 	NULL
 };
 

@@ -103,11 +103,9 @@ static void range_broadcast(unsigned long asid, unsigned long start,
 			    bool last_level, int tlb_level)
 {
 	if (last_level)
-		__flush_tlb_range_op(vale1is, start, pages, stride, asid,
-				     tlb_level, true, lpa2_is_enabled());
+		__flush_s1_tlb_range_op(vale1is, start, pages, stride, asid, tlb_level);
 	else
-		__flush_tlb_range_op(vae1is, start, pages, stride, asid,
-				     tlb_level, true, lpa2_is_enabled());
+		__flush_s1_tlb_range_op(vae1is, start, pages, stride, asid, tlb_level);
 }
 
 static void range_local(unsigned long asid, unsigned long start,
@@ -115,11 +113,9 @@ static void range_local(unsigned long asid, unsigned long start,
 			bool last_level, int tlb_level)
 {
 	if (last_level)
-		__flush_tlb_range_op(vale1, start, pages, stride, asid,
-				     tlb_level, true, lpa2_is_enabled());
+		__flush_s1_tlb_range_op(vale1, start, pages, stride, asid, tlb_level);
 	else
-		__flush_tlb_range_op(vae1, start, pages, stride, asid,
-				     tlb_level, true, lpa2_is_enabled());
+		__flush_s1_tlb_range_op(vae1, start, pages, stride, asid, tlb_level);
 }
 
 /**

@@ -20,28 +20,20 @@
  *    with its level as a hint. Entries of another size have runs of their own.
  *
  *  - Tables. For a freed table the mmu_gather learns of one page that the table mapped.
- *    A TLBI of any page that it mapped, not restricted to the last level, removes what
- *    leads to the table, at all levels. freed_tables is set before the next flush, and
- *    then no TLBI of any run is restricted, and none has a hint. So a table needs no run
- *    of its own if it mapped a part of a run of entries that map no more than the table.
- *    (Larger entries may be flushed by one TLBI each, at another address.) Otherwise it
- *    gets a run as large as what it mapped, so that neighbours become one. It was empty,
- *    so the larger run costs nothing.
+ *    The run is all that the table mapped, page by page: residency needs that (tlb_flush()).
+ *    freed_tables is set before the next flush, and then no TLBI of any run is restricted
+ *    to the last level, and none has a hint. The table was empty, so the larger run costs
+ *    nothing.
  *
  *  - Shared tables of HugeTLB (unshared_tables) add all that they mapped, by the size
  *    of their leaves.
  *
  *  - Another thread that tears down at the same time (mm_tlb_flush_nested()) makes the
- *    last flush one of the whole address space, which does not read the runs. Flushes
- *    before it may free a table of which the other thread has cleared entries that it
- *    has not flushed yet, and a CPU without FEAT_nTLBPA may keep copies of them. Such a
- *    flush is of the hull, as on stock. This thread has found these entries cleared,
- *    under the lock of the table, so that it sees the other one's pending flush, too.
+ *    last flush one of the whole address space, which does not read the runs.
  *
  * The runs are broadcast, and so reach every CPU that may have the address space loaded.
  * If no other CPU seems to have it loaded, residency may do with a local TLBI or none,
- * and gets the hull. On CPUs without FEAT_nTLBPA, a flush of freed tables must sometimes
- * reach more than the tables: residency gets this one, too (lull_may_broadcast()).
+ * and gets the hull (lull_is_shared()).
  *
  * When runs are flushed
  * ====================
@@ -57,7 +49,6 @@
 #include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/mm_inline.h>
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pgtable.h>
@@ -139,10 +130,11 @@ static bool is_whole_asid(const struct lull_range *range)
 static bool gather_pays(struct mmu_gather *tlb)
 {
 	bool by_range = system_supports_tlb_range(), lpa2 = lpa2_is_enabled();
-	unsigned long size = tlb_get_unmap_size(tlb), most, tlbis = 0;
+	unsigned int shift = tlb->freed_tables ? PAGE_SHIFT :
+						 tlb_get_unmap_shift(tlb);
+	unsigned long size = 1UL << shift, most, tlbis = 0;
 	const struct lull_range hull = {
-		round_down(tlb->start, size), round_up(tlb->end, size),
-		tlb_get_unmap_shift(tlb)
+		round_down(tlb->start, size), round_up(tlb->end, size), shift
 	};
 	const struct lull_runs *runs = &tlb->runs;
 	unsigned int i;
@@ -194,7 +186,8 @@ static void flush_run(const struct lull_range *run, unsigned long asid,
  * __lull_gather_add() - entries were cleared, or a table was taken away
  * @runs: the runs of the mmu_gather that learns of it; it collects
  * @address: the first address, at the beginning of a page
- * @size: bytes that they mapped; less than an entry maps for a table
+ * @size: bytes that they mapped; for a table, less than @shift says, which is all that
+ *	it mapped
  * @shift: binary logarithm of what an entry maps
  */
 void __lull_gather_add(struct lull_runs *runs, unsigned long address,
@@ -205,13 +198,13 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 	unsigned long end = round_up(address + size, entry);
 	unsigned int i;
 
+	if (size < entry)
+		shift = PAGE_SHIFT;
 	lull_gather_end(runs);
 	for (i = runs->nr; i--;) {
 		struct lull_range *run = &runs->run[i];
-		bool leads = size < entry && run->shift <= shift &&
-			     run->start < end && start < run->end;
 
-		if (leads || lull_range_grow(run, start, end, shift)) {
+		if (lull_range_grow(run, start, end, shift)) {
 			runs->last = i;
 			runs->next = run->end | run->shift;
 			return;
@@ -245,8 +238,7 @@ bool lull_gather_flush(struct mmu_gather *tlb)
 	if (runs->nr <= 1)
 		return false;
 	lull_gather_end(runs);
-	if ((tables && mm_tlb_flush_nested(tlb->mm)) || !gather_pays(tlb) ||
-	    !lull_may_broadcast(tlb->mm, tables)) {
+	if (!gather_pays(tlb) || !lull_is_shared(tlb->mm, tables)) {
 		count_vm_event(GATHER_HULL);
 		return false;
 	}

@@ -16,24 +16,26 @@
 
 #include "lull.h"
 
-extern struct lull_switch lull_gather_switch, lull_residency_switch;
+extern struct lull_switch lull_gather_switch;
 
 #define BASE	(4UL << PUD_SHIFT)
 #define PAGES	(4UL * PTRS_PER_PTE)
 
 struct fixture {
-	const char *gather_before, *residency_before;
+	const char *gather_before;
 	struct mm_struct *mm;
 	struct mmu_gather tlb;
 	DECLARE_BITMAP(cleared, PAGES);
 	DECLARE_BITMAP(held, PAGES);
 };
 
-/* The tests' address space is loaded nowhere: residency would elide each flush. */
-static void set_residency(const char *policy)
+/*
+ * The tests' address space is loaded nowhere: residency would elide each flush. But those
+ * of a pinned one are broadcasts.
+ */
+static void pin(struct fixture *f, bool pinned)
 {
-	if (IS_ENABLED(CONFIG_LULL_RESIDENCY))
-		lull_switch_set(&lull_residency_switch, policy);
+	refcount_set(&f->mm->context.pinned, pinned);
 }
 
 static const char *chosen(const struct lull_switch *sw)
@@ -49,10 +51,8 @@ static int gather_setup(struct kunit *test)
 	f->mm = mm_alloc();
 	KUNIT_ASSERT_NOT_NULL(test, f->mm);
 	f->gather_before = chosen(&lull_gather_switch);
-	if (IS_ENABLED(CONFIG_LULL_RESIDENCY))
-		f->residency_before = chosen(&lull_residency_switch);
 	test->priv = f;
-	set_residency("off");
+	pin(f, true);
 	return lull_switch_set(&lull_gather_switch, "runs");
 }
 
@@ -63,7 +63,7 @@ static void gather_cleanup(struct kunit *test)
 	if (!f)
 		return;
 	lull_switch_set(&lull_gather_switch, f->gather_before);
-	set_residency(f->residency_before);
+	pin(f, false);
 	mmput(f->mm);
 }
 
@@ -204,16 +204,20 @@ static void test_levels(struct kunit *test)
 	expect_runs(test, 1);
 }
 
-/* A table's address is flushed: in a run that is there, or in its own. */
+/* All that a table mapped is flushed, page by page, with leaves beside or within it. */
 static void test_tables(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 
-	/* The table that leads to this one is one page at the same address. */
+	/* The table that leads to this one mapped more. */
 	begin(f);
 	clear_table(f, PTRS_PER_PTE);
 	tlb_flush_pud_range(&f->tlb, address(PTRS_PER_PTE), PAGE_SIZE);
-	expect_runs(test, 1);
+	lull_gather_end(&f->tlb.runs);
+	KUNIT_EXPECT_EQ(test, f->tlb.runs.nr, 1);
+	KUNIT_EXPECT_EQ(test, f->tlb.runs.run[0].end - f->tlb.runs.run[0].start,
+			PUD_SIZE);
+	tlb_finish_mmu(&f->tlb);
 
 	/* Neighbours: one run. */
 	begin(f);
@@ -221,40 +225,32 @@ static void test_tables(struct kunit *test)
 	clear_table(f, PTRS_PER_PTE);
 	expect_runs(test, 1);
 
-	/* Beside leaves: not in a run of theirs. */
+	/* Apart from leaves: a run of its own. */
 	begin(f);
 	clear(f, 1, 1);
 	clear_table(f, PTRS_PER_PTE + 5);
 	expect_runs(test, 2);
 
-	/* A leaf that the table mapped, wherever, leads to it. */
+	/* A leaf that the table mapped. */
 	begin(f);
 	clear(f, 100, 1);
-	tlb_flush_pmd_range(&f->tlb, address(0), PAGE_SIZE);
-	f->tlb.freed_tables = 1;
+	clear_table(f, 0);
 	expect_runs(test, 1);
 
-	/* One run may lead to two tables. */
+	/* Leaves of two tables. */
 	begin(f);
 	clear(f, PTRS_PER_PTE - 2, 4);
-	tlb_flush_pmd_range(&f->tlb, address(0), PAGE_SIZE);
-	tlb_flush_pmd_range(&f->tlb, address(PTRS_PER_PTE), PAGE_SIZE);
-	f->tlb.freed_tables = 1;
+	clear_table(f, 0);
+	clear_table(f, PTRS_PER_PTE);
 	expect_runs(test, 1);
 
-	/* But not one that ends where the table begins. */
+	/* Leaves that end where the table begins. */
 	begin(f);
 	clear(f, 0, PTRS_PER_PTE);
 	clear_table(f, PTRS_PER_PTE);
-	expect_runs(test, 2);
+	expect_runs(test, 1);
 
-	/* Nor one that begins where it ends. */
-	begin(f);
-	clear(f, PTRS_PER_PTE, 1);
-	clear_table(f, 0);
-	expect_runs(test, 2);
-
-	/* But not if it is larger: it is flushed at its own addresses. */
+	/* Larger entries have a run of their own. */
 	begin(f);
 	tlb_flush_pud_range(&f->tlb, BASE, PUD_SIZE);
 	tlb_flush_pmd_range(&f->tlb, address(PTRS_PER_PTE), PAGE_SIZE);

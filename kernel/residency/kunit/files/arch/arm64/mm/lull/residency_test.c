@@ -10,21 +10,22 @@
 #include <kunit/test.h>
 #include <linux/bitfield.h>
 #include <linux/completion.h>
+#include <linux/hugetlb.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
+#include <linux/smp.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
 #include <asm/cpufeature.h>
 #include <asm/lull_residency.h>
 #include <asm/mmu_context.h>
+#include <asm/tlb.h>
+#include <asm/tlbflush.h>
 
-#include "lull.h"
 #include "residency.h"
-
-extern struct lull_switch lull_residency_switch;
 
 enum { HERE, OTHER, THIRD, CPUS };
 
@@ -38,7 +39,7 @@ static int counted(enum vm_event_item item)
 	return __this_cpu_read(vm_event_states.event[item]);
 }
 
-enum flush { LEAVES, TABLES };
+enum flush { LEAVES, TABLES, FUNCTIONS, HUGETLB, HUGE_ENTRY };
 
 /* What flush() returns beside enum res_reach. */
 enum { MISCOUNTED = RES_EVERYWHERE + 1 };
@@ -46,28 +47,54 @@ enum { MISCOUNTED = RES_EVERYWHERE + 1 };
 /**
  * flush() - flush an address space from this CPU
  * @mm: the address space
- * @what: what was changed, and is only decided about
+ * @what: LEAVES, TABLES: only decide. FUNCTIONS: call four functions of tlbflush.h.
+ *	HUGETLB, HUGE_ENTRY: flush a leaf of HugeTLB pages, by an mmu_gather or not
  *
  * Return: enum res_reach. MISCOUNTED: tlbi_local or tlbi_elided is wrong.
  */
 static int flush(struct mm_struct *mm, enum flush what)
 {
-	int local, elided, reach = RES_EVERYWHERE;
+	struct vm_area_struct vma = TLB_FLUSH_VMA(mm, 0);
+	pte_t entry = pte_mkcont(pfn_pte(0, PAGE_KERNEL));
+	static pte_t table[CONT_PTES];
+	struct mmu_gather tlb;
+	int local, elided, n = 1, reach = RES_EVERYWHERE;
 
 	preempt_disable();
 	local = counted(TLBI_LOCAL);
 	elided = counted(TLBI_ELIDED);
-	dsb(ishst);
-	if (lull_asks(mm, what == TABLES))
-		reach = res_ask(mm, what == TABLES);
+	if (what == FUNCTIONS) {
+		n = 4;
+		flush_tlb_page(&vma, PAGE_SIZE);
+		flush_tlb_range(&vma, 0, 2 * PAGE_SIZE);
+		flush_tlb_range(&vma, 0, TASK_SIZE_64);
+		flush_tlb_mm(mm);
+	} else if (what == HUGETLB) {
+		tlb_gather_mmu(&tlb, mm);
+		tlb.vma_huge = true;
+		tlb_flush_pmd_range(&tlb, 0, PMD_SIZE);
+		tlb_finish_mmu(&tlb);
+	} else if (what == HUGE_ENTRY) {
+		/* It flushes the entry that it replaces. */
+		table[0] = entry;
+		set_huge_pte_at(mm, 0, table, entry, CONT_PTE_SIZE);
+	} else {
+		dsb(ishst);
+		if (lull_is_on())
+			reach = res_ask(mm, what == TABLES);
+	}
 	local = counted(TLBI_LOCAL) - local;
 	elided = counted(TLBI_ELIDED) - elided;
 	preempt_enable();
 
-	if (reach == RES_DONE)
-		return elided || local > 1 ? MISCOUNTED : reach;
-	if (local != (reach == RES_HERE ? 1 : 0) ||
-	    elided != (reach == RES_NOWHERE ? 1 : 0))
+	if (what >= FUNCTIONS && local + elided) {
+		/* The two flushes of a range may free tables, and are local. */
+		if (local + elided != n || (local % n && local != 2))
+			return MISCOUNTED;
+		return elided ? RES_NOWHERE : RES_HERE;
+	}
+	if (local != (reach == RES_HERE ? n : 0) ||
+	    elided != (reach == RES_NOWHERE ? n : 0))
 		return MISCOUNTED;
 	return reach;
 }
@@ -109,6 +136,18 @@ static int load(struct mm_struct *mm)
 	stale = is_walked(mm) ? counted(TLBI_STALE) - stale : -1;
 	preempt_enable();
 	return stale;
+}
+
+/* Park. Return -1 if @mm is still loaded then. */
+static int leave(struct mm_struct *mm)
+{
+	int error;
+
+	preempt_disable();
+	kthread_unuse_mm(mm);
+	error = is_walked(NULL) ? 0 : -1;
+	preempt_enable();
+	return error;
 }
 
 /**
@@ -172,9 +211,19 @@ static int let_go(struct user *user)
 	return 0;
 }
 
+static bool is_shared(struct mm_struct *mm)
+{
+	bool shared;
+
+	preempt_disable();
+	shared = __lull_is_shared(mm, false);
+	preempt_enable();
+	return shared;
+}
+
 /*
- * A hint that says nowhere while another CPU has it loaded. An idle CPU that keeps the
- * address space, and an NMI that could use its tables.
+ * A hint that is wrong. An idle CPU that keeps the address space, and an NMI that could
+ * use its tables.
  */
 static void switched_out_is_left(struct kunit *test)
 {
@@ -182,13 +231,13 @@ static void switched_out_is_left(struct kunit *test)
 	struct user user;
 
 	use_elsewhere(&user, mm, HOLDS);
-	KUNIT_EXPECT_FALSE(test, lull_is_nowhere(mm));
+	KUNIT_EXPECT_TRUE(test, is_shared(mm));
 	let_go(&user);
 
 	use_elsewhere(&user, mm, SLEEPS);
 	while (!wait_task_inactive(user.task, TASK_UNINTERRUPTIBLE))
 		cond_resched();
-	KUNIT_EXPECT_TRUE(test, lull_is_nowhere(mm));
+	KUNIT_EXPECT_FALSE(test, is_shared(mm));
 	KUNIT_EXPECT_EQ(test, flush(mm, LEAVES), RES_NOWHERE);
 	if (system_uses_ttbr0_pan())
 		KUNIT_EXPECT_EQ(test, tables_of(user.task),
@@ -196,28 +245,19 @@ static void switched_out_is_left(struct kunit *test)
 	let_go(&user);
 }
 
-static const char *chosen_before;
-static int ntlbpa_before;
-
 static int residency_init(struct kunit *test)
 {
-	struct lull_switch *sw = &lull_residency_switch;
-
-	chosen_before = sw->policies[sw->policy];
-	ntlbpa_before = lull_residency_ntlbpa;
+	if (!lull_is_on())
+		kunit_skip(test, "lull_residency=off");
 	if ((cpumask_bits(cpu_online_mask)[0] & (BIT(CPUS) - 1)) != BIT(CPUS) - 1)
 		kunit_skip(test, "needs CPUs 0 to %d", CPUS - 1);
 	test->priv = mm_alloc();
 	KUNIT_ASSERT_NOT_NULL(test, test->priv);
-	lull_residency_ntlbpa = 0;
-	return lull_switch_set(sw, "on") ?:
-	       set_cpus_allowed_ptr(current, cpumask_of(HERE));
+	return set_cpus_allowed_ptr(current, cpumask_of(HERE));
 }
 
 static void residency_exit(struct kunit *test)
 {
-	lull_residency_ntlbpa = ntlbpa_before;
-	lull_switch_set(&lull_residency_switch, chosen_before);
 	if (test->priv)
 		mmput(test->priv);
 }

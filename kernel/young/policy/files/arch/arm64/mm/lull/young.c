@@ -96,8 +96,8 @@ static const char * const young_policies[] = {
  * @stock is what stock does at this place, and that is what "nosync" means:
  * not to wait, except for a huge page.
  *
- * "auto" is "none" if residency is on and no CPU has the address space loaded, as far as
- * a few reads can tell. No CPU uses a page of it now. Residency would elide the TLBI, but
+ * "auto" is "none" if residency is on and no CPU seems to have the address space loaded.
+ * No CPU uses a page of it now. Residency would elide the TLBI, but
  * then each clean CPU would have to invalidate the whole ASID when it loads the address
  * space again, only for a hint. Otherwise "auto" is "nosync".
  */
@@ -108,7 +108,8 @@ young_decide(struct mm_struct *mm, enum lull_young_policy stock)
 		return LULL_YOUNG_SYNC;
 	if (static_branch_unlikely(&young_is_none))
 		return LULL_YOUNG_NONE;
-	if (static_branch_likely(&young_is_auto) && lull_is_nowhere(mm))
+	if (static_branch_likely(&young_is_auto) && !lull_is_loaded(mm) &&
+	    !lull_is_shared(mm, false))
 		return LULL_YOUNG_NONE;
 	return stock;
 }
