@@ -21,6 +21,7 @@ from support import FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test,
 from lull import cli, process, took
 from lull.guest.qemu import Qemu
 from lull.lab import Lab
+from lull.linux import toolchain
 from lull.linux.fetch import busybox_entry
 from lull.progress import clock
 
@@ -187,8 +188,15 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def cross() -> str:
     """The prefix of the arm64 binutils and compiler."""
     if shutil.which(CROSS + "as") is None:
-        pytest.skip(f"{CROSS}as is not installed (apt install gcc-aarch64-linux-gnu)")
+        pytest.skip(f"{CROSS}as is not installed (apt install gcc-12-aarch64-linux-gnu)")
     return CROSS
+
+
+@pytest.fixture(scope="session")
+def gcc(cross: str) -> str:
+    """The compiler for arm64."""
+    del cross  # skips where there is none
+    return toolchain.find().gcc
 
 
 @pytest.fixture(scope="session", params=[real_qemu, newer_qemu], ids=["lab", "newer"])

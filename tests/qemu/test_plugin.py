@@ -36,7 +36,7 @@ Bare = Callable[..., list[dict[str, Any]]]
 
 def boot(
     tmp: Path,
-    cross: str,
+    gcc: str,
     qemu: Qemu,
     body: str,
     plugin: str,
@@ -50,7 +50,7 @@ def boot(
     (tmp / "body.S").write_text(body + "\n")
     (tmp / "secondary.S").write_text(secondary + "\n")
     run(
-        cross + "gcc", "-nostdlib", "-static", "-Wl,-Ttext=0x40100000", f"-Wl,--section-start=.apart={APART:#x}",
+        gcc, "-nostdlib", "-static", "-Wl,-Ttext=0x40100000", f"-Wl,--section-start=.apart={APART:#x}",
         f"-DCPUS={cpus}",
         f'-DBODY="{tmp / "body.S"}"', f'-DSECONDARY="{tmp / "secondary.S"}"',
         *(["-DEL2"] if el2 else []), HERE / "bare.S", "-o", tmp / "bare.elf",
@@ -67,7 +67,7 @@ def boot(
 
 
 @pytest.fixture
-def bare(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> Bare:
+def bare(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> Bare:
     """Runs a body that must end well; the lines the plugin wrote."""
 
     def go(
@@ -84,7 +84,7 @@ def bare(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -
             (tmp_path / "functions").write_text("".join(f"{start:x}\n" for start in functions))
             words.append(f"functions={tmp_path / 'functions'}")
         plugin = ",".join([f"{build(qemu.plugin)},mode=count,out={out},insns={insns}", *words])
-        done = boot(tmp_path, cross, qemu, body, plugin, **more)
+        done = boot(tmp_path, gcc, qemu, body, plugin, **more)
         assert (done.returncode, done.stderr) == (0, "")
         return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -616,51 +616,51 @@ def test_large_id(bare: Bare) -> None:
     assert bare(body)[1]["window"] == 0xFEDCBA9876543210
 
 
-def test_window_is_written_when_it_closes(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_window_is_written_when_it_closes(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """A guest that then hangs, and a QEMU that is killed, must not take it along."""
     out = tmp_path / "counts"
     body = "open_window 2\ndsb sy\nclose_window 2\n1: b 1b"
     with pytest.raises(subprocess.TimeoutExpired):
-        boot(tmp_path, cross, qemu, body, f"{build(qemu.plugin)},out={out}", timeout=3)
+        boot(tmp_path, gcc, qemu, body, f"{build(qemu.plugin)},out={out}", timeout=3)
     lines = out.read_text().splitlines()
     assert len(lines) == 2
     assert json.loads(lines[1])["total"]["dsb_sy"] == 1
 
 
-def test_shared_thread(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_shared_thread(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """Several vCPUs under thread=single are refused before they execute; one is welcome."""
     out = tmp_path / "counts"
     plugin = f"{build(qemu.plugin)},mode=count,out={out}"
     single = ("-accel", "tcg,thread=single")
-    done = boot(tmp_path, cross, qemu, "start_cpus", plugin, *single, cpus=4)
+    done = boot(tmp_path, gcc, qemu, "start_cpus", plugin, *single, cpus=4)
     assert done.returncode == 1
     assert done.stderr.startswith("lull: several vCPUs share one host thread")
     assert "thread=multi" in done.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [set(line) for line in lines] == [{"plugin", "mode", "api", "vcpus_max"}, {"error"}]
 
-    done = boot(tmp_path, cross, qemu, "dsb sy", plugin, *single)
+    done = boot(tmp_path, gcc, qemu, "dsb sy", plugin, *single)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(out.read_text().splitlines()[-1])["total"]["dsb_sy"] == 1
 
 
-def test_refused_options(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_refused_options(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """QEMU ends, not zero, with what the plugin has to say."""
-    done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},out={tmp_path / 'x'},colour=red")
+    done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
     known = "mode out insns skip cost quantum functions speculation ntlbpa symbols"
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
 
 
-def test_the_checker_refuses_el2(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_the_checker_refuses_el2(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """It would take the tables of a guest of the guest for those of the kernel that it checks."""
-    done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},mode=check", el2=True)
+    done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},mode=check", el2=True)
     assert done.returncode == 1
     assert done.stderr.startswith("lull: mode=check models CPUs without EL2, and no guests of the guest: ")
 
 
-def test_full_disk(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
-    done = boot(tmp_path, cross, qemu, "", f"{build(qemu.plugin)},out=/dev/full")
+def test_full_disk(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
+    done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},out=/dev/full")
     assert done.stderr.count("lull: cannot write to '/dev/full' (No space left on device)") == 1
 
 
@@ -721,23 +721,23 @@ FREED = """
 
 @pytest.mark.parametrize(("shift", "tcr", "block"), [(14, 0x7521B521, 25), (16, 0xF5217521, 29)], ids=["16k", "64k"])
 def test_pages_that_a_marker_frees(
-    build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path, shift: int, tcr: int, block: int
+    build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path, shift: int, tcr: int, block: int
 ) -> None:
     """A marker has the number of a page, and the page the size that the tables of the kernel have."""
     page = 0x42000000
     body = FREED.format(root=page + (1 << shift - 1), entry=(0x40000000 >> block) * 8, tcr=tcr, pfn=page >> shift)
-    done = boot(tmp_path, cross, qemu, body, f"{build(qemu.plugin)},mode=check")
+    done = boot(tmp_path, gcc, qemu, body, f"{build(qemu.plugin)},mode=check")
     assert done.stderr.startswith("report 1: free/root: "), done.stderr
 
 
-def test_the_installed_checker(cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_the_installed_checker(gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """As someone has it who has nothing else of Lull: installed, loaded by hand, read on the terminal."""
     run("make", "-C", PLUGIN, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
     installed = tmp_path / "opt/lull"
     assert "/opt/lull/lib/lull/lull.so" in (installed / "share/man/man7/lull-checker.7").read_text()
     assert (installed / "share/doc/lull-checker/CHECKER.md").read_text() == (PLUGIN / "CHECKER.md").read_text()
     plugin = f"{installed / 'lib/lull' / qemu.plugin},mode=check"
-    done = boot(tmp_path, cross, qemu, REPOINTED, plugin)
+    done = boot(tmp_path, gcc, qemu, REPOINTED, plugin)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert lines[0].startswith("report 1: bbm/output: the output address of a valid entry was changed")
@@ -750,9 +750,7 @@ def test_the_installed_checker(cross: str, qemu: Qemu, tmp_path: Path) -> None:
     assert lines[-2].startswith("not checked, for lack of a symbol: free (no free_unref_page), ")
     assert lines[-1] == "verdict: reports: 1, seen 1 time"
     body = REPOINTED.replace("str x2, [x3, #16]", "")
-    assert (
-        boot(tmp_path, cross, qemu, body, plugin).stderr.splitlines()[-1].startswith("verdict: blind: it did not see ")
-    )
+    assert boot(tmp_path, gcc, qemu, body, plugin).stderr.splitlines()[-1].startswith("verdict: blind: it did not see ")
 
 
 @pytest.mark.parametrize(
@@ -762,21 +760,21 @@ def test_the_installed_checker(cross: str, qemu: Qemu, tmp_path: Path) -> None:
         ["-m", "128M", "-object", "memory-backend-memfd,id=ram,size=128M,merge=off", "-machine", "memory-backend=ram"],
     ],
 )
-def test_ram_is_found(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path, options: list[str]) -> None:
+def test_ram_is_found(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path, options: list[str]) -> None:
     """All of it, and not what is mapped beside it."""
     out = tmp_path / "reports"
-    done = boot(tmp_path, cross, qemu, "nop", f"{build(qemu.plugin)},mode=check,out={out}", *options)
+    done = boot(tmp_path, gcc, qemu, "nop", f"{build(qemu.plugin)},mode=check,out={out}", *options)
     assert done.returncode == 0, done.stderr
     (found,) = (line["ram"] for line in map(json.loads, out.read_text().splitlines()) if "ram" in line)
     assert int(found, 16) == int(options[1][:-1]) << 20
 
 
-def test_ram_in_two_pieces(build: Callable[[str], Path], cross: str, qemu: Qemu, tmp_path: Path) -> None:
+def test_ram_in_two_pieces(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """Said, when the second one is used: tables there would not be seen."""
     pieces = [f"-object memory-backend-ram,id={n},size=128M -numa node,memdev={n}".split() for n in ("a", "b")]
     body = REPOINTED.replace("str x2, [x3, #16]", "const64 x3, 0xffffff8048001000\nstr x2, [x3]")
     plugin = f"{build(qemu.plugin)},mode=check"
-    done = boot(tmp_path, cross, qemu, body, plugin, "-m", "256M", *(word for piece in pieces for word in piece))
+    done = boot(tmp_path, gcc, qemu, body, plugin, "-m", "256M", *(word for piece in pieces for word in piece))
     lines = done.stderr.splitlines()
     assert "error: the guest uses memory at 0x48001000, behind the 128 MiB of RAM that are one piece" in done.stderr
     assert lines[-1] == "verdict: failed: see the errors above"
