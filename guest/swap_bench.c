@@ -34,11 +34,13 @@ static const char *const rows[] = {
 static unsigned char *memory;
 static long pages;
 static bool stop;
+static long running;		/* companions that are on their CPUs */
 
 /* A thread that runs and does nothing, so that one more CPU has the address space loaded. */
 static void *companion(void *cpu)
 {
 	pin((long)cpu);
+	__atomic_add_fetch(&running, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
 		;
 	return NULL;
@@ -185,6 +187,8 @@ int main(int argc, char **argv)
 	page_out(1);
 	for (i = 1; i < share; i++)
 		verify(!pthread_create(&companions[i], NULL, companion, (void *)i), "pthread_create");
+	while (seen(&running) < share - 1)
+		sched_yield();
 
 	begin_vmstat(rows);
 	open_window();

@@ -44,6 +44,7 @@ LOOP = "loop"
 """The workload that executes a known number of instructions. Each boot begins with it."""
 EXIT = "teardown_exit"
 METRIC = "insns_quiet"
+OWN = "insns_own"
 IPIS = "nr_tlb_remote_flush_received"
 
 
@@ -56,19 +57,21 @@ class Subject:
         programs: those of LOOP and the cases.
         vcpus: of the guest. With more than one, a workload that keeps two busy has no count of instructions.
         busy: the workloads that do.
+        instructions: the metric that counts them. A workload with one window has no windows without timer ticks.
     """
 
     cases: tuple[str, ...]
     programs: tuple[str, ...]
     vcpus: int = 1
     busy: tuple[str, ...] = ()
+    instructions: str = METRIC
 
 
 SUBJECTS = {
     "teardown": Subject(
         ("teardown_munmap", "teardown_dontneed", "teardown_truncate", "teardown_fork", EXIT), (LOOP, "teardown")
     ),
-    "reclaim": Subject(("swap_bench", "swap_bench_threads"), (LOOP, "swap_bench"), 2, ("swap_bench_threads",)),
+    "reclaim": Subject(("swap_bench", "swap_bench_threads"), (LOOP, "swap_bench"), 2, ("swap_bench_threads",), OWN),
 }
 REQUIREMENTS = (
     Requirement("qemu-system-x86", PROGRAM, "boots the guests"),
@@ -162,7 +165,7 @@ def instructions(outcome: BootOutcome, where: Path) -> BootOutcome:
         if "tsc" not in metrics:
             what = f"window {window['window']} has no TSC"
             raise GuestGarbage(what, where=str(where), remedy="look in results.jsonl there")
-        metrics["insns_own"] = metrics.pop("tsc")
+        metrics[OWN] = metrics.pop("tsc")
     return outcome
 
 
@@ -192,10 +195,10 @@ def kunit_check(suite: str, cases: Sequence[Case]) -> Check:
     return Check(f"KUnit: {suite}", "failed" if bad or not cases else "held", detail)
 
 
-def grid(results: Results, feature: str, metric: str = METRIC) -> tables.Grid:
-    """The table of instructions a page, or of another metric: the medians of the boots."""
+def grid(results: Results, feature: str, metric: str) -> tables.Grid:
+    """The table of a metric a page: the medians of the boots."""
     found = {(r.kernel, r.workload): r for r in results.records if r.metric == metric}
-    busy = SUBJECTS[feature].busy if metric == METRIC else ()
+    busy = SUBJECTS[feature].busy if metric != IPIS else ()
     kernels = ("stock", feature)
     rows = []
     for workload in dict.fromkeys(name for _, name in found if name.partition("/")[0] not in (LOOP, *busy)):
@@ -205,13 +208,18 @@ def grid(results: Results, feature: str, metric: str = METRIC) -> tables.Grid:
             spread = max(max(record.values) / min(record.values) - 1 for record in both)
             rows.append((workload, *(f"{value:.4g}" for value in each), f"{each[1] / each[0]:.3f}", f"{spread:.2%}"))
     note = "spread: by how much the highest boot of a kernel is above its lowest"
-    title = "instructions a page, without timer ticks" if metric == METRIC else "IPIs for TLB flushes, a page"
-    return tables.Grid(f"x86-64: {title}", ("", *kernels, "ratio", "spread"), tuple(rows), 1, (note,))
+    titles = {
+        METRIC: "instructions a page, without timer ticks",
+        OWN: "instructions a page",
+        IPIS: "IPIs for TLB flushes, a page",
+    }
+    return tables.Grid(f"x86-64: {titles[metric]}", ("", *kernels, "ratio", "spread"), tuple(rows), 1, (note,))
 
 
 def grids(results: Results, feature: str) -> list[tables.Grid]:
     """The tables that have rows."""
-    return [table for metric in (METRIC, IPIS) if (table := grid(results, feature, metric)).rows]
+    metrics = (SUBJECTS[feature].instructions, IPIS)
+    return [table for metric in metrics if (table := grid(results, feature, metric)).rows]
 
 
 def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Results, Path]:

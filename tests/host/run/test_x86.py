@@ -99,8 +99,8 @@ def test_what_keeps_two_cpus_busy_has_ipis_and_no_instructions() -> None:
         Record(kernel, workload, 2, metric, "count", [value], 10, "page")
         for kernel, value in (("stock", 10.0), ("reclaim", 1.0))
         for workload, metric in (
-            ("swap_bench", x86.METRIC),
-            ("swap_bench_threads", x86.METRIC),
+            ("swap_bench", x86.OWN),
+            ("swap_bench_threads", x86.OWN),
             ("swap_bench_threads", x86.IPIS),
         )
     ]
