@@ -16,11 +16,13 @@
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
 
-static long hotplug;
+static long hotplug, refuse, mglru;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
 	{ "hotplug", &hotplug, NULL, "1: a CPU goes offline and comes back while memory is reclaimed" },
+	{ "refuse", &refuse, NULL, "1: the swap device refuses writes in every second turn of reclaim" },
+	{ "mglru", &mglru, NULL, "1: reclaim by generations of pages (MGLRU)" },
 	{ }
 };
 
@@ -541,6 +543,28 @@ static void plug(long turn)
 	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
 }
 
+#define MGLRU	"/sys/kernel/mm/lru_gen/enabled"
+#define SWAP	"/sys/block/zram0/"
+
+/* Writes that the swap device has refused so far. */
+static long refused(void)
+{
+	FILE *in = fopen(SWAP "io_stat", "r");
+	long reads, writes = -1;
+
+	if (!in)
+		die(SWAP "io_stat");
+	verify(fscanf(in, "%ld %ld", &reads, &writes) == 2, SWAP "io_stat cannot be read");
+	fclose(in);
+	return writes;
+}
+
+/* Let the swap device hold no more than a page of compressed memory, and any amount in the next turn. */
+static void fill_swap(long turn)
+{
+	verify(put_file(SWAP "mem_limit", turn % 2 ? "0" : "1"), "the swap device has no limit");
+}
+
 static bool in_a_hurry;
 
 /*
@@ -549,7 +573,7 @@ static bool in_a_hurry;
  */
 static void reclaim_from(void (*work)(void), const char *limit)
 {
-	long out = vmstat("pswpout"), turn;
+	long out = vmstat("pswpout"), before = refuse ? refused() : 0, turn;
 	char path[128];
 	int status;
 	pid_t pid;
@@ -569,6 +593,8 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		_exit(0);
 	}
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
+		if (refuse)
+			fill_swap(turn);
 		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
 		put_file(path, "1M");
 		if (!in_a_hurry)
@@ -578,6 +604,10 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	}
 	if (hotplug)
 		plug(1);
+	if (refuse) {
+		fill_swap(1);
+		verify(refused() > before, "the swap device has refused no write");
+	}
 	verify(WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with wait status 0x%x", status);
 	verify(vmstat("pswpout") > out, "nothing was reclaimed");
 	cgroup_remove();
@@ -949,6 +979,10 @@ static const struct storm_case cases[] = {
 int main(int argc, char **argv)
 {
 	parse_options(argc, argv, "flushes that are put off, and flushes of many pieces", options);
+	if (mglru && !put_file(MGLRU, "y"))
+		skip("this kernel has no MGLRU");
 	run_cases(cases, sizeof(cases) / sizeof(*cases));
+	if (mglru)
+		put_file(MGLRU, "n");
 	return 0;
 }
