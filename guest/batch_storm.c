@@ -16,13 +16,12 @@
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
 
-static long hotplug, refuse, mglru;
+static long hotplug, refuse;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
 	{ "hotplug", &hotplug, NULL, "1: a CPU goes offline and comes back while memory is reclaimed" },
 	{ "refuse", &refuse, NULL, "1: the swap device refuses writes in every second turn of reclaim" },
-	{ "mglru", &mglru, NULL, "1: reclaim by generations of pages (MGLRU)" },
 	{ }
 };
 
@@ -543,7 +542,6 @@ static void plug(long turn)
 	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
 }
 
-#define MGLRU	"/sys/kernel/mm/lru_gen/enabled"
 #define SWAP	"/sys/block/zram0/"
 
 /* Writes that the swap device has refused so far. */
@@ -979,10 +977,6 @@ static const struct storm_case cases[] = {
 int main(int argc, char **argv)
 {
 	parse_options(argc, argv, "flushes that are put off, and flushes of many pieces", options);
-	if (mglru && !put_file(MGLRU, "y"))
-		skip("this kernel has no MGLRU");
 	run_cases(cases, sizeof(cases) / sizeof(*cases));
-	if (mglru)
-		put_file(MGLRU, "n");
 	return 0;
 }
