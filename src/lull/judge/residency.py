@@ -191,13 +191,11 @@ def _cost(run: RunSlice, workload: str) -> Check:
 
 def _undecided(run: RunSlice, costs: Mapping[str, float], limit: float) -> str:
     """Why a limit cannot be judged: a cost is nearer to it than boots of stock are to each other. Empty if it can."""
-    spreads = {workload: run.spread(workload) for workload, more in costs.items()}
-    near = [
-        f"boots of stock differ by {100 * spread:.2f} % on {workload}"
-        for workload, spread in spreads.items()
-        if abs(costs[workload] - limit) < spread
-    ]
-    return ", ".join(near)
+    return ", ".join(
+        f"boots of stock differ by {100 * run.spread(workload):.2f} % on {workload}"
+        for workload, more in costs.items()
+        if abs(more - limit) < run.spread(workload)
+    )
 
 
 def _off(run: RunSlice) -> Check:

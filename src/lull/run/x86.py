@@ -86,9 +86,8 @@ CROSS = (
 
 def workloads(feature: str, known: dict[str, Workload]) -> list[Workload]:
     """What each boot runs. In EXIT a child ends that has memory of its own, in windows as small as the others."""
-    teardown = "teardown"
-    plan.require("workload", (LOOP, teardown, *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
-    own = replace(known[teardown], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
+    plan.require("workload", (LOOP, "teardown", *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
+    own = replace(known["teardown"], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
     return [{**known, EXIT: own}[name] for name in (LOOP, *SUBJECTS[feature].cases)]
 
 
