@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Residency: CPUs that load and leave address spaces (mm), and flushes that look for them, against a TLB that fetches
- * and keeps everything it may. The protocol is that of kernel/residency: arch/arm64/mm/lull/residency.c.
+ * and keeps everything it may. The protocol is that of kernel/residency: arch/arm64/mm/context.c.
  * README.md says what is modelled, and why that is enough; run.py has the configurations, and the variants (-DV_...).
  *
  * One step of a process is what no other CPU can see half done: one access to a shared variable, a TLBI with its DSB,

@@ -21,12 +21,11 @@
 
 #include <asm/barrier.h>
 #include <asm/lull_lab.h>
+#include <asm/lull_residency.h>
 #include <asm/mmu.h>
 #include <asm/pgalloc.h>
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
-
-#include "residency.h"
 
 static void page_broadcast(struct mm_struct *mm, unsigned long uaddr)
 {

@@ -230,7 +230,7 @@ void __lull_gather_add(struct lull_runs *runs, unsigned long address,
 bool lull_gather_flush(struct mmu_gather *tlb)
 {
 	struct lull_runs *runs = &tlb->runs;
-	bool tables = tlb_frees_tables(tlb);
+	bool tables = tlb->freed_tables || tlb->unshared_tables || tlb->vma_huge;
 	unsigned long asid;
 	unsigned int i;
 

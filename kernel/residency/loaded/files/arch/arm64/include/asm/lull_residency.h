@@ -2,7 +2,7 @@
 /*
  * Residency: know which CPUs have an address space loaded, and invalidate only there.
  *
- * arch/arm64/mm/lull/residency.c has the protocol, and the argument for it.
+ * arch/arm64/mm/context.c has the protocol, and the argument for it.
  */
 #ifndef __ASM_LULL_RESIDENCY_H
 #define __ASM_LULL_RESIDENCY_H
@@ -18,10 +18,8 @@
 #ifdef CONFIG_LULL_RESIDENCY
 DECLARE_STATIC_KEY_TRUE(lull_residency_on);
 #define lull_is_on()	static_branch_likely(&lull_residency_on)
-void lull_unload(void);
 #else
 #define lull_is_on()	false
-static inline void lull_unload(void) {}
 #endif
 
 /**
@@ -39,14 +37,6 @@ struct lull_cpu {
 };
 
 DECLARE_PER_CPU_SHARED_ALIGNED(struct lull_cpu, lull_cpu);
-
-void __lull_unpark(struct mm_struct *mm);
-
-/* Has this CPU @mm loaded, and not parked? True while residency is off. */
-static __always_inline bool lull_is_loaded(struct mm_struct *mm)
-{
-	return !lull_is_on() || __this_cpu_read(lull_cpu.loaded) == mm;
-}
 
 /**
  * lull_left() - the walks of the address space that was loaded before have ended
@@ -68,32 +58,6 @@ static __always_inline void lull_switched(struct task_struct *tsk)
 		dsb(ish);
 		lull_left();
 	}
-}
-
-/**
- * lull_park() - load no address space while a kernel thread runs
- * @tsk: the kernel thread, or current if it stays
- *
- * Context: interrupts are off.
- */
-static __always_inline void lull_park(struct task_struct *tsk)
-{
-	if (lull_is_on() && __this_cpu_read(lull_cpu.loaded)) {
-		lull_unload();
-		lull_switched(tsk);
-	}
-}
-
-/**
- * lull_unpark() - back to user mode without a switch of address spaces
- * @mm: the address space, which this CPU has loaded, or has parked
- *
- * Context: interrupts are off.
- */
-static __always_inline void lull_unpark(struct mm_struct *mm)
-{
-	if (unlikely(!lull_is_loaded(mm)))
-		__lull_unpark(mm);
 }
 
 #endif /* __ASM_LULL_RESIDENCY_H */
