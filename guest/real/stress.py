@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """stress-ng's stressors of memory and processes, each in a window, so many operations of each.
 
-    stress.py NAME[=WORKERS]...     those of the table below, one after the other, with so many workers
+    stress.py NAME[=WORKERS][@MIB]...   those of the table below, one after the other, with so many workers, in a memory
+                                        cgroup that may have so many MiB
 
 stress-ng verifies what it does (--verify); and that every stressor ran, and to its end, is looked at in its report.
 """
@@ -15,6 +16,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from measure import verify, window
 
@@ -40,13 +44,36 @@ USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 """Nobody: root is not let into exec, and madvise would take pages from the kernel for good (MADV_HWPOISON)."""
 
 
+CGROUPS = Path("/sys/fs/cgroup")
+"""The cgroups, version 2."""
+
+
+@contextmanager
+def limited(mib: str) -> Iterator[None]:
+    """This process in a memory cgroup of its own; "": where it is."""
+    if not mib:
+        yield
+        return
+    verify(
+        any(line.startswith("/dev/") for line in Path("/proc/swaps").read_text().splitlines()),
+        "no swap device is in use",
+    )
+    ours = CGROUPS / "stress"
+    ours.mkdir()
+    (ours / "memory.max").write_text(f"{mib}M")
+    (ours / "cgroup.procs").write_text(str(os.getpid()))
+    yield
+    (CGROUPS / "cgroup.procs").write_text(str(os.getpid()))
+    ours.rmdir()
+
+
 def known() -> set[str]:
     """The stressors that this stress-ng has."""
     return set(subprocess.run(["stress-ng", "--stressors"], capture_output=True, text=True, check=True).stdout.split())
 
 
-def stress(name: str, workers: str, folder: str) -> None:
-    """One stressor; ``workers``: how many, "" for as many as usual."""
+def stress(name: str, workers: str, mib: str, folder: str) -> None:
+    """One stressor; ``workers``: how many, "" for as many as usual; ``mib``: of its cgroup, "" for no limit."""
     operations, options = STRESSORS[name]
     report = f"{folder}/{name}.yaml"
     words = [
@@ -60,8 +87,9 @@ def stress(name: str, workers: str, folder: str) -> None:
         "--quiet",
     ]
     words += ["--metrics-brief", "--yaml", report, "--temp-path", folder]
-    case = f"{name}-{workers}" if workers else name
-    window([*USER, "stress-ng", *words], case=case, operations=operations, unit="operation")
+    case = "-".join(filter(None, (name, workers, mib and f"{mib}MiB")))
+    with limited(mib):
+        window([*USER, "stress-ng", *words], case=case, operations=operations, unit="operation")
     with open(report) as file:
         done = re.findall(r"stressor: (\S+)\s+bogo-ops: (\d+)", file.read())
     verify(len(done) == 1 and done[0][0] == name, f"{name} did not run")
@@ -71,14 +99,18 @@ def stress(name: str, workers: str, folder: str) -> None:
 def main() -> None:
     """Those named, one after the other."""
     have = known()
-    stressors = [(name, workers) for name, _, workers in (word.partition("=") for word in sys.argv[1:])]
-    verify(all(name in STRESSORS for name, _ in stressors), f"known are {', '.join(STRESSORS)}")
-    verify(any(name in have for name, _ in stressors), f"this stress-ng has none of {', '.join(sys.argv[1:])}")
+    stressors = []
+    for word in sys.argv[1:]:
+        what, _, mib = word.partition("@")
+        name, _, workers = what.partition("=")
+        stressors.append((name, workers, mib))
+    verify(all(name in STRESSORS for name, _, _ in stressors), f"known are {', '.join(STRESSORS)}")
+    verify(any(name in have for name, _, _ in stressors), f"this stress-ng has none of {', '.join(sys.argv[1:])}")
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
-    for name, workers in stressors:
+    for name, workers, mib in stressors:
         if name in have:
-            stress(name, workers, folder)
+            stress(name, workers, mib, folder)
     shutil.rmtree(folder)
 
 
