@@ -41,7 +41,7 @@ QUOTES = {
         ("README.md", r"executes ([\d.]+) times stock's instructions"),
     ),
     "lines of residency": (
-        ("kernel/residency/NOTE.md", r"; (\d+) of them are code, neither"),
+        ("kernel/residency/NOTE.md", r"add (\d+) lines of code, neither"),
         ("docs/linux-7.3.md", r"residency (\d+)\."),
         ("docs/upstream.md", r"On 7\.3 residency adds (\d+) \["),
         ("README.md", r"Lull's residency has (\d+)\."),
