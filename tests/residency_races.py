@@ -22,13 +22,16 @@ HOOKED = {
 
 
 def own_functions() -> set[str]:
-    """The functions that residency defines: in files of its patches, and in what later patches add to them."""
+    """The functions that residency defines: in files of its patches, what later patches add to them, and in context.c."""
     text = ""
     for patch in bases.load().features["residency"].patches:
         text += "".join(file.read_text() for path, file in patch.files().items() if path.suffix in (".c", ".h"))
         for hooks in re.split(r"(?m)^--- a/", patch.hooks_text()):
-            if "/lull" in hooks.partition("\n")[0]:
+            name = hooks.partition("\n")[0]
+            if "/lull" in name:
                 text += re.sub(r"(?m)^[+ ]", "", hooks)
+            elif "/context.c" in name:
+                text += "".join(re.findall(r"(?m)^\+(.*\n)", hooks))
     return set(re.findall(r"(?m)^[a-z][\w *]*?(\w+)\([^;{]*?\)\n\{", text))
 
 

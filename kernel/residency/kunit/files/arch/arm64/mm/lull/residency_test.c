@@ -25,19 +25,12 @@ enum { HERE, OTHER, THIRD, CPUS };
 #define O	BIT(OTHER)
 #define T	BIT(THIRD)
 
-/* What this CPU has traced: TLBIs of loads, flushes that were local, or elided. */
-struct counts { int stale, local, elided; };
-
-static DEFINE_PER_CPU(struct counts, counts);
+/* Flushes that this CPU has traced, by their reach; [RES_EVERYWHERE]: TLBIs of loads */
+static DEFINE_PER_CPU(int [3], counts);
 
 static void count(void *unused, int reason, unsigned long pages)
 {
-	if (reason == TLB_FLUSH_ON_TASK_SWITCH)
-		this_cpu_inc(counts.stale);
-	else if (pages)
-		this_cpu_inc(counts.local);
-	else
-		this_cpu_inc(counts.elided);
+	this_cpu_inc(counts[reason == TLB_FLUSH_ON_TASK_SWITCH ? RES_EVERYWHERE : !!pages]);
 }
 
 enum flush { LEAVES, TABLES, FUNCTIONS, HUGETLB, HUGE_ENTRY };
@@ -62,8 +55,8 @@ static int flush(struct mm_struct *mm, enum flush what)
 	int local, elided, n = 1, reach = RES_EVERYWHERE;
 
 	preempt_disable();
-	local = __this_cpu_read(counts.local);
-	elided = __this_cpu_read(counts.elided);
+	local = __this_cpu_read(counts[RES_HERE]);
+	elided = __this_cpu_read(counts[RES_NOWHERE]);
 	if (what == FUNCTIONS) {
 		n = 4;
 		flush_tlb_page(&vma, PAGE_SIZE);
@@ -84,8 +77,8 @@ static int flush(struct mm_struct *mm, enum flush what)
 		if (lull_is_on())
 			reach = res_ask(mm, what == TABLES);
 	}
-	local = __this_cpu_read(counts.local) - local;
-	elided = __this_cpu_read(counts.elided) - elided;
+	local = __this_cpu_read(counts[RES_HERE]) - local;
+	elided = __this_cpu_read(counts[RES_NOWHERE]) - elided;
 	preempt_enable();
 
 	if (what >= FUNCTIONS && local + elided) {
@@ -129,9 +122,9 @@ static int load(struct mm_struct *mm)
 	int stale;
 
 	preempt_disable();
-	stale = __this_cpu_read(counts.stale);
+	stale = __this_cpu_read(counts[RES_EVERYWHERE]);
 	kthread_use_mm(mm);
-	stale = is_walked(mm) ? __this_cpu_read(counts.stale) - stale : -1;
+	stale = is_walked(mm) ? __this_cpu_read(counts[RES_EVERYWHERE]) - stale : -1;
 	preempt_enable();
 	return stale;
 }
