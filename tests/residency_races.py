@@ -22,7 +22,7 @@ HOOKED = {
 
 
 def own_functions() -> set[str]:
-    """The functions that residency defines: in files of its patches, what later patches add to them, and in context.c."""
+    """The functions that residency defines: in its own files, what later patches add to them, and in context.c."""
     text = ""
     for patch in bases.load().features["residency"].patches:
         text += "".join(file.read_text() for path, file in patch.files().items() if path.suffix in (".c", ".h"))
