@@ -254,3 +254,13 @@ def test_goals_of_reclaim(waits: int, verdict_: str) -> None:
     found = {c.name: c for c in goals.check("reclaim", results(values), reclaim.judge)}
     assert found["reclaim: dsb_ish of swap_bench on lull"].verdict == verdict_
     assert found["reclaim: dsb_ish of swap_bench on reclaim"].verdict == "skipped"
+
+
+@pytest.mark.parametrize(("workload", "metric", "most"), reclaim.GOALS)
+def test_a_goal_of_reclaim_needs_only_its_own_workload(workload: str, metric: str, most: float) -> None:
+    """Also with no other kernel than stock and reclaim. What was published is shown beside its own program only."""
+    run = results({(kernel, workload, metric): [most * PAGES] * 3 for kernel in ("stock", "reclaim")})
+    assert reclaim.concerns(run)
+    found = {c.name: c.verdict for c in goals.check("reclaim", run, reclaim.judge) if c.verdict != "skipped"}
+    assert found == {f"reclaim: {metric} of {workload} on reclaim": "held"}
+    assert not reclaim.published(run) or workload in (reclaim.PUBLISHED, *reclaim.BUSY)
