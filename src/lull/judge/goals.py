@@ -118,6 +118,23 @@ def check(feature: str, results: Results, judge: Callable[[RunSlice], Sequence[C
     return found
 
 
+def cost(run: RunSlice, name: str, costs: Mapping[str, float], limit: float, detail: str) -> Check:
+    """The check that no workload executes more instructions than allowed.
+
+    Skipped as undecided if a cost is nearer to the limit than boots of stock are to each other, and none is a miss.
+
+    Args:
+        costs: workload -> instructions in addition to stock's, as a share of stock's.
+        limit: the largest cost that is allowed.
+    """
+    open_ = [workload for workload, more in costs.items() if abs(more - limit) < run.spread(workload)]
+    missed = any(more > limit for workload, more in costs.items() if workload not in open_)
+    if open_ and not missed:
+        why = (f"boots of stock differ by {100 * run.spread(workload):.2f} % on {workload}" for workload in open_)
+        return Check(name, "skipped", f"undecided: {detail}; {', '.join(why)}")
+    return Check(name, verdict(not missed), detail)
+
+
 def not_more(
     run: RunSlice,
     name: str,

@@ -9,13 +9,11 @@ The goals are judged by:
   not of a machine.
 * **cost**: the smallest ``insns_quiet`` of the repeats: the instructions of a CPU in windows without timer ticks. Other
   repeats have a longer path through the scheduler, which depends on the load of the host: a round trip through idle has
-  one of two numbers of instructions, 2 % apart, also on stock. A cost is not judged if it is nearer to its limit than
-  stock's smallest number is to its median, or to the smallest of the control.
+  one of two numbers of instructions, 2 % apart, also on stock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
 
 from lull.judge import goals, stats, tables
@@ -184,32 +182,17 @@ def _cost(run: RunSlice, workload: str) -> Check:
     if isinstance(more, str):
         return Check(name, "skipped", more)
     detail = f"{100 * more:+.2f} % of stock's, at most {100 * COSTS[workload]:+g} % is allowed"
-    if why := _undecided(run, {workload: more}, COSTS[workload]):
-        return Check(name, "skipped", f"undecided: {detail}; {why}")
-    return Check(name, verdict(more <= COSTS[workload]), detail)
-
-
-def _undecided(run: RunSlice, costs: Mapping[str, float], limit: float) -> str:
-    """Why a limit cannot be judged: a cost is nearer to it than boots of stock are to each other. Empty if it can."""
-    return ", ".join(
-        f"boots of stock differ by {100 * run.spread(workload):.2f} % on {workload}"
-        for workload, more in costs.items()
-        if abs(more - limit) < run.spread(workload)
-    )
+    return goals.cost(run, name, {workload: more}, COSTS[workload], detail)
 
 
 def _off(run: RunSlice) -> Check:
     name = "instructions with residency=off"
-    found = {workload: run.more(OFF, workload) for workload in COSTS}
-    lacking = [why for why in found.values() if isinstance(why, str)]
-    if len(lacking) == len(found):
+    measured = {workload: run.more(OFF, workload) for workload in COSTS}
+    lacking = [why for why in measured.values() if isinstance(why, str)]
+    if len(lacking) == len(measured):
         return Check(name, "skipped", lacking[0])
-    costs = {workload: more for workload, more in found.items() if not isinstance(more, str)}
+    costs = {workload: more for workload, more in measured.items() if not isinstance(more, str)}
     shown = ", ".join(f"{workload} {100 * more:+.2f} %" for workload, more in costs.items())
-    held = all(more <= OFF_COST for more in costs.values())
-    if held and lacking:
-        return Check(name, "skipped", f"{lacking[0]}; {shown}")
     detail = f"{shown} of stock's, at most {100 * OFF_COST:+g} % is allowed"
-    if why := _undecided(run, costs, OFF_COST):
-        return Check(name, "skipped", f"undecided: {detail}; {why}")
-    return Check(name, verdict(held), detail)
+    found = goals.cost(run, name, costs, OFF_COST, detail)
+    return Check(name, "skipped", f"{lacking[0]}; {shown}") if lacking and found.verdict == "held" else found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lull.judge import goals, tables
-from lull.judge.goals import STOCK, TOGETHER, RunSlice, verdict
+from lull.judge.goals import STOCK, TOGETHER, RunSlice
 from lull.run.records import Check, Results
 
 FEATURE = "teardown"
@@ -81,7 +81,7 @@ def _ratio(run: RunSlice, workload: str, kernels: Sequence[str]) -> Check:
     limit = RATIOS[workload]
     allowed = limit + (RESOLUTION if limit >= 1 else 0)
     detail = f"{1 + more:.3f} of stock's, at most {limit:g} is allowed"
-    return Check(name, verdict(1 + more <= allowed), detail + _atomics(run, workload, kernels))
+    return goals.cost(run, name, {workload: more}, allowed - 1, detail + _atomics(run, workload, kernels))
 
 
 def _atomics(run: RunSlice, workload: str, kernels: Sequence[str]) -> str:

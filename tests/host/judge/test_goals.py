@@ -264,3 +264,17 @@ def test_a_goal_of_reclaim_needs_only_its_own_workload(workload: str, metric: st
     found = {c.name: c.verdict for c in goals.check("reclaim", run, reclaim.judge) if c.verdict != "skipped"}
     assert found == {f"reclaim: {metric} of {workload} on reclaim": "held"}
     assert not reclaim.published(run) or workload in (reclaim.PUBLISHED, *reclaim.BUSY)
+
+
+def test_instructions_that_the_boots_cannot_decide() -> None:
+    """Nearer to the limit than boots of stock are to each other: open, but for a workload that surely misses it."""
+    values = good()
+    values["stock", FORK, "insns_quiet"] = [100_000, *[100_200] * 4]
+    for ours, due in ((100_700, "held"), (100_900, "skipped"), (101_100, "skipped"), (101_300, "failed")):
+        values["lull", FORK, "insns_quiet"] = [ours] * 5
+        found = judged(values)[f"teardown: instructions of {FORK} on lull"]
+        assert found.verdict == due
+        assert (due == "skipped") == ("boots of stock differ by 0.20 % on teardown_fork" in found.detail)
+    run = goals.RunSlice(4, results(values).records)
+    for other, due in ((0.009, "skipped"), (0.011, "failed")):
+        assert goals.cost(run, "", {FORK: 0.011, TRUNCATE: other}, 0.01, "").verdict == due
