@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from lull import cache, paths
+from lull import cache, guest, paths
 from lull.base import DEFAULT
 from lull.errors import FetchError, LullError
 from lull.guest import qemu
@@ -34,6 +34,16 @@ BASE_OF_TEST = "LULL_TEST_BASE"
 """The environment variable with the base on which a test marked ``bases`` runs (tests/guest/conftest.py)."""
 NEWER = ["trixie", "trixie-backports"]
 """Debian's suites with a QEMU 11."""
+
+
+def host_programs(folder: Path, names: Sequence[str], library: str) -> Path:
+    """Compile guest programs for the host, and liar.so: C functions that take the place of the C library's."""
+    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
+    for name in names:
+        subprocess.run(["gcc", *flags, "-o", folder / name, paths.GUEST / f"{name}.c"], check=True)
+    (folder / "liar.c").write_text(library)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "liar.so", folder / "liar.c"], check=True)
+    return folder
 
 
 def real_qemu() -> qemu.Qemu:

@@ -10,8 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-
-from lull import guest, paths
+from support import host_programs
 
 CPUS = sorted(os.sched_getaffinity(0))
 pytestmark = pytest.mark.skipif(
@@ -31,12 +30,7 @@ int mprotect(void *at, size_t size, int protection)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, for the host, and a library whose mprotect() does nothing."""
-    made = tmp_path_factory.mktemp("jitter")
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", made / "jitter", paths.GUEST / "jitter.c"], check=True)
-    (made / "liar.c").write_text(LIAR)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", made / "liar.so", made / "liar.c"], check=True)
-    return made
+    return host_programs(tmp_path_factory.mktemp("jitter"), ["jitter"], LIAR)
 
 
 def play(folder: Path, *words: str, **more: str) -> CompletedProcess[str]:

@@ -10,11 +10,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-
-from lull import guest, paths
+from support import host_programs
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a thread needs a CPU beside the program's")
-FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
 LIAR = """
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -38,12 +36,7 @@ int munmap(void *at, size_t size)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs, for the host, and a library that keeps memory which it says is gone."""
-    made = tmp_path_factory.mktemp("sparse")
-    for name in ("sparse", "fragmented"):
-        subprocess.run(["gcc", *FLAGS, "-o", made / name, paths.GUEST / f"{name}.c"], check=True)
-    (made / "liar.c").write_text(LIAR)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", made / "liar.so", made / "liar.c"], check=True)
-    return made
+    return host_programs(tmp_path_factory.mktemp("sparse"), ["sparse", "fragmented"], LIAR)
 
 
 def play(folder: Path, program: str, *words: str, lie: str = "") -> CompletedProcess[str]:
