@@ -386,6 +386,84 @@ static void copy_all(void)
 	close(uffd);
 }
 
+/* ---- a page table that reclaim empties, and MADV_DONTNEED frees (PT_RECLAIM, Linux 7.x) ---- */
+
+#define TABLES	40
+
+static long step;	/* four for each table: discard it; its page is used; new memory is there; it was seen */
+
+static void await(long due)
+{
+	while (__atomic_load_n(&step, __ATOMIC_ACQUIRE) != due)
+		;
+}
+
+static void next_step(void)
+{
+	__atomic_add_fetch(&step, 1, __ATOMIC_RELEASE);
+}
+
+static volatile char *page_of(long table)
+{
+	return place.memory + (table % (HUGE / PAGE - 1) + 1) * PAGE;
+}
+
+static bool present(int pagemap, const char *page)
+{
+	uint64_t entry;
+
+	verify(pread(pagemap, &entry, sizeof(entry), (uintptr_t)page / PAGE * sizeof(entry)) == sizeof(entry), "pagemap");
+	return entry >> 63;
+}
+
+static void *use_page(void *argument)
+{
+	int pagemap = must(open("/proc/self/pagemap", O_RDONLY));
+	long i;
+
+	for (i = 0; i < TABLES; i++) {
+		await(4 * i + 1);
+		while (present(pagemap, place.memory))
+			;
+		*page_of(i) = 1;
+		/* Until this, reclaim does not find the page on its lists. */
+		must(madvise(place.elsewhere, PAGE, MADV_COLD));
+		next_step();
+		await(4 * i + 3);
+		verify(*page_of(i) == 2, "the page of a file is seen where other memory was mapped");
+		next_step();
+	}
+	return argument;
+}
+
+static void table_all(void)
+{
+	int file = must(memfd_create("batch_storm", 0));
+	pthread_t thread;
+	long i;
+
+	must(ftruncate(file, HUGE));
+	place.memory = fresh(HUGE);
+	verify(!pthread_create(&thread, NULL, use_page, NULL), "no thread");
+	/* Reclaim comes to what is mapped from now on. */
+	must(mlockall(MCL_CURRENT));
+	place.elsewhere = map_at(fresh(PAGE), PAGE, MAP_PRIVATE, -1);
+	for (i = 0; i < TABLES; i++) {
+		map_at(place.memory, HUGE, MAP_SHARED, file);
+		place.memory[0] = 1;
+		next_step();
+		must(madvise(place.memory, HUGE, MADV_DONTNEED));
+		await(4 * i + 2);
+		must(mmap(place.memory, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+		use_small_pages(place.memory, HUGE);
+		*page_of(i) = 2;
+		next_step();
+		await(4 * i + 4);
+		must(munmap(place.memory, HUGE));
+	}
+	pthread_join(thread, NULL);
+}
+
 /* ---- many address spaces of one file ---- */
 
 #define SHARERS	12
@@ -684,6 +762,12 @@ static void case_reclaim_uffd(long round)
 	reclaim_in_a_hurry(copy_all);
 }
 
+static void case_reclaim_table(long round)
+{
+	(void)round;
+	reclaim_in_a_hurry(table_all);
+}
+
 static void case_reclaim_forbidden(long round)
 {
 	(void)round;
@@ -971,7 +1055,7 @@ static const struct storm_case cases[] = {
 	{ "reclaim_forbidden", case_reclaim_forbidden }, { "migrate", case_migrate }, { "pieces", case_pieces },
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
 	{ "reclaim_hurry", case_reclaim_hurry }, { "reclaim_lazy", case_reclaim_lazy },
-	{ "reclaim_uffd", case_reclaim_uffd },
+	{ "reclaim_uffd", case_reclaim_uffd }, { "reclaim_table", case_reclaim_table },
 };
 
 int main(int argc, char **argv)

@@ -19,7 +19,7 @@ enum { PINNED, FREE, MOVING };
 
 static const char *const places[] = { "pinned", "free", "moving", NULL };
 
-static long threads, pages = 64, rounds = 100;
+static long threads, pages = 64, rounds = 1000;
 static const char *where = "pinned";
 
 static const struct option_spec options[] = {

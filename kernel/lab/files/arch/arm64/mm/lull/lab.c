@@ -48,6 +48,7 @@ static const char * const mutants[] = {
 	[LULL_BATCH_UNLOCK_EARLY]	= "batch-unlock-early",
 	[LULL_COLLECT_LAZYFREE]		= "collect-lazyfree",
 	[LULL_COLLECT_UFFD]		= "collect-uffd",
+	[LULL_COLLECT_TABLE]		= "collect-table",
 	[LULL_COLLECT_SHORT]		= "collect-short",
 	[LULL_COLLECT_ALL_NONE]		= "collect-all-none",
 	[LULL_COLLECT_NO_ISHST]		= "collect-no-ishst",

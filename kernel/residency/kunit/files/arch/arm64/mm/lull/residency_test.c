@@ -25,6 +25,9 @@ enum { HERE, OTHER, THIRD, CPUS };
 #define O	BIT(OTHER)
 #define T	BIT(THIRD)
 
+/* What flush() returns: which CPUs the TLBI reached. MISCOUNTED: not all were traced. */
+enum { RES_NOWHERE, RES_HERE, RES_EVERYWHERE, MISCOUNTED };
+
 /* Flushes that this CPU has traced, by their reach; [RES_EVERYWHERE]: TLBIs of loads */
 static DEFINE_PER_CPU(int [3], counts);
 
@@ -35,16 +38,14 @@ static void count(void *unused, int reason, unsigned long pages)
 
 enum flush { LEAVES, TABLES, FUNCTIONS, HUGETLB, HUGE_ENTRY };
 
-/* What flush() returns beside enum res_reach. */
-enum { MISCOUNTED = RES_EVERYWHERE + 1 };
-
 /**
  * flush() - flush an address space from this CPU
  * @mm: the address space
- * @what: LEAVES, TABLES: only decide. FUNCTIONS: call four functions of tlbflush.h.
- *	HUGETLB, HUGE_ENTRY: flush a leaf of HugeTLB pages, by an mmu_gather or not
+ * @what: LEAVES, TABLES: a page, without lull_found. FUNCTIONS: call four functions of
+ *	tlbflush.h. HUGETLB, HUGE_ENTRY: flush a leaf of HugeTLB pages, by an
+ *	mmu_gather or not
  *
- * Return: enum res_reach. MISCOUNTED: not all were traced.
+ * Return: RES_NOWHERE, or what follows it.
  */
 static int flush(struct mm_struct *mm, enum flush what)
 {
@@ -52,7 +53,7 @@ static int flush(struct mm_struct *mm, enum flush what)
 	pte_t entry = pte_mkcont(pfn_pte(0, PAGE_KERNEL));
 	static pte_t table[CONT_PTES];
 	struct mmu_gather tlb;
-	int local, elided, n = 1, reach = RES_EVERYWHERE;
+	int local, elided, n = 1;
 
 	preempt_disable();
 	local = __this_cpu_read(counts[RES_HERE]);
@@ -74,20 +75,18 @@ static int flush(struct mm_struct *mm, enum flush what)
 		set_huge_pte_at(mm, 0, table, entry, CONT_PTE_SIZE);
 	} else {
 		dsb(ishst);
-		if (lull_is_on())
-			reach = res_ask(mm, what == TABLES);
+		__lull_flush(mm, 0, PAGE_SIZE, PAGE_SIZE, true, 3, what == TABLES);
 	}
 	local = __this_cpu_read(counts[RES_HERE]) - local;
 	elided = __this_cpu_read(counts[RES_NOWHERE]) - elided;
 	preempt_enable();
 
-	if (what >= FUNCTIONS && local + elided) {
-		/* The two flushes of a range may free tables, and are local. */
-		if (local + elided != n || (local % n && local != 2))
-			return MISCOUNTED;
-		return elided ? RES_NOWHERE : RES_HERE;
-	}
-	return reach;
+	if (!local && !elided)
+		return RES_EVERYWHERE;
+	/* The two flushes of a range may free tables, and are local. */
+	if (local + elided != n || (local % n && local != 2))
+		return MISCOUNTED;
+	return elided ? RES_NOWHERE : RES_HERE;
 }
 
 /* Where an access of @task to user memory begins; an NMI may try at any time. */
