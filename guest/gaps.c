@@ -14,7 +14,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL };
+static const char *const rows[] = { "pgfree", NULL };
 
 static const long numbers[] = { 2, 3, 4, 6, 8, 12, 16, 24 };
 static const long distances[] = { 2, 16, 32, 200, 1000, 10000, 1 << 18 };

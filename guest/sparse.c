@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL };
+static const char *const rows[] = { "pgfree", NULL };
 
 static const struct sort {
 	const char *name;

@@ -41,7 +41,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static const char *const rows[] = { "pgfree", "gather_runs", "gather_hull", NULL };
+static const char *const rows[] = { "pgfree", NULL };
 
 enum folio { SMALL, MIDDLE, LARGE };	/* a page; a size between; one that an entry above the last level maps */
 

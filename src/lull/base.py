@@ -81,6 +81,7 @@ class Feature:
         default: the policy that the kernel boots with.
         boot: the exported feature has no file for its switch, only the boot parameter ``lull_NAME=POLICY``. A kernel
             that is booted with ``off`` stays off.
+        file: the exported feature has the switch. False: only kernels with the lab's own patch have it.
         lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
             purpose, and the checker must report them.
         kunit: its KUnit suites.
@@ -95,6 +96,7 @@ class Feature:
     off: str = ""
     default: str = ""
     boot: bool = False
+    file: bool = True
     lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ def test_flavours_of_debian(lab: Lab, tmp_path: Path, flavour: str) -> None:
     stock, lull = made["stock"], made["lull"]
     unlike = {option for option in {*stock, *lull} if stock.get(option, "n") != lull.get(option, "n")}
     assert not [option for option in unlike if not ready.OURS.fullmatch(option)]
-    assert "CONFIG_LULL" not in stock and lull["CONFIG_LULL_RESIDENCY"] == lull["CONFIG_LULL_GATHER"] == "y"
+    assert "CONFIG_LULL" not in stock and lull["CONFIG_LULL_RESIDENCY"] == lull["CONFIG_MMU_GATHER_RUNS"] == "y"
     assert (stock.get("CONFIG_PREEMPT_RT") == "y") == (flavour == "rt")
     assert (stock.get("CONFIG_ARM64_16K_PAGES") == "y") == (flavour == "16k")
     lost = [o for o, v in asked_options(text).items() if stock.get(o, "n") != v and not deb.COMPILER.match(f"{o}=")]

@@ -118,7 +118,7 @@ def known_options(fragments: str, tree: Path) -> str:
     )
 
 
-SERIES = ("residency", "gather", "young", "hvo", "teardown", "contpte", "reclaim", "reclaim_local")
+SERIES = ("residency", "gather", "gather_local", "young", "hvo", "teardown", "contpte", "reclaim", "reclaim_local")
 
 
 @pytest.mark.bases

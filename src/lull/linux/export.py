@@ -275,7 +275,7 @@ def cover_letter(pristine: Tree, base: Base, subject: Subject, tree: Path, patch
         "order": order(base, subject, linux),
         "recipients": recipients(subject, pristine.path),
         "assisted": ASSISTED,
-        "switches": switches.table(features) if any(f.policies for f in features) else "",
+        "switches": switches.table(features) if any(f.policies and f.file for f in features) else "",
         "measured": measured_on(),
         "figures": figures(base, subject),
         "suites": ", ".join(suite for f in features for suite in f.kunit),

@@ -35,7 +35,7 @@ def table(features: Iterable[Feature]) -> str:
         f"| {f'boot parameter lull_{f.name}' if f.boot else FOLDER / f.name} | {' '.join(f.policies)} | {f.default} "
         f"| {f.off} |"
         for f in features
-        if f.policies
+        if f.policies and f.file
     ]
     return "\n".join(["| switch | policies | default | as stock |", "|---|---|---|---|", *rows])
 
@@ -47,7 +47,7 @@ def section(feature: Feature) -> str:
     """
     title, about = beginning(feature.folder)
     facts = []
-    if feature.policies:
+    if feature.policies and feature.file:
         facts = [
             f"* Switch: {FOLDER}/{feature.name}. Policies: {', '.join(feature.policies)}. It boots with "
             f"`{feature.default}`; `{feature.off}` is what Linux does without Lull.",

@@ -372,14 +372,14 @@ def test_marks_name_subjects_and_bases() -> None:
 def test_counters_are_what_the_hooks_add() -> None:
     """By the names that the notes give them, too."""
     features = bases.load().features
-    assert switches.counters(features["gather"]) == ["gather_runs", "gather_hull"]
+    assert switches.counters(features["gather"]) == []
     assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
     for name, feature in bases.load("6.12").exported().items():
         assert switches.counters(feature) == switches.counters(features[name])
 
 
-LONG = ("gather/flush", "young/policy", "vmemmap/optimize")
+LONG = ("young/policy", "vmemmap/optimize")
 """Patches whose code is one piece: no part of it does anything without the rest."""
 
 
