@@ -207,7 +207,6 @@ GROUPS = (
         "by workload and kernel: instructions, atomic operations",
         _metrics("instructions"),
     ),
-    Group("seconds.md", "Seconds", "emulated or modelled: no machine's time", _metrics("seconds")),
     Group("modelled.md", "Modelled time", "the time of a machine with stated costs", _modelled),
     Group("checker.md", "The checker", "kernels and machines, mutants, reports", _checker),
     Group("settings.md", "Settings and machine", "versions, kernels, the guest's machine, the host", _settings),

@@ -41,7 +41,7 @@ def rows(text: str, first: str) -> list[list[str]]:
     return [row for row in found if row[0] == first]
 
 
-METRIC_PAGES = {"tlbi.md", "seconds.md"}
+METRIC_PAGES = {"tlbi.md"}
 """Of the metrics that the fake runs have."""
 OF_RUN = {pages.INDEX, "goals.md", "published.md", "settings.md", *METRIC_PAGES}
 
@@ -89,7 +89,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
     """Several runs side by side, aging, HVO, a timing's and a check's."""
     found = made(*folders.values())
     assert "## Runs side by side" in found["tlbi.md"] and f"## {folders['more']}" in found["tlbi.md"]
-    assert "seconds_emulated" not in found["tlbi.md"] and "tlbi_" not in found["seconds.md"]
+    assert "seconds_emulated" not in found["tlbi.md"]
     assert "Worst variation" in found["published.md"] and rows(found["published.md"], "demote")
     assert "published and modelled" in found["modelled.md"]
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
