@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests for entries that are read and cleared without regard to how
- * their pages have been used.
+ * KUnit tests for entries that are cleared without regard to how their pages
+ * have been used.
  */
 #include <kunit/test.h>
 #include <linux/mm.h>
@@ -52,31 +52,8 @@ static void contpte_test_clear(struct kunit *test)
 			check_clear(test, first[f], nr[n]);
 }
 
-/* A bare entry is the entry, but for how its page has been used. */
-static void contpte_test_bare(struct kunit *test)
-{
-	pgprot_t prot = __pgprot(pgprot_val(PAGE_READONLY) | PTE_CONT);
-	pte_t *block, whole, bare;
-	int i;
-
-	block = make_entries(test, prot);
-	/* Blocks are where addresses of entries are aligned. */
-	KUNIT_ASSERT_TRUE(test, IS_ALIGNED((unsigned long)block,
-					   CONT_PTES * sizeof(pte_t)));
-	for (i = 0; i < NR_ENTRIES; i++) {
-		whole = ptep_get(block + i);
-		bare = ptep_get_bare(block + i);
-		KUNIT_EXPECT_EQ(test, pte_val(bare), pte_val(block[i]));
-		KUNIT_EXPECT_TRUE(test, pte_dirty(whole));
-		KUNIT_EXPECT_EQ(test, pte_dirty(bare), i % 5 == 2);
-		KUNIT_EXPECT_EQ(test, pte_val(pte_mkold(pte_mkclean(whole))),
-				pte_val(pte_mkold(pte_mkclean(bare))));
-	}
-}
-
 static struct kunit_case contpte_test_cases[] = {
 	KUNIT_CASE(contpte_test_clear),
-	KUNIT_CASE(contpte_test_bare),
 	{}
 };
 
