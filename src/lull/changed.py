@@ -31,7 +31,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"kernel/vmemmap/.*", (*KERNEL, "test_vmemmap*.py", "test_hvo*.py", "tests/guest/test_check.py")),
     (r"kernel/unsafe/.*", (*KERNEL, "test_plan.py", "test_vmemmap.py")),
     (r"kernel/nofb/.*", (*KERNEL, "test_plan.py", "test_vm.py")),
-    (r"kernel/(?P<name>[a-z]+)/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
+    (r"kernel/(?P<name>[a-z]+)(_lab)?/.*", (*KERNEL, "test_{name}*.py", "tests/guest/test_check.py")),
     (r"fixes/.*\.c", ("host/programs/test_fixes.py", STYLE)),
     (r"fixes/.*\.patch", ("host/linux/test_export.py", "tests/guest/test_checkpatch.py", "tests/guest/test_series.py")),
     (r"plugin/.*", ("plugin/*", "host/check/*", "repository/*", "test_check.py", "test_plugin.py", "test_fake_lab.py")),

@@ -15,10 +15,10 @@ def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:
 
 
 def test_boot_parameter(real: Tool) -> None:
-    """lull_young= on the kernel's command line; an unknown policy leaves the default."""
+    """aging_tlbi= on the kernel's command line; an unknown value leaves the default."""
     show = ["--vcpus", "1", "--", "cat", "/sys/kernel/mm/lull/young"]
-    assert "[sync]" in real("boot", "--append", "lull_young=sync", *show).stdout
-    assert "[auto]" in real("boot", "--append", "lull_young=often", *show).stdout
+    assert "[none]" in real("boot", "--append", "aging_tlbi=off", *show).stdout
+    assert "[nosync]" in real("boot", "--append", "aging_tlbi=maybe", *show).stdout
 
 
 def test_no_disk_with_debians_programs(real: Tool) -> None:

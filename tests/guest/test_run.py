@@ -62,7 +62,7 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
         "residency: fewer broadcasts than sticky",
     )
     assert not [name for name in failed if not name.startswith(noisy)]
-    for name in ("young: none", "young: nosync", "young: sync", "young: auto"):
+    for name in ("young: none", "young: nosync", "young: sync"):
         assert verdicts[name] == "held"
         assert verdicts[f"{name}, residency=off"] == "held"
     waits = {

@@ -26,7 +26,7 @@ def named(patterns: Iterable[str]) -> set[str]:
     ("path", "some", "others"),
     [
         (
-            "kernel/young/policy/files/arch/arm64/mm/lull/young.c",
+            "kernel/young_lab/files/arch/arm64/mm/lull/young.c",
             ["guest/test_kunit.py", "test_young.py"],
             ["test_real.py"],
         ),

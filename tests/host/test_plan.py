@@ -28,7 +28,7 @@ def test_one_feature_alone() -> None:
     """Every other one is off, by its own word for it; what follows is set on top."""
     off = {f.name: f.off for f in BASE.features.values() if f.policies}
     assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "on"}
-    assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "auto"}
+    assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "none"}
     assert dict(plan.parse_spec("lull+only=teardown", BASE).settings) == off  # it has no switch
     more = plan.parse_spec("lull+only=young+young=none", BASE)
     assert more.name == "lull+only=young+young=none" and dict(more.settings) == {**off, "young": "none"}
@@ -205,14 +205,14 @@ def test_job_script_sets_only_what_changes() -> None:
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     boots_with = [f"setting {feature} {policy}" for feature, policy in BASE.default_policies().items()]
-    assert {"setting residency on", "setting young auto"} <= set(boots_with)
+    assert {"setting residency on", "setting young nosync"} <= set(boots_with)
     assert script.splitlines()[1:] == [
         *boots_with,
         "run 1 young",
         "setting young sync",
         "run 2 young",
         "run 3 young",
-        "setting young auto",
+        "setting young nosync",
         "run 4 young",
     ]
 
@@ -284,11 +284,11 @@ def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
     """What is for measuring and checking is applied last, and never exported. The same of unsafe and nofb."""
     names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
     assert names["stock"] == []
-    assert names["lull"] == names["kunit"] == [*BASE.exported(), "runtime"]
+    assert names["lull"] == names["kunit"] == [*BASE.exported(), "young_lab", "runtime"]
     assert names["lab"] == [*names["lull"], "lab"]
     assert names["unsafe"] == ["unsafe"] and not BASE.kernels["unsafe"].features
     assert names["nofb"] == ["nofb"] and not BASE.kernels["nofb"].features
-    assert not {"runtime", "lab", "unsafe", "nofb"} & set(BASE.exported())
+    assert not {"young_lab", "runtime", "lab", "unsafe", "nofb"} & set(BASE.exported())
 
 
 def test_unknown_base() -> None:

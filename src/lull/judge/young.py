@@ -39,9 +39,9 @@ from statistics import median
 from lull.run.records import Check, Record, Results
 
 WORKLOAD = "young"
-POLICIES = ("none", "nosync", "sync", "auto")
+POLICIES = ("none", "nosync", "sync")
 STOCK = "stock"
-DEFAULT = "auto"  # the policy of a kernel whose name states none
+DEFAULT = "nosync"  # the policy of a kernel whose name states none
 LULL = "lull"
 LIKE_STOCK = ("lull+residency=off", LULL)  # stock is compared with the first of these that was measured
 COUNTERS = ("young_sync", "young_nosync", "young_none")
@@ -167,7 +167,7 @@ def _faults(policy: str, r: Repeat, rest: tuple[int, int] | None) -> list[str]:
     found = []
     for counter in COUNTERS:
         value = getattr(r, counter)
-        if policy != "auto" and counter != f"young_{policy}" and value:
+        if counter != f"young_{policy}" and value:
             found.append(f"{counter} is {value}, but the policy was {policy}")
     due = r.young_sync + r.young_nosync
     if r.extra != due:

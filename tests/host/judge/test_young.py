@@ -13,8 +13,8 @@ from lull.judge.young import check
 from lull.run.records import Check, Record, Results
 
 CLEARED, UNMAPPED, BATCHES = 2048, 1024, 40
-FLUSHES = {"none": 0, "nosync": CLEARED, "sync": CLEARED, "auto": CLEARED}
-WAITS = {"none": 0, "nosync": 0, "sync": CLEARED, "auto": 0}
+FLUSHES = {"none": 0, "nosync": CLEARED, "sync": CLEARED}
+WAITS = {"none": 0, "nosync": 0, "sync": CLEARED}
 DECISION = {"none": "young_none", "nosync": "young_nosync", "sync": "young_sync"}
 
 
@@ -28,7 +28,7 @@ def counts(policy: str) -> dict[str, list[float]]:
         "tlbi_broadcast_user": [FLUSHES[policy] + UNMAPPED, FLUSHES[policy] + UNMAPPED + 32],
         "dsb_ish": [WAITS[policy] + BATCHES, WAITS[policy] + BATCHES + 3],
     }
-    found[DECISION.get(policy, "young_nosync")] = [CLEARED, CLEARED]
+    found[DECISION[policy]] = [CLEARED, CLEARED]
     return found
 
 
@@ -55,9 +55,7 @@ def judged(kernels: dict[str, dict[str, list[float]]]) -> dict[str, Check]:
 
 def test_what_is_right_holds_with_the_numbers() -> None:
     found = judged(every())
-    assert {name: c.verdict for name, c in found.items()} == dict.fromkeys(
-        ["none", "nosync", "sync", "auto", "stock"], "held"
-    )
+    assert {name: c.verdict for name, c in found.items()} == dict.fromkeys(["none", "nosync", "sync", "stock"], "held")
     assert found["none"].detail == (
         "2048 accessed bits cleared, 0 flushes for them, exactly as many as due (1024 to 1056 broadcast, 0 local, "
         "0 left out; 1024 to 1056 pages unmapped); 0 DSBs due for them, 40 to 43 beside those"
@@ -96,8 +94,6 @@ def test_a_range_of_one_number_is_that_number() -> None:
             "43 DSBs; 2048 are due for accessed bits cleared, and 40 to 43",
         ),
         ("nosync", "dsb_ish", CLEARED, "2091 DSBs; 0 are due"),
-        ("auto", "dsb_ish", CLEARED, "2091 DSBs; 0 are due"),
-        ("auto", "tlbi_broadcast_user", -CLEARED, "0 flushes for 2048"),
         ("nosync", "pswpout", -500, "2548 flushes for 2048"),
         ("nosync", "young_sync", 7, "young_sync is 7, but the policy was nosync"),
         ("stock", "tlbi_broadcast_user", -CLEARED, "0 to 2048 flushes for accessed bits cleared"),
@@ -114,7 +110,7 @@ def test_each_fault_is_caught_in_the_repeat_it_is_in(policy: str, metric: str, c
     if policy != "stock":
         assert found[policy].detail.startswith("repeat 2: ")
     assert {n: c.verdict for n, c in found.items() if n != policy} == dict.fromkeys(
-        {"none", "nosync", "sync", "auto", "stock"} - {policy}, "held"
+        {"none", "nosync", "sync", "stock"} - {policy}, "held"
     )
 
 
@@ -134,16 +130,16 @@ def test_one_flush_too_many_is_a_fault() -> None:
     assert "2049 flushes" in found.detail
 
 
-def test_the_default_is_auto() -> None:
+def test_the_default_is_nosync() -> None:
     kernels = every()
-    kernels["lull"] = kernels.pop("lull+young=auto")
-    assert judged(kernels)["auto"].verdict == "held"
+    kernels["lull"] = kernels.pop("lull+young=nosync")
+    assert judged(kernels)["nosync"].verdict == "held"
 
 
 def test_what_is_missing_is_skipped_and_named() -> None:
     assert [c.verdict for c in check(Results("", "", {}, []))] == ["skipped"]
     kernels = every()
-    del kernels["lull+young=none"], kernels["lull+young=auto"]
+    del kernels["lull+young=none"]
     del kernels["lull+young=nosync"]["pswpout"]
     kernels["lull+young=sync"]["dsb_ish"].pop()
     found = judged(kernels)
@@ -176,7 +172,7 @@ def test_cases_and_vcpus_are_judged_apart() -> None:
     one, two = results(every(), "young/anon"), results(every(), "young/shmem")
     other = Record("lull+young=none", "aging/seq-read", 4, "dsb_ish", "count", (1.0,))
     found = check(Results("", "", {}, [*one.records, *two.records, other]))
-    assert len(found) == 10
+    assert len(found) == 8
     assert found[0].name == "young: none (young/anon, 4 vCPUs)"
     assert {c.verdict for c in found} == {"held"}
 
@@ -212,11 +208,9 @@ OFF = "lull+residency=off"
 
 
 def nowhere(policy: str) -> dict[str, list[float]]:
-    """The same under residency: the sleeper is loaded nowhere, every flush is left out, and auto asks for none."""
+    """The same under residency: the sleeper is loaded nowhere, and every flush is left out."""
     found = counts(policy)
-    if policy == "auto":
-        found |= {"young_nosync": [0, 0], "young_none": [CLEARED, CLEARED]}
-    due = FLUSHES[policy] if policy != "auto" else 0
+    due = FLUSHES[policy]
     none: dict[str, list[float]] = {"tlbi_broadcast_user": [0, 0], "tlbi_local_user": [3, 1], "tlbi_stale": [3, 1]}
     return found | none | {"tlbi_elided": [due + UNMAPPED, due + UNMAPPED + 32], "dsb_ish": [4, 2]}
 
@@ -225,8 +219,7 @@ def with_residency() -> dict[str, dict[str, list[float]]]:
     """lull under residency, and under residency=off, which stock is compared with."""
     kernels = {f"lull+young={policy}": nowhere(policy) for policy in FLUSHES}
     zero: dict[str, list[float]] = {"tlbi_local_user": [0, 0], "tlbi_elided": [0, 0], "tlbi_stale": [0, 0]}
-    kernels |= {f"{OFF}+young={policy}": counts(policy) | zero for policy in FLUSHES if policy != "auto"}
-    kernels[OFF] = counts("auto") | zero
+    kernels |= {f"{OFF}+young={policy}": counts(policy) | zero for policy in FLUSHES}
     return kernels | {"stock": every()["stock"]}
 
 
@@ -248,8 +241,7 @@ def test_flushes_that_are_left_out_are_flushes() -> None:
         ("sync", "tlbi_elided", -1, "2047 flushes for 2048 accessed bits cleared, 2048 are due"),
         ("nosync", "tlbi_elided", -CLEARED, "0 flushes for 2048"),
         ("none", "tlbi_elided", CLEARED, "2048 flushes for 2048 accessed bits cleared, 0 are due"),
-        ("auto", "tlbi_elided", CLEARED, "2048 flushes for 2048 accessed bits cleared, 0 are due"),
-        ("auto", "tlbi_local_user", 1, "1 flushes for 2048"),
+        ("none", "tlbi_local_user", 1, "1 flushes for 2048"),
         ("sync", "tlbi_stale", 1, "2047 flushes for 2048"),
         ("sync", "dsb_ish", CLEARED, "2050 DSBs; 0 are due"),
     ],

@@ -373,13 +373,13 @@ def test_counters_are_what_the_hooks_add() -> None:
     """By the names that the notes give them, too."""
     features = bases.load().features
     assert switches.counters(features["gather"]) == []
-    assert switches.counters(features["young"]) == ["young_sync", "young_nosync", "young_none"]
+    assert switches.counters(features["young_lab"]) == ["young_sync", "young_nosync", "young_none"]
     assert switches.counters(features["core"]) == []
     for name, feature in bases.load("6.12").exported().items():
         assert switches.counters(feature) == switches.counters(features[name])
 
 
-LONG = ("young/policy", "vmemmap/optimize")
+LONG = ("vmemmap/optimize",)
 """Patches whose code is one piece: no part of it does anything without the rest."""
 
 
