@@ -1005,8 +1005,7 @@ int main(int argc, char **argv)
 	if (!access(OPTIMIZE, W_OK)) {
 		old_optimize = number_in(OPTIMIZE);
 		put_number(OPTIMIZE, optimize);
-		/* With larger pages, no vmemmap is mapped by blocks, and the switch is enough. */
-		hvo = optimize && (booted_with_hvo() || PAGE > 4096);
+		hvo = optimize && booted_with_hvo();
 	}
 	empty_pools();
 	memmap_before = memmap();

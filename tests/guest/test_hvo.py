@@ -74,6 +74,14 @@ def test_what_controls_hvo(lab: Lab, real: Tool, append: str) -> None:
 
 
 @pytest.mark.bases(whole=True)
+def test_surplus_pages_share_a_grace_period(lab: Lab, real: Tool) -> None:
+    """The program fails if mmap() of many pages takes a grace period for each, while others busy-wait."""
+    memory = str(lab.workloads["hvo_surplus"].memory)
+    done = real("boot", *common(), "--memory", memory, "--append", ON, "--", "hvo_surplus")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("kernel", ["stock", "lull", "unsafe"])
 def test_hvo(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """Stock gives nothing back. On Linux 6.12, Lull gives one page less for each HugeTLB page than Linux's own HVO."""

@@ -14,7 +14,17 @@ import pytest
 from lull import guest, paths
 
 FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
-PROGRAMS = ("mm_storm", "batch_storm", "teardown", "calibrate", "hvo", "hvo_many", "hvo_copy", "hvo_hammer")
+PROGRAMS = (
+    "mm_storm",
+    "batch_storm",
+    "teardown",
+    "calibrate",
+    "hvo",
+    "hvo_many",
+    "hvo_surplus",
+    "hvo_copy",
+    "hvo_hammer",
+)
 KERNEL = """
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +81,7 @@ def test_a_program_of_4_kib_pages_says_so(folder: Path) -> None:
     assert done.returncode == 77 and "pages of 4096 bytes are needed, and this kernel's have 16384" in done.stderr
 
 
-@pytest.mark.parametrize("program", ["hvo", "hvo_many", "hvo_copy", "hvo_hammer"])
+@pytest.mark.parametrize("program", ["hvo", "hvo_many", "hvo_surplus", "hvo_copy", "hvo_hammer"])
 def test_huge_pages_that_the_kernel_does_not_have(folder: Path, program: str) -> None:
     """What an entry of a PMD table maps follows from the size of pages. Nothing was changed."""
     done = play(folder, 1024, program)
