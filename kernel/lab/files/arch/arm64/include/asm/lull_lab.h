@@ -104,7 +104,6 @@ enum lull_mutant {
 	LULL_HVO_DIFFERS,
 	LULL_HVO_FREE_EARLY,
 	LULL_HVO_RESTORE_NO_TLBI,
-	LULL_HVO_DEMOTE_NO_TLBI,
 	LULL_TAIL_WRITE,
 	/* Pages that are cleaned, written out or copied */
 	LULL_DIRTY_NONE,

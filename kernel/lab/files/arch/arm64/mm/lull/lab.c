@@ -83,7 +83,6 @@ static const char * const mutants[] = {
 	[LULL_HVO_DIFFERS]		= "hvo-differs",
 	[LULL_HVO_FREE_EARLY]		= "hvo-free-early",
 	[LULL_HVO_RESTORE_NO_TLBI]	= "hvo-restore-no-tlbi",
-	[LULL_HVO_DEMOTE_NO_TLBI]	= "hvo-demote-no-tlbi",
 	[LULL_TAIL_WRITE]		= "tail-write",
 	[LULL_DIRTY_NONE]		= "flush-dirty-none",
 	[LULL_MKCLEAN_NONE]		= "mkclean-none",

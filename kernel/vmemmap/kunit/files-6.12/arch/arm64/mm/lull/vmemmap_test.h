@@ -11,13 +11,15 @@
 #include <linux/page_ref.h>
 #include <linux/sizes.h>
 
+#include <asm/lull_vmemmap.h>
+
 #include "../../../../mm/hugetlb_vmemmap.h"
 #include "../../../../mm/internal.h"
 
-/* New frames for a page that is split into @nr. */
-#define frames_to_split(nr)		(2 * ((nr) - 1))
-
 #define page_ref_add_unless_zero(page, nr) page_ref_add_unless(page, nr, 0)
+
+/* Without it no page is optimized, and blocks may map the vmemmap. */
+#define hvo_at_boot()	hvo_by_pages
 
 /* Optimized HugeTLB pages share no frame with each other. */
 static inline struct page *shared_frame(const struct hstate *h, struct folio *folio)
@@ -49,7 +51,10 @@ static struct folio *make_huge(struct kunit *test, struct hstate *h)
 	if (!page)
 		kunit_skip(test, "no %lu KiB in one piece", huge_page_size(h) / SZ_1K);
 	KUNIT_ASSERT_TRUE(test, page_ref_freeze(page, 1));
-	init_new_hugetlb_folio(h, page_folio(page));
+	/* As init_new_hugetlb_folio() of mm/hugetlb.c. */
+	__folio_set_hugetlb(page_folio(page));
+	INIT_LIST_HEAD(&page->lru);
+	hugetlb_set_folio_subpool(page_folio(page), NULL);
 	return page_folio(page);
 }
 

@@ -15,8 +15,8 @@
 #include "../../../../mm/internal.h"
 #include "../../../../mm/page_alloc.h"
 
-/* New frames for a page that is split into @nr: one is only there meanwhile. */
-#define frames_to_split(nr)		(nr)
+/* Without it no page is optimized, and blocks may map the vmemmap. */
+#define hvo_at_boot()	hugetlb_vmemmap_on()
 
 /* Optimized HugeTLB pages of the same size and zone share this frame. */
 static inline struct page *shared_frame(const struct hstate *h, struct folio *folio)

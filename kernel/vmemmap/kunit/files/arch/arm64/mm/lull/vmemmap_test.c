@@ -12,8 +12,6 @@
 #include <linux/pgtable.h>
 #include <linux/uaccess.h>
 
-#include <asm/lull_vmemmap.h>
-
 #include "vmemmap_test.h"
 
 #define MANY		20
@@ -50,16 +48,11 @@ static void vmemmap_exit(struct kunit *test)
 	free_many(&many);
 }
 
-static bool by_blocks(const struct folio *folio)
-{
-	return pmd_leaf(READ_ONCE(*pmd_off_k((unsigned long)folio)));
-}
-
 static struct folio *make_mapped_by_pages(struct kunit *test, struct hstate *h)
 {
 	struct folio *folio = make_huge(test, h);
 
-	if (by_blocks(folio)) {
+	if (!hvo_at_boot()) {
 		free_huge(folio);
 		kunit_skip(test, "boot with hugetlb_free_vmemmap=on");
 	}
@@ -98,7 +91,7 @@ static void expect(struct kunit *test, struct hstate *h, struct folio *folio, bo
 		       compound_head(page) != &folio->page;
 	}
 	KUNIT_EXPECT_EQ_MSG(test, bad, 0, "tail pages");
-	if (by_blocks(folio))
+	if (!hvo_at_boot())
 		return;
 
 	head = pte_pfn(entry(&folio->page));
@@ -182,13 +175,13 @@ static void test_differ(struct kunit *test)
 	free_huge(folio);
 }
 
-/* Not wanted, too small, or mapped by blocks: the page stays as it is. */
+/* Not wanted, too small, or not on at boot: the page stays as it is. */
 static void test_left_alone(struct kunit *test)
 {
 	struct hstate *h = test->priv, *small = size_to_hstate(CONT_PTE_SIZE);
 	struct folio *folio = make_huge(test, h);
 
-	if (by_blocks(folio)) {
+	if (!hvo_at_boot()) {
 		hugetlb_vmemmap_optimize_folio(h, folio);
 		expect(test, h, folio, false);
 	}

@@ -65,7 +65,6 @@
 #include <linux/vmstat.h>
 
 #include <kunit/static_stub.h>
-#include <kunit/visibility.h>
 
 #include <asm/lull_vmemmap.h>
 #include <asm/tlbflush.h>
@@ -76,8 +75,12 @@
 bool vmemmap_optimize_enabled =
 	IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
 
-/* The vmemmap is mapped by pages, never by blocks. */
-static bool hvo_by_pages __ro_after_init =
+/*
+ * vmemmap_populate() maps pages, never blocks. To split a block needs break-before-make,
+ * except on CPUs with FEAT_BBM level 2. So nothing is split, and without the boot
+ * parameter HugeTLB pages stay full.
+ */
+bool hvo_by_pages __ro_after_init =
 	IS_ENABLED(CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP_DEFAULT_ON);
 
 /* An early parameter, because the vmemmap is mapped long before others are parsed. */
@@ -89,20 +92,6 @@ static int __init hvo_boot(char *arg)
 	return err;
 }
 early_param("hugetlb_free_vmemmap", hvo_boot);
-
-/**
- * lull_vmemmap_by_pages() - say how vmemmap_populate() must map the vmemmap
- *
- * To split a block needs break-before-make, except on CPUs with FEAT_BBM level 2. So
- * nothing is split: HugeTLB pages whose struct pages are in a block stay full. With
- * 16 and 64 KiB pages there are no blocks.
- *
- * Return: true if it must map pages, not blocks.
- */
-bool __meminit lull_vmemmap_by_pages(void)
-{
-	return hvo_by_pages;
-}
 
 /* The entry of @addr; @last is the entry of the page before it, or NULL. */
 static pte_t *hvo_entry(pte_t *last, unsigned long addr)
@@ -116,12 +105,6 @@ static pte_t *hvo_entry(pte_t *last, unsigned long addr)
 static unsigned long hvo_tails(const struct folio *folio)
 {
 	return (unsigned long)folio + PAGE_SIZE;
-}
-
-/* How many vmemmap pages of an optimized page have no frame of their own. */
-static unsigned long hvo_shared(const struct hstate *h)
-{
-	return hugetlb_vmemmap_optimizable_size(h) / PAGE_SIZE;
 }
 
 static unsigned long hvo_end(const struct hstate *h, const struct folio *folio)
@@ -222,7 +205,7 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 	cond_resched();
 }
 
-#define HVO_FEW		16	/* frames that are allocated or freed together */
+#define HVO_FEW		16	/* frames that are freed together */
 
 static void hvo_free(struct list_head *frames)
 {
@@ -249,63 +232,41 @@ static void hvo_free(struct list_head *frames)
 	memmap_pages_add(-others);
 }
 
-/* Allocate up to @nr frames. It fails rather than call the OOM killer. */
-VISIBLE_IF_KUNIT unsigned int hvo_alloc_few(int nid, unsigned int nr,
-					    struct page **frames)
+/* Allocate the frames of [@start, @end), before any entry changes. */
+int alloc_vmemmap_page_list(unsigned long start, unsigned long end,
+			    struct list_head *frames)
 {
 	const gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL;
+	int nid = page_to_nid((struct page *)start);
+	LIST_HEAD(own);
 
-	KUNIT_STATIC_STUB_REDIRECT(hvo_alloc_few, nid, nr, frames);
+	KUNIT_STATIC_STUB_REDIRECT(alloc_vmemmap_page_list, start, end, frames);
 
-	memset(frames, 0, nr * sizeof(*frames));
-	return alloc_pages_bulk_array_node(gfp, nid, nr, frames);
-}
+	for (; start < end; start += PAGE_SIZE) {
+		struct page *frame = alloc_pages_node(nid, gfp, 0);
 
-/**
- * hvo_alloc() - allocate frames full of tail pages, before any entry changes
- * @folio: the optimized HugeTLB page whose tail pages are copied
- * @nr: how many frames
- * @frames: they are added to the end of this list
- *
- * Return: 0; or -ENOMEM, and the list is as it was.
- */
-static int hvo_alloc(const struct folio *folio, unsigned long nr,
-		     struct list_head *frames)
-{
-	struct page *few[HVO_FEW];
-	unsigned int i, got;
-	LIST_HEAD(copies);
-
-	for (; nr; nr -= got) {
-		got = hvo_alloc_few(folio_nid(folio),
-				    min(nr, HVO_FEW), few);
-		if (!got) {
-			hvo_free(&copies);
+		if (!frame) {
+			hvo_free(&own);
 			return -ENOMEM;
 		}
-		memmap_pages_add(got);
-		for (i = 0; i < got; i++) {
-			copy_page(page_to_virt(few[i]), (void *)hvo_tails(folio));
-			list_add(&few[i]->lru, &copies);
-		}
-		cond_resched();
+		memmap_pages_add(1);
+		list_add(&frame->lru, &own);
 	}
-	list_splice_tail(&copies, frames);
-	/* A CPU that sees an entry for one of them sees its contents. */
-	smp_wmb();
+	list_splice(&own, frames);
 	return 0;
 }
 
-/* Take the first frame of a list. */
-static struct page *hvo_take(struct list_head *frames)
+static int hvo_alloc(const struct hstate *h, const struct folio *folio,
+		     struct list_head *frames)
 {
-	struct page *frame = list_first_entry(frames, struct page, lru);
-
-	list_del(&frame->lru);
-	return frame;
+	return alloc_vmemmap_page_list(hvo_tails(folio) + PAGE_SIZE, hvo_end(h, folio),
+				       frames);
 }
 
-/* Step 1 of restoring: give each vmemmap page a frame of its own, read-only. */
+/*
+ * Step 1 of restoring: give each vmemmap page a frame of @frames, read-only, with the
+ * contents of frame 1.
+ */
 static void hvo_unshare(const struct hstate *h, const struct folio *folio,
 			struct list_head *frames)
 {
@@ -313,23 +274,27 @@ static void hvo_unshare(const struct hstate *h, const struct folio *folio,
 	pte_t *ptep = NULL;
 
 	for (addr = hvo_tails(folio) + PAGE_SIZE; addr < end; addr += PAGE_SIZE) {
+		struct page *frame = list_first_entry(frames, struct page, lru);
+
 		ptep = hvo_entry(ptep, addr);
-		__set_pte_nosync(ptep, mk_pte(hvo_take(frames), PAGE_KERNEL_RO));
+		list_del(&frame->lru);
+		copy_page(page_to_virt(frame), (void *)addr);
+		/* A CPU that sees the new entry sees the contents of the frame. */
+		smp_wmb();
+		__set_pte_nosync(ptep, mk_pte(frame, PAGE_KERNEL_RO));
 	}
+	cond_resched();
 }
 
 static bool hvo_may_optimize(const struct hstate *h, struct folio *folio)
 {
-	unsigned long addr, start = (unsigned long)folio, end;
+	struct page *first;
 
 	if (!READ_ONCE(vmemmap_optimize_enabled) || !hugetlb_vmemmap_optimizable(h) ||
 	    folio_test_hugetlb_vmemmap_optimized(folio))
 		return false;
 
-	end = hvo_end(h, folio);
-	for (addr = start; addr < end; addr = pmd_addr_end(addr, end)) {
-		if (!pmd_leaf(READ_ONCE(*pmd_off_k(addr))))
-			continue;
+	if (!hvo_by_pages) {
 		pr_info_once("HVO needs the boot parameter hugetlb_free_vmemmap=on\n");
 		return false;
 	}
@@ -337,10 +302,12 @@ static bool hvo_may_optimize(const struct hstate *h, struct folio *folio)
 	 * Memory that holds its own struct pages (memmap_on_memory): they are not
 	 * the page allocator's. If the first one is there, all are.
 	 */
-	return !PageVmemmapSelfHosted(pte_page(__ptep_get(hvo_entry(NULL, start))));
+	first = pte_page(__ptep_get(virt_to_kpte((unsigned long)folio)));
+	return !PageVmemmapSelfHosted(first);
 }
 
-static void hvo_optimize(const struct hstate *h, struct list_head *folios)
+static void hvo_optimize(const struct hstate *h, struct list_head *folios,
+			 void (*wait_for_readers)(void))
 {
 	struct hvo_hull hull = HVO_HULL_NONE;
 	struct folio *folio, *next;
@@ -366,7 +333,7 @@ static void hvo_optimize(const struct hstate *h, struct list_head *folios)
 	 * allocated at boot are not initialized yet, and may have other counts.
 	 * Nobody looks for pages by PFN before the initcalls.)
 	 */
-	synchronize_rcu();
+	wait_for_readers();
 	list_for_each_entry(folio, &todo, lru)
 		hvo_protect(hvo_tails(folio), hvo_end(h, folio), false);
 	hvo_flush(&hull);
@@ -385,24 +352,33 @@ static void hvo_optimize(const struct hstate *h, struct list_head *folios)
  * @folios: the list of them, all with count 0. It keeps all pages, those that
  *	cannot be optimized as they are
  *
+ * Others busy-wait for pages that are HugeTLB's and in no pool yet: dissolve_free_
+ * hugetlb_folio(), alloc_and_dissolve_hugetlb_folio(). So all pages that are allocated
+ * together must be on one list.
+ *
  * Context: process context; waits for one RCU grace period.
  */
 void hugetlb_vmemmap_optimize_folios(struct hstate *h, struct list_head *folios)
 {
-	hvo_optimize(h, folios);
+	hvo_optimize(h, folios, synchronize_rcu);
 }
 
 /**
  * hugetlb_vmemmap_optimize_folio() - free most vmemmap pages of a HugeTLB page
  * @h: its size
  * @folio: the page, as for a list; it is on no list
+ *
+ * Pages that are allocated one by one, at page faults and for migration, would each
+ * wait for a grace period: an expedited one.
+ *
+ * Context: process context; waits for one expedited RCU grace period.
  */
 void hugetlb_vmemmap_optimize_folio(const struct hstate *h, struct folio *folio)
 {
 	LIST_HEAD(one);
 
 	list_add(&folio->lru, &one);
-	hvo_optimize(h, &one);
+	hvo_optimize(h, &one, synchronize_rcu_expedited);
 	list_del_init(&folio->lru);
 }
 
@@ -421,7 +397,7 @@ int hugetlb_vmemmap_restore_folio(const struct hstate *h, struct folio *folio)
 
 	if (!folio_test_hugetlb_vmemmap_optimized(folio))
 		return 0;
-	if (hvo_alloc(folio, hvo_shared(h), &frames))
+	if (hvo_alloc(h, folio, &frames))
 		return -ENOMEM;
 	hvo_widen(&hull, h, folio);
 	hvo_unshare(h, folio, &frames);
@@ -457,7 +433,7 @@ long hugetlb_vmemmap_restore_folios(const struct hstate *h,
 			list_move(&folio->lru, restored);
 			continue;
 		}
-		err = hvo_alloc(folio, hvo_shared(h), &frames);
+		err = hvo_alloc(h, folio, &frames);
 		if (err)
 			break;
 		hvo_widen(&hull, h, folio);

@@ -48,36 +48,15 @@
 #define pr_fmt(fmt)	"HugeTLB: " fmt
 
 #include <linux/hugetlb.h>
-#include <linux/init.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
-#include <linux/string.h>
-#include <linux/vmstat.h>
 
-#include <kunit/static_stub.h>
-#include <kunit/visibility.h>
-
-#include <asm/lull_vmemmap.h>
 #include <asm/tlbflush.h>
 
 #include "../../../../mm/hugetlb_vmemmap.h"
-
-/**
- * lull_vmemmap_by_pages() - say how vmemmap_populate() must map the vmemmap
- *
- * To split a block needs break-before-make, except on CPUs with FEAT_BBM level 2. So
- * nothing is split: HugeTLB pages whose struct pages are in a block stay full. With
- * 16 and 64 KiB pages there are no blocks.
- *
- * Return: true if it must map pages, not blocks.
- */
-bool __meminit lull_vmemmap_by_pages(void)
-{
-	return READ_ONCE(vmemmap_optimize_enabled);
-}
 
 /* The entry of @addr; @last is the entry of the page before it, or NULL. */
 static pte_t *hvo_entry(pte_t *last, unsigned long addr)
@@ -151,81 +130,34 @@ static void hvo_share(const struct hstate *h, const struct folio *folio,
 	pte_t *ptep = NULL;
 
 	for (addr = start; addr < end; addr += PAGE_SIZE) {
+		struct page *frame;
+
 		ptep = hvo_entry(ptep, addr);
-		copy_page(__va(__pte_to_phys(__ptep_get(ptep))), page_to_virt(tails));
-	}
-	/* A CPU that sees a new entry sees the contents of both frames. */
-	smp_wmb();
-	for (addr = start, ptep = NULL; addr < end; addr += PAGE_SIZE) {
-		ptep = hvo_entry(ptep, addr);
-		list_add(&pte_page(__ptep_get(ptep))->lru, freed);
+		frame = pte_page(__ptep_get(ptep));
+		copy_page(page_to_virt(frame), page_to_virt(tails));
+		/* A CPU that sees the new entry sees the contents of both frames. */
+		smp_wmb();
 		__set_pte_nosync(ptep, mk_pte(tails, PAGE_KERNEL_RO));
+		list_add(&frame->lru, freed);
 	}
 }
 
-#define HVO_FEW		16	/* frames that are allocated together */
-
-/* Allocate up to @nr frames. It fails rather than call the OOM killer. */
-VISIBLE_IF_KUNIT unsigned int hvo_alloc_few(int nid, unsigned int nr,
-					    struct page **frames)
-{
-	const gfp_t gfp = GFP_KERNEL | __GFP_RETRY_MAYFAIL;
-
-	KUNIT_STATIC_STUB_REDIRECT(hvo_alloc_few, nid, nr, frames);
-
-	memset(frames, 0, nr * sizeof(*frames));
-	return alloc_pages_bulk_node(gfp, nid, nr, frames);
-}
-
-/**
- * hvo_alloc() - allocate frames full of tail pages, before any entry changes
- * @folio: the optimized HugeTLB page whose tail pages are copied
- * @nr: how many frames
- * @frames: they are added to the end of this list
- *
- * Return: 0; or -ENOMEM, and the list is as it was.
- */
-static int hvo_alloc(const struct folio *folio, unsigned long nr,
+/* Allocate the frames of a HugeTLB page, before any entry changes. */
+static int hvo_alloc(const struct hstate *h, const struct folio *folio,
 		     struct list_head *frames)
 {
-	struct page *few[HVO_FEW];
-	unsigned int i, got;
-	LIST_HEAD(copies);
+	LIST_HEAD(own);
 
-	for (; nr; nr -= got) {
-		got = hvo_alloc_few(folio_nid(folio), min(nr, HVO_FEW), few);
-		if (!got) {
-			free_vmemmap_page_list(&copies);
-			return -ENOMEM;
-		}
-		memmap_pages_add(got);
-		for (i = 0; i < got; i++) {
-			copy_page(page_to_virt(few[i]), (void *)hvo_tails(folio));
-			list_add(&few[i]->lru, &copies);
-		}
-	}
-	list_splice_tail(&copies, frames);
-	/* A CPU that sees an entry for one of them sees its contents. */
-	smp_wmb();
+	if (alloc_vmemmap_page_list(hvo_tails(folio), hvo_end(h, folio), &own))
+		return -ENOMEM;
+	list_splice(&own, frames);
 	return 0;
 }
 
-static int hvo_alloc_all(const struct hstate *h, const struct folio *folio,
-			 struct list_head *frames)
-{
-	return hvo_alloc(folio, hugetlb_vmemmap_optimizable_size(h) / PAGE_SIZE, frames);
-}
-
-/* Take the first frame of a list. */
-static struct page *hvo_take(struct list_head *frames)
-{
-	struct page *frame = list_first_entry(frames, struct page, lru);
-
-	list_del(&frame->lru);
-	return frame;
-}
-
-/* Step 1 of restoring: give each vmemmap page a frame of its own, read-only. */
+/*
+ * Step 1 of restoring: give each vmemmap page a frame of @frames, read-only, with the
+ * contents of the shared frame.
+ */
 static void hvo_unshare(const struct hstate *h, const struct folio *folio,
 			struct list_head *frames)
 {
@@ -233,23 +165,30 @@ static void hvo_unshare(const struct hstate *h, const struct folio *folio,
 	pte_t *ptep = NULL;
 
 	for (addr = hvo_tails(folio); addr < end; addr += PAGE_SIZE) {
+		struct page *frame = list_first_entry(frames, struct page, lru);
+
 		ptep = hvo_entry(ptep, addr);
-		__set_pte_nosync(ptep, mk_pte(hvo_take(frames), PAGE_KERNEL_RO));
+		list_del(&frame->lru);
+		copy_page(page_to_virt(frame), (void *)addr);
+		/* A CPU that sees the new entry sees the contents of the frame. */
+		smp_wmb();
+		__set_pte_nosync(ptep, mk_pte(frame, PAGE_KERNEL_RO));
 	}
 }
 
 static bool hvo_may_optimize(const struct hstate *h, struct folio *folio)
 {
-	unsigned long addr, start = (unsigned long)folio, end;
+	struct page *first;
 
 	if (!READ_ONCE(vmemmap_optimize_enabled) || !hugetlb_vmemmap_optimizable(h) ||
 	    folio_test_hugetlb_vmemmap_optimized(folio))
 		return false;
 
-	end = hvo_end(h, folio);
-	for (addr = start; addr < end; addr = pmd_addr_end(addr, end)) {
-		if (!pmd_leaf(READ_ONCE(*pmd_off_k(addr))))
-			continue;
+	/*
+	 * Without it, vmemmap_populate() maps blocks, which only CPUs with FEAT_BBM
+	 * level 2 can split, and those who take references are not waited for.
+	 */
+	if (!hugetlb_vmemmap_on()) {
 		pr_info_once("HVO needs the boot parameter hugetlb_free_vmemmap=on\n");
 		return false;
 	}
@@ -257,21 +196,15 @@ static bool hvo_may_optimize(const struct hstate *h, struct folio *folio)
 	 * Memory that holds its own struct pages (memmap_on_memory): they are not
 	 * the page allocator's. If the first one is there, all are.
 	 */
-	if (PageVmemmapSelfHosted(pte_page(__ptep_get(hvo_entry(NULL, start)))))
+	first = pte_page(__ptep_get(virt_to_kpte((unsigned long)folio)));
+	if (PageVmemmapSelfHosted(first))
 		return false;
 	/* From here on the shared frame is there: hvo_share() finds it again. */
 	return hugetlb_vmemmap_tail(h, folio_zone(folio));
 }
 
-/**
- * hvo_optimize_folios() - free most vmemmap pages of HugeTLB pages
- * @h: their size
- * @folios: the list of them, all with count 0. It keeps all pages, those that
- *	cannot be optimized as they are
- *
- * Context: process context; waits for one RCU grace period.
- */
-void hvo_optimize_folios(const struct hstate *h, struct list_head *folios)
+static void hvo_optimize(const struct hstate *h, struct list_head *folios,
+			 void (*wait_for_readers)(void))
 {
 	struct hvo_hull hull = HVO_HULL_NONE;
 	struct folio *folio, *next;
@@ -297,7 +230,7 @@ void hvo_optimize_folios(const struct hstate *h, struct list_head *folios)
 	 * allocated at boot are not initialized yet, and may have other counts.
 	 * Nobody looks for pages by PFN before the initcalls.)
 	 */
-	synchronize_rcu();
+	wait_for_readers();
 	list_for_each_entry(folio, &todo, lru)
 		hvo_protect(hvo_tails(folio), hvo_end(h, folio), false);
 	hvo_flush(&hull);
@@ -311,16 +244,38 @@ void hvo_optimize_folios(const struct hstate *h, struct list_head *folios)
 }
 
 /**
+ * hvo_optimize_folios() - free most vmemmap pages of HugeTLB pages
+ * @h: their size
+ * @folios: the list of them, all with count 0. It keeps all pages, those that
+ *	cannot be optimized as they are
+ *
+ * Others busy-wait for pages that are HugeTLB's and in no pool yet: dissolve_free_
+ * hugetlb_folio(), alloc_and_dissolve_hugetlb_folio(). So all pages that are allocated
+ * together must be on one list.
+ *
+ * Context: process context; waits for one RCU grace period.
+ */
+void hvo_optimize_folios(const struct hstate *h, struct list_head *folios)
+{
+	hvo_optimize(h, folios, synchronize_rcu);
+}
+
+/**
  * hvo_optimize_folio() - free most vmemmap pages of a HugeTLB page
  * @h: its size
  * @folio: the page, as for a list; it is on no list
+ *
+ * Pages that are allocated one by one, at page faults and for migration, would each
+ * wait for a grace period: an expedited one.
+ *
+ * Context: process context; waits for one expedited RCU grace period.
  */
 void hvo_optimize_folio(const struct hstate *h, struct folio *folio)
 {
 	LIST_HEAD(one);
 
 	list_add(&folio->lru, &one);
-	hvo_optimize_folios(h, &one);
+	hvo_optimize(h, &one, synchronize_rcu_expedited);
 	list_del_init(&folio->lru);
 }
 
@@ -339,7 +294,7 @@ int hvo_restore_folio(const struct hstate *h, struct folio *folio)
 
 	if (!folio_test_hugetlb_vmemmap_optimized(folio))
 		return 0;
-	if (hvo_alloc_all(h, folio, &frames))
+	if (hvo_alloc(h, folio, &frames))
 		return -ENOMEM;
 	hvo_widen(&hull, h, folio);
 	hvo_unshare(h, folio, &frames);
@@ -374,7 +329,7 @@ long hvo_restore_folios(const struct hstate *h, struct list_head *folios,
 			list_move(&folio->lru, restored);
 			continue;
 		}
-		err = hvo_alloc_all(h, folio, &frames);
+		err = hvo_alloc(h, folio, &frames);
 		if (err)
 			break;
 		hvo_widen(&hull, h, folio);
