@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests for giving memory back: tail pages, statistics that are applied
- * once for many folios, folios that leave the page cache of tmpfs in batches,
- * and runs of pages that are put on the lists of a CPU. What is left behind, and
- * what is counted, must be what it would be one by one.
+ * once for many folios, and folios that leave the page cache of tmpfs in batches.
+ * What is left behind, and what is counted, must be what it would be one by one.
  */
 #include <kunit/test.h>
 #include <linux/falloc.h>
@@ -12,6 +11,7 @@
 #include <linux/gfp.h>
 #include <linux/highmem.h>
 #include <linux/initrd.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
 #include <linux/mman.h>
@@ -27,7 +27,6 @@
 #include <linux/vmstat.h>
 
 #include "internal.h"
-#include "stat_sum.h"
 #include "teardown_test.h"
 
 /* More than memcg leaves unflushed on 8 CPUs. */
@@ -211,30 +210,30 @@ static void test_unmap_file(struct kunit *test)
 static void test_sum(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
-	struct stat_sum sum = {};
+	struct lruvec_stat_sum sum = {};
 	long anon, file;
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 	preempt_disable();
 	anon = node_sum(NR_ANON_MAPPED);
 	file = node_sum(NR_FILE_MAPPED);
-	stat_sum_add(&sum, folio, NR_ANON_MAPPED, 5);
-	stat_sum_add(&sum, folio, NR_ANON_MAPPED, 7);
+	lruvec_stat_sum_add(&sum, folio, NR_ANON_MAPPED, 5);
+	lruvec_stat_sum_add(&sum, folio, NR_ANON_MAPPED, 7);
 	KUNIT_EXPECT_EQ(test, 0, node_sum(NR_ANON_MAPPED) - anon);
-	stat_sum_add(&sum, folio, NR_FILE_MAPPED, 3);
+	lruvec_stat_sum_add(&sum, folio, NR_FILE_MAPPED, 3);
 	KUNIT_EXPECT_EQ(test, 12, node_sum(NR_ANON_MAPPED) - anon);
 	KUNIT_EXPECT_EQ(test, 0, node_sum(NR_FILE_MAPPED) - file);
-	stat_sum_apply(&sum);
-	stat_sum_apply(&sum);
+	lruvec_stat_sum_apply(&sum);
+	lruvec_stat_sum_apply(&sum);
 	KUNIT_EXPECT_EQ(test, 3, node_sum(NR_FILE_MAPPED) - file);
-	stat_sum_add(&sum, folio, NR_FILE_MAPPED, -3);
-	stat_sum_add(&sum, folio, NR_ANON_MAPPED, -12);
-	stat_sum_apply(&sum);
+	lruvec_stat_sum_add(&sum, folio, NR_FILE_MAPPED, -3);
+	lruvec_stat_sum_add(&sum, folio, NR_ANON_MAPPED, -12);
+	lruvec_stat_sum_apply(&sum);
 	KUNIT_EXPECT_EQ(test, anon, node_sum(NR_ANON_MAPPED));
 	KUNIT_EXPECT_EQ(test, file, node_sum(NR_FILE_MAPPED));
-	stat_sum_add(NULL, folio, NR_FILE_MAPPED, 2);
+	lruvec_stat_sum_add(NULL, folio, NR_FILE_MAPPED, 2);
 	KUNIT_EXPECT_EQ(test, 2, node_sum(NR_FILE_MAPPED) - file);
-	stat_sum_add(NULL, folio, NR_FILE_MAPPED, -2);
+	lruvec_stat_sum_add(NULL, folio, NR_FILE_MAPPED, -2);
 	preempt_enable();
 	folio_put(folio);
 }
