@@ -284,11 +284,11 @@ def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
     """What is for measuring and checking is applied last, and never exported. The same of unsafe and nofb."""
     names = {kernel: [f.name for f in BASE.features_of(kernel)] for kernel in BASE.kernels}
     assert names["stock"] == []
-    assert names["lull"] == names["kunit"] == [*BASE.exported(), "young_lab", "runtime"]
+    assert names["lull"] == names["kunit"] == [*BASE.exported(), "switches", "young_lab", "runtime"]
     assert names["lab"] == [*names["lull"], "lab"]
     assert names["unsafe"] == ["unsafe"] and not BASE.kernels["unsafe"].features
     assert names["nofb"] == ["nofb"] and not BASE.kernels["nofb"].features
-    assert not {"young_lab", "runtime", "lab", "unsafe", "nofb"} & set(BASE.exported())
+    assert not {"switches", "young_lab", "runtime", "lab", "unsafe", "nofb"} & set(BASE.exported())
 
 
 def test_unknown_base() -> None:

@@ -59,7 +59,7 @@ class Operation:
 OPERATIONS = (
     Operation("allocate-1g", "allocate 1 GiB", 3.526, 3.649, 1.00, 4094, 4095),
     Operation("free-1g", "free 1 GiB", 0.880, 0.917, 1.00),
-    Operation("demote", "demote", 1.575, 3.640, 0.25, 512 * 6, 512 * 7),
+    Operation("demote", "demote", 1.575, 3.640, 1, 512 * 6, 512 * 7),
     Operation("free-2m", "free 2 MiB", 0.946, 2.921, 1.00),
 )
 """The published numbers are for 600 pages of 1 GiB, and 307 200 pages of 2 MiB. Demotion makes 512 pages of one. On

@@ -13,7 +13,7 @@ from lull.check.data import load_machines, matrix
 
 BASE = bases.load()
 WORKLOADS = plan.load_workloads(BASE.workloads)
-ROUNDS = range(1, 421)
+ROUNDS = range(1, 521)
 
 
 def choice(seed: int = 7) -> soak.SoakChoice:

@@ -104,10 +104,11 @@ def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
     found = deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
     assert asked_options(found.text) == {
         "CONFIG_LULL": "y",
+        "CONFIG_LULL_VMEMMAP": "y",
         "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
         "CONFIG_SYSTEM_REVOCATION_KEYS": '"config"',
     }
-    assert found.wanted == {"CONFIG_LULL"}
+    assert found.wanted == {"CONFIG_LULL", "CONFIG_LULL_VMEMMAP"}
 
 
 def test_the_document_has_every_switch() -> None:

@@ -78,7 +78,7 @@ def test_real_notes(patch: bases.Patch) -> None:
     """Of each note all words are there, in lines that are narrow enough; and none is taken for something else."""
     subject, body = message.split((patch.folder / "NOTE.md").read_text())
     found = message.text(body)
-    assert re.match(r"[a-z0-9_/]+: ", subject) and len(subject) <= 75
+    assert re.match(r"[a-z0-9_/-]+: ", subject) and len(subject) <= 75
     assert max(map(len, found.splitlines())) <= message.WIDTH
     assert not [line for line in found.splitlines() if re.match(r"#|---|diff -|Index: |From |[|]", line)]
     wanted = set(re.findall(r"[\w./()]+", message.plain(re.sub(r"\]\([^)]*\)", "]", body))))

@@ -27,6 +27,12 @@
 #include <asm/tlb.h>
 #include <asm/tlbflush.h>
 
+#ifndef __flush_s1_tlb_range_op
+/* As newer versions of Linux have it. */
+#define __flush_s1_tlb_range_op(op, start, pages, stride, asid, level)	\
+	__flush_tlb_range_op(op, start, pages, stride, asid, level, true, lpa2_is_enabled())
+#endif
+
 static void page_broadcast(struct mm_struct *mm, unsigned long uaddr)
 {
 	unsigned long addr = __TLBI_VADDR(uaddr, ASID(mm));
