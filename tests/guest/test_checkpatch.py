@@ -18,6 +18,7 @@ NOT_OURS = {
     "arch/arm64/include/asm/smp.h": "AVOID_EXTERNS",
     "arch/arm64/kernel/cpufeature.c": "LONG_LINE",
     "mm/memory-failure.c": "DEEP_INDENTATION",
+    "mm/hugetlb_vmemmap.c": "EXPORT_SYMBOL",  # of a key that DEFINE_STATIC_KEY_MAYBE() defines above it
 }
 """Where a line follows its neighbours, and they are not as checkpatch.pl would have them now."""
 

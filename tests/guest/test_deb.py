@@ -39,7 +39,7 @@ def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
         return asked_options((packager.out / ".config").read_text())
 
     have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")
-    assert all(have[f"CONFIG_LULL{name}"] == "y" for name in ("", "_RESIDENCY", "_GATHER", "_VMEMMAP"))
+    assert all(have[f"CONFIG_LULL{name}"] == "y" for name in ("", "_RESIDENCY", "_VMEMMAP"))
     assert "CONFIG_NO_SUCH_THING=y (is n)" in "".join(said)
     with pytest.raises(BuildError, match="dropped options of Lull") as caught:
         configured("CONFIG_EXPERT=y\n# CONFIG_SYSFS is not set\n")

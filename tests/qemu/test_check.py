@@ -387,14 +387,14 @@ def test_the_default_plan() -> None:
     """On the real base: the workloads of a run and those to check with, lull's policies, lab, no control.
 
     Stock, lull and lab as usual; stock, lull and unsafe with the kernel parameter of HVO; unsafe and lull with a CPU
-    that is isolated; stock and lull with memory that is plugged; lull without residency, with HVO and without.
+    that is isolated; stock and lull with memory that is plugged; lull without residency, with HVO and without; mglru.
     """
     base = bases.load()
     workloads = list(plan.load_workloads(base.workloads).values())
     pairs = [(w, s) for w in workloads for s in plan.specs_for(w, [], base)]
     hardware = check_data.matrix(check_data.load_machines(), None, None)
     trials = check_trials.plan_kernels(pairs, hardware, 2)
-    assert len(trials) == (3 + 3 + 2 + 2 + 2) * 2 * len(hardware)
+    assert len(trials) == (3 + 3 + 2 + 2 + 2 + 1) * 2 * len(hardware)
     assert len({t.boot.name for t in trials}) == len(trials)
 
 
