@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import email.parser
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,94 +14,92 @@ from lull import cache, paths, toml
 from lull.errors import UsageError
 
 DEFAULT = "7.3"
-LETTER = "COVER.md"
-"""In the folder of a subject's last feature: what the cover letter of its series says."""
+LETTER = "cover-letter.txt"
+"""In the folder of a feature: the mail that introduces its series."""
+
+
+def title_of(mail: Path) -> str:
+    """The subject of the mail in a file, without ``[PATCH 1/2]``."""
+    said = email.parser.HeaderParser().parsestr(mail.read_text())["Subject"]
+    return re.sub(r"^\[PATCH[^]]*\] ", "", " ".join(said.split()))
 
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch of a feature for one base: one commit of `lull tree`, and one mail of `lull export`.
+    """A patch of a feature for one base: a mail for ``git am``, and one commit of `lull tree`.
 
     Args:
-        name: ``FEATURE``, or ``FEATURE/PATCH`` when the feature has several patches.
-        folder: the folder with NOTE.md, which is the commit message, files/ and hooks/.
-        series: the kernel series of the base, ``7.3``.
+        name: ``FEATURE/NNNN-SUBJECT``.
+        file: the mail, as ``git format-patch`` writes it.
     """
 
     name: str
-    folder: Path
-    series: str
+    file: Path
 
     @property
-    def hooks(self) -> Path:
-        """The file with the changes of files that are there; there is none when the patch changes none.
+    def subject(self) -> str:
+        """What the mail's header says, without ``[PATCH]``."""
+        return title_of(self.file)
 
-        It is hooks/all.patch if the series has no file of its own and the bases share the changes.
-        """
-        own, shared = (self.folder / "hooks" / f"{name}.patch" for name in (self.series, "all"))
-        return shared if shared.exists() and not own.exists() else own
+    def diff(self) -> str:
+        """The changes, without the message and without the hashes of the files: equal trees have equal changes."""
+        found = re.search(r"(?ms)^diff --git .*", self.file.read_text())
+        return re.sub(r"(?m)^index .*\n", "", found[0]) if found else ""
 
-    def hooks_text(self) -> str:
-        """The changes of Linux's files; empty when there are none."""
-        return self.hooks.read_text() if self.hooks.exists() else ""
+    @property
+    def title(self) -> str:
+        """``FEATURE/SUBJECT``: the same for all bases, whatever the number of the patch."""
+        return re.sub(r"/\d+-", "/", self.name)
 
-    def files(self) -> dict[Path, Path]:
-        """Path in the kernel tree -> the patch's file: of files/, which all bases share, or of files-SERIES/.
-
-        Raises: UsageError when both folders have the same path.
-        """
-        found: dict[Path, Path] = {}
-        for top in (self.folder / "files", self.folder / f"files-{self.series}"):
-            for file in top.rglob("*"):
-                relative = file.relative_to(top)
-                if file.is_file() and relative in found:
-                    raise UsageError(
-                        f"{relative} is in files/ and in {top.name}/",
-                        where=str(self.folder),
-                        remedy="keep it in files/ if all bases share it, else in a folder files-SERIES/ for each base",
-                    )
-                if file.is_file():
-                    found[relative] = file
-        return dict(sorted(found.items()))
+    def touched(self) -> list[str]:
+        """The files that it changes, adds or deletes."""
+        return list(dict.fromkeys(re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", self.diff())))
 
     def key(self) -> str:
         """A hash of everything that the patch changes in a tree."""
-        files = self.files()
-        return cache.key_of(self.hooks_text(), *map(str, files), *(file.read_text() for file in files.values()))
+        return cache.key_of(self.diff())
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of Lull for one base: at most one switch, and one or more patches.
+    """One feature of Lull for one base: a series of patches, and at most one switch.
 
     Args:
-        name: the name of its folder in kernel/, and its name in kernel names (``lull+young=sync``).
-        folder: the folder with NOTE.md, which describes the feature.
-        patches: its patches, in the order in which they are applied. A single patch is in ``folder`` itself.
+        name: the name of its folder, and its name in kernel names (``lull+young=sync``).
+        folder: the folder with the mails, and with their cover letter (LETTER) if people get the series.
+        needs: the features that are applied before it. Those that these need are not named.
         policies: the policies of its switch; empty when it has no switch.
         off: the policy that does what stock does.
         default: the policy that the kernel boots with.
-        boot: the exported feature has no file for its switch, only the boot parameter ``lull_NAME=POLICY``. A kernel
-            that is booted with ``off`` stays off.
-        file: the exported feature has the switch. False: only kernels with the lab's own patch have it.
+        boot: the boot parameter of a kernel without the lab's switches: ``NAME=off`` is what stock does, and the kernel
+            stays so.
         lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
             purpose, and the checker must report them.
         kunit: its KUnit suites.
         only: the kernels that the feature is applied to, also if they have no other features; empty: all kernels with
-            features. A feature with ``only`` is not part of Lull, and is never exported.
+            features. A feature with ``only`` is the lab's own, and is not for Linux.
     """
 
     name: str
     folder: Path
-    patches: tuple[Patch, ...]
+    needs: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     off: str = ""
     default: str = ""
-    boot: bool = False
-    file: bool = True
+    boot: str = ""
     lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+
+    @property
+    def patches(self) -> list[Patch]:
+        """Its patches, in the order in which they are applied."""
+        return [Patch(f"{self.name}/{file.stem}", file) for file in sorted(self.folder.glob("*.patch"))]
+
+    @property
+    def letter(self) -> Path:
+        """The cover letter; the lab's own series have none."""
+        return self.folder / LETTER
 
 
 @dataclass(frozen=True)
@@ -171,27 +171,6 @@ class Source:
         return self.pin.version.partition("-")[0] if self.pin else ""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """One series of `lull export`: the features that it has, what it needs, and who gets it.
-
-    Args:
-        name: the name of its folder. Empty: the base divides its features into no subjects, and they are one series.
-        features: the features whose patches it has, and no other series has.
-        needs: the subjects that are applied before it. Those that these need are not named.
-        shares: features of subjects that it does not need, whose patches it has too.
-        to: the headings of its recipients' entries in Linux's file MAINTAINERS.
-        letter: the file with what its cover letter says; None: the letter has only what all letters have.
-    """
-
-    name: str
-    features: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    shares: tuple[str, ...] = ()
-    to: tuple[str, ...] = ()
-    letter: Path | None = None
-
-
 def patches_of(features: Iterable[Feature]) -> list[Patch]:
     """The patches of ``features``, in the order in which they are applied."""
     return [patch for feature in features for patch in feature.patches]
@@ -237,9 +216,10 @@ class Base:
     """A base kernel.
 
     Args:
-        name: the name of its file, without the ending.
+        file: what describes it; its name without the ending is the base's name.
         series: the kernel series, ``7.3``.
         source: where Linux comes from; without a package, the tree must be named with --tree.
+        of: the base of which this one is a backport; empty: patches are written for this one.
         kernels: the kernels that can be built, by name.
         features: the features by name, in the order in which they are applied.
         default_kernels: the kernels that a run compares when none is named, the baseline first.
@@ -247,23 +227,24 @@ class Base:
         workloads: the file that lists the workloads.
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
-        subjects: the series of `lull export` by name, each after those that it needs.
-        lists: files to which several features add lines: `lull export` places their hunks where earlier features are
-            missing (lull.linux.hunks).
     """
 
-    name: str
+    file: Path
     series: str
     source: Source
     kernels: Mapping[str, KernelKind]
     features: Mapping[str, Feature]
     default_kernels: tuple[str, ...] = ("stock", "lull")
     rivals: tuple[str, ...] = ()
+    of: str = ""
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
-    mutants: Path = field(default=paths.KERNEL / "lab/mutants.toml")
+    mutants: Path = field(default=paths.KERNEL / "mutants.toml")
     suites: Mapping[str, Suite] = field(default_factory=dict)
-    subjects: Mapping[str, Subject] = field(default_factory=dict)
-    lists: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What --base takes."""
+        return self.file.stem
 
     def features_of(self, kernel: str) -> list[Feature]:
         """The features applied to a kernel of this base."""
@@ -281,25 +262,16 @@ class Base:
         return self.suites[name]
 
     def exported(self) -> dict[str, Feature]:
-        """The features that are part of Lull: `lull export`, `lull tree` and `lull save` handle these only."""
+        """The features that are for Linux."""
         return {f.name: f for f in self.features.values() if not f.only}
 
-    def features_in(self, subject: Subject) -> list[Feature]:
-        """The features of a series of `lull export`, in the order in which they are applied."""
-        return [f for f in self.exported().values() if f.name in subject.features + subject.shares]
-
-    def subjects_before(self, subject: Subject) -> list[Subject]:
-        """The series that must be applied before ``subject``, in their order."""
-        found = set(subject.needs)
-        for other in reversed(list(self.subjects.values())):
-            if other.name in found:
-                found.update(other.needs)
-        return [other for other in self.subjects.values() if other.name in found]
-
-    def features_before(self, subject: Subject) -> list[Feature]:
-        """The features that are in the tree before ``subject``, in the order in which they are applied."""
-        names = {feature for other in self.subjects_before(subject) for feature in other.features + other.shares}
-        return [f for f in self.exported().values() if f.name in names]
+    def before(self, feature: Feature) -> list[Feature]:
+        """The features that must be applied before ``feature``, in their order."""
+        names = set(feature.needs)
+        for other in reversed(list(self.features.values())):
+            if other.name in names:
+                names.update(other.needs)
+        return [f for f in self.features.values() if f.name in names]
 
     def default_policies(self) -> dict[str, str]:
         """Feature -> the policy that the kernel boots with."""
@@ -333,11 +305,14 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
 
     features: dict[str, Feature] = {}
     for name, entry in raw.get("features", {}).items():
-        folder = top / name
-        several = [Patch(f"{name}/{patch}", folder / patch, raw["series"]) for patch in entry.get("patches", ())]
-        patches = tuple(several) or (Patch(name, folder, raw["series"]),)
-        more = {key: value for key, value in entry.items() if key in ("kunit", "only")}
-        features[name] = toml.made(Feature, entry.get("switch", {}) | more, name=name, folder=folder, patches=patches)
+        folder = top / (f"{raw['series']}-lab" if "only" in entry else raw["series"]) / name
+        features[name] = toml.made(Feature, entry, name=name, folder=folder)
+        if unknown := set(features[name].needs) - features.keys():
+            raise UsageError(
+                f"feature '{name}' needs '{min(unknown)}', which is no feature before it",
+                where=str(path),
+                remedy=f"before it are: {', '.join(list(features)[:-1]) or 'none'}",
+            )
     kernels = {
         name: KernelKind(name, files(entry["config"]), which is True, () if which in (True, False) else tuple(which))
         for name, entry in raw["kernels"].items()
@@ -353,69 +328,18 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         )
         for name, entry in raw.get("suites", {}).items()
     }
-    extra: dict[str, Any] = {"rivals": tuple(raw.get("rivals", ()))}
+    extra: dict[str, Any] = {"rivals": tuple(raw.get("rivals", ())), "of": raw.get("of", "")}
     for name in ("workloads", "mutants"):
         if name in raw:
             extra[name] = top / raw[name]
     if "compare" in raw:
         extra["default_kernels"] = tuple(raw["compare"])
-    base = Base(
-        path.stem,
+    return Base(
+        path,
         raw["series"],
         toml.made(Source, raw.get("source", {})),
         kernels,
         features,
         suites=suites,
-        lists=tuple(raw.get("lists", ())),
         **extra,
     )
-    return replace(base, subjects=read_subjects(raw.get("subjects", {}), base, path))
-
-
-def read_subjects(raw: Mapping[str, Any], base: Base, path: Path) -> dict[str, Subject]:
-    """The series of ``base``: those of the table [subjects] in the file ``path``, or one of all features without it.
-
-    Raises: UsageError for an unknown feature or series, and for a feature that is in none or in several.
-    """
-    exported = base.exported()
-    if not raw:
-        return {"": Subject("", tuple(exported))}
-    found: dict[str, Subject] = {}
-    for name, entry in raw.items():
-        one = toml.made(Subject, entry, name=name, letter=None)
-        wrong = f"subject '{name}'"
-        if not one.features:
-            raise UsageError(f"{wrong} has no features", where=str(path), remedy="name them: features = [...]")
-        for feature in one.features + one.shares:
-            if feature not in exported:
-                raise UsageError(
-                    f"{wrong} has the unknown feature '{feature}'",
-                    where=str(path),
-                    remedy=f"known: {', '.join(exported)}",
-                )
-        for need in one.needs:
-            if need not in found:
-                raise UsageError(
-                    f"{wrong} needs '{need}', which is no subject before it",
-                    where=str(path),
-                    remedy=f"before it are: {', '.join(found) or 'none'}",
-                )
-        found[name] = replace(one, letter=exported[one.features[-1]].folder / LETTER)
-    for feature in exported:
-        having = [one.name for one in found.values() if feature in one.features]
-        if len(having) != 1:
-            raise UsageError(
-                f"feature '{feature}' is in {'the subjects ' + ' and '.join(having) if having else 'no subject'}",
-                where=str(path),
-                remedy="list it under features of one subject; another that needs its patches, but not that subject, "
-                "lists it under shares",
-            )
-    whole = replace(base, subjects=found)
-    for one in found.values():
-        if twice := set(one.shares) & {*one.features, *(f.name for f in whole.features_before(one))}:
-            raise UsageError(
-                f"subject '{one.name}' shares '{min(twice)}', which it has or needs anyway",
-                where=str(path),
-                remedy="remove it from shares",
-            )
-    return found

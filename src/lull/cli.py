@@ -42,7 +42,6 @@ GROUPS = {
 """The commands that ``lull --help`` describes, under their headings."""
 ADVANCED = {
     "port": "bring the features to another Linux, and build, boot and check it there",
-    "export": "write the features as patch series for git am, one for each subject",
     "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
     "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "report": "write one HTML page about runs, checks and timings",
@@ -89,7 +88,6 @@ WITHOUT = {
     "save": ALL - {"--dry-run", "--json", "--base"},
     "kunit": {"--suite"},
     "port": {"--json", "--suite"},
-    "export": {"--suite"},
     "x86": {"--suite"},
     "bench": {"--offline", "--tree", "--suite"},
     "report": ALL - {"--dry-run", "--json"},

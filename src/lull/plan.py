@@ -189,7 +189,7 @@ def parse_spec(text: str, base: Base) -> Spec:
         settings[name] = value
     # Switched off at run time, it would still do all that a flush could ask for later.
     off = [
-        f"lull_{name}={value}"
+        f"{base.features[name].boot}={value}"
         for name, value in settings.items()
         if base.features[name].boot and value == base.features[name].off
     ]

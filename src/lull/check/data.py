@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The data files of `lull check`: rules, machines, known findings (plugin/), and mutants (kernel/lab/mutants.toml)."""
+"""The data files of `lull check`: rules, machines, known findings (plugin/), and mutants (kernel/mutants.toml)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A way in which the lab kernel can be broken (kernel/lab/mutants.toml).
+    """A way in which the lab kernel can be broken (kernel/mutants.toml).
 
     Args:
         name: its name, which is the value of the kernel parameter ``lull_mutant``.

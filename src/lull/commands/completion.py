@@ -43,7 +43,6 @@ def words(base: Base) -> dict[str, list[str]]:
         "base NAME": bases.known(),
         "base BASE": bases.known(),
         "suite NAME": list(base.suites),
-        "series NAME": [name for name in base.subjects if name],
         "kernel K": kernels(base),
         "kernel NAME": list(base.kernels),
         "workload W": [name for file in files for name in plan.load_workloads(file)],

@@ -19,7 +19,7 @@ from lull.selftests import kunit
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull kunit``."""
     parser.add_argument(
-        "glob", nargs="?", metavar="GLOB", default="lull*", help="suites, or SUITE.CASE, to run (default: lull*)"
+        "glob", nargs="?", metavar="GLOB", default="*", help="suites, or SUITE.CASE, to run (default: all)"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "The kernel is built as with 'lull build --kept': after a small change that takes seconds.\n"
         "exit: 0 no case failed; 1 a case failed\n"
-        "example: lull kunit lull_young"
+        "example: lull kunit tlb_residency"
     )
 
 

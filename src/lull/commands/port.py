@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lull import options, plan, took
-from lull.base import Base
+from lull.base import Base, patches_of
 from lull.check import data
 from lull.check.conduct import conduct
 from lull.check.trials import CheckOptions, plan_kernels
@@ -70,14 +70,15 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if not series.is_tree(tree):
         with took.keeping(took.Part("port tree", FIRST["port tree"])):
             series.make_tree(lab.pristine, list(lab.base.exported().values()), tree)
-    begun = begun or port.begin(tree, source)
+    begun = begun or port.begin(tree, source, lab.base)
     started = time.monotonic()
-    taken = [name for fit in found.values() for name in fit.patches]
-    dropped = port.merge(tree, begun, taken)
+    taken = {name for fit in found.values() for name in fit.patches}
+    patches = patches_of(lab.base.exported().values())
+    dropped = port.merge(tree, begun, [patch for patch in patches if patch.name in taken])
     took.keep("port merge", time.monotonic() - started)
-    written = port.write(tree, begun, lab.base, lab.base_name, dropped)
+    written = port.write(tree, begun, lab.base, lab.base_name)
     for name in dropped:
-        say(f"Linux {source.named} has {name}: the patch drops out")
+        say(f"Linux {source.named} has '{name}': the patch drops out")
     for notice in written.notices:
         say(notice)
     print("\n".join(f"{'-' if c.text is None else '~'} {c.path}" for c in written.changes))
@@ -111,8 +112,8 @@ def test(lab: Lab, tree: Path) -> int:
     passed = tree / ".git" / f"lull-kunit-{lab.kernel('kunit').path.name}"
     if not passed.exists():
         with took.keeping(took.Part("port kunit", FIRST["port kunit"])):
-            guest = lab.guest("kunit", kunit.machine(), append="kunit.filter_glob=lull*", count=False)
-            failed = run_suites(guest, "lull*", as_json=False)
+            guest = lab.guest("kunit", kunit.machine(), count=False)
+            failed = run_suites(guest, "*", as_json=False)
         if failed:
             return failed
         passed.touch()

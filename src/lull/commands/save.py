@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull save: turn the commits of a tree back into the features."""
+"""lull save: write the branches of a tree back to the mails of the features."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     found = series.changes(arguments.dir.absolute(), lab.base)
     if not arguments.dry_run:
         series.write(found)
+        if noted := series.backported(lab.base, found):
+            series.write([noted])
     names = [("-" if c.text is None else "~", os.path.relpath(c.path)) for c in found]
     lines = [f"{kind} {name}" for kind, name in names] or ["the features are as the tree has them"]
     return plan.show(lines, [{"change": kind, "path": name} for kind, name in names], as_json=arguments.json)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lull import base as bases
-from lull import cache, changed, extras, paths, plan, process
+from lull import cache, extras, paths, plan, process
 from lull.base import DEFAULT, Base
 from lull.errors import FetchError, UsageError
 from lull.judge.tables import Grid, make_console, show_grid
@@ -22,7 +22,6 @@ from lull.lab import Lab
 from lull.linux import fitting, releases, upstream
 from lull.linux.toolchain import jobs
 from lull.linux.tree import kernel_version
-from lull.progress import say
 
 PARALLEL = ("-n", str(min(jobs(), 4)), "--maxschedchunk=1")
 """Options of pytest-xdist. A guest under the checker uses little more than one CPU, and up to 2 GiB of memory. A
@@ -45,11 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "findings Linux has fixed; exit 1 if something does not apply",
     )
     parser.add_argument(
-        "--changed",
-        action="store_true",
-        help="only the test files that the changes since the branch main can break (see src/lull/changed.py)",
-    )
-    parser.add_argument(
         "pytest", nargs="*", metavar="-- PYTEST ARGS", help="options that are passed to pytest, e.g. -- -k young"
     )
 
@@ -66,17 +60,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     only = lab.base_name if other or lab.user_tree else ""
     marks = [*(["bases"] if other else []), *([f"not {without}"] if without else [])]
     words += ["-m", " and ".join(marks)] if marks else []
-    if arguments.changed:
-        files = changed.changed_files()
-        chosen, left = changed.select(files)
-        say(f"changed: {', '.join(files) or 'no file'}")
-        say(f"left out: {', '.join(file.removeprefix('tests/') for file in left) or 'no file'}")
-        if without:
-            say(f"left out, too: tests that are marked {without}")
-        if not chosen:
-            say("nothing to run")
-            return 0
-        words += chosen
     words += arguments.pytest
     if arguments.dry_run:
         return plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull tree: a git tree of the kernel to work in, with a commit for each patch of each feature."""
+"""lull tree: a git tree of the kernel to work in, with a branch for each feature and a commit for each patch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,22 @@ from lull.linux import series
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull tree``."""
     parser.add_argument("dir", metavar="DIR", type=options.NEW, help="a new or empty folder for the tree")
-    parser.epilog = "Change it, commit with a line 'Lull-feature: NAME', then: lull save DIR"
+    parser.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="with the patches of this kernel: lab has the lab's own, too, behind the features (default: only those "
+        "that are for Linux)",
+    )
+    parser.epilog = "Change it with git commit and git rebase -i, then: lull save DIR"
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
-    features = list(lab.base.exported().values())
+    if arguments.kernel:
+        plan.require("kernel", [arguments.kernel], lab.base.kernels)
+        features = lab.base.features_of(arguments.kernel)
+    else:
+        features = list(lab.base.exported().values())
     if arguments.dry_run:
         names = [patch.name for patch in patches_of(features)]
         lines = [f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for {', '.join(names)}"]

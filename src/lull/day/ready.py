@@ -31,7 +31,9 @@ OUT_MIB = 256
 NOT_WRITTEN = ("diskfilter", "lvm", "mdraid09", "mdraid1x", "cryptodisk", "luks", "luks2", "ldm")
 NOT_WRITTEN_FS = ("btrfs", "zfs", "squash4", "iso9660")
 """What GRUB cannot write to: it could not forget the entry that it is to boot once."""
-OURS = re.compile(r"CONFIG_(LULL\w*|ARCH_WANT_\w+|MMU_GATHER_RUNS|HUGETLB_PAGE_OPTIMIZE_VMEMMAP\w*)")
+OURS = re.compile(
+    r"CONFIG_(LULL\w*|ARM64_(TLB_RESIDENCY|HVO)|ARCH_WANT_\w+|MMU_GATHER_RUNS|HUGETLB_PAGE_OPTIMIZE_VMEMMAP\w*)"
+)
 """Options in which the two kernels may differ: Lull's, and those that Lull's features turn on."""
 
 

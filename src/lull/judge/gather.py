@@ -40,7 +40,7 @@ def lost(results: Results) -> list[Check]:
     """The checks of the goal that only `lull check` can judge: other threads lose no more entries than on stock.
 
     They are for the kernel with gather alone. Without FEAT_nTLBPA, residency broadcasts for the whole ASID when tables
-    are freed that several CPUs walked, which takes valid entries, too (kernel/residency/NOTE.md).
+    are freed that several CPUs walked, which takes valid entries, too (docs/decisions/residency.md).
     """
     return goals.check(FEATURE, results, _lost)
 

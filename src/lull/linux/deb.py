@@ -15,7 +15,7 @@ from pathlib import Path
 from lull import cache
 from lull.base import Base
 from lull.errors import BuildError, MissingError, UsageError
-from lull.linux import message, switches
+from lull.linux import series
 from lull.linux.build import Builder, asked_options, fragments_text, kconfig_reason, kernel_key
 from lull.linux.toolchain import Toolchain
 from lull.linux.tree import Tree
@@ -104,19 +104,12 @@ def without_keys(text: str, tree: Path) -> str:
 
 
 def document(base: Base, release: str) -> str:
-    """The text of README.lull in /usr/share/doc: each feature's switch, policies, boot parameter and counters."""
+    """The text of README.lull in /usr/share/doc: boot parameters, and the cover letter of each feature."""
     features = list(base.exported().values())
-    head = f"""# What can be switched in Linux {release}
-
-Write a policy to a file to choose it, at any time, as root; read it to see which there are, and the [chosen] one. A
-boot parameter chooses what it boots with. Without CONFIG_LULL_... of its name a feature is not in the kernel at all.
-
-{switches.table(features)}
-
-What each does follows."""
-    sections = "\n\n\n".join(message.text(section) for section in map(switches.section, features))
-    title, text = message.split(head)
-    return f"{title}\n\n{message.text(text)}\n\n\n{sections}\n"
+    lines = [f"What was added to Linux {release}", "", "Boot parameters, each with the feature that it controls:", ""]
+    lines += [f"  {f.boot}=   {f.name}: {', '.join(f.policies)}; default {f.default}" for f in features if f.boot]
+    letters = [f"\n\n{feature.name}: {series.description(feature.letter)}" for feature in features]
+    return "\n".join(lines) + "\n" + "".join(letters)
 
 
 def variables(tree: Tree, suffix: str, *, documented: bool) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lull import process
 from lull.base import Base, Patch, patches_of
-from lull.linux.hunks import SECTION, head_of, hunks_of, is_there, near
+from lull.linux.hunks import adds, head_of, hunks_of, is_there, name_of, near, sections_of
 from lull.linux.tree import STRICT
 
 
@@ -25,7 +25,7 @@ class Fit:
 
     Args:
         hunks: how many there are.
-        failing: where the hunks are that do not fit: ``mm/rmap.c:1234``; also files that the tree must not have.
+        failing: where the hunks are that do not fit: ``mm/rmap.c:1234``; line 0: the tree has a file that is added.
         near: where the hunks are that fit with less context, as ``apply_patch`` applies them.
         taken: where the others are that do not fit, because the tree has what they change already.
         patches: the patches of which the tree has every hunk.
@@ -47,8 +47,8 @@ class Fit:
 
 
 def touched(texts: Iterable[str]) -> set[str]:
-    """The files of Linux that these patches change."""
-    return {name for text in texts for name in re.findall(r"(?m)^--- a/(\S+)", text)}
+    """The files that these patches change, add or delete."""
+    return {name for text in texts for name in re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", text)}
 
 
 def patch(tree: Path, text: str, *options: str) -> process.ProcessEnd:
@@ -62,13 +62,13 @@ def patch(tree: Path, text: str, *options: str) -> process.ProcessEnd:
 def apply(tree: Path, text: str) -> Fit:
     """Apply the hunks of a patch that fit ``tree``, in place."""
     found = Fit()
-    for section in SECTION.split(text)[1:]:
-        name, hunks = section.split(maxsplit=2)[1].removeprefix("a/"), hunks_of(section)
+    for section in sections_of(text):
+        name, hunks = name_of(section), hunks_of(section)
         there = [hunk for hunk in hunks if is_there(tree, hunk)]
         # Without these: patch(1) would skip the file, because its first hunk has been applied.
         left = [hunk for hunk in hunks if hunk not in there]
         wrong = left
-        if left and (tree / name).is_file():
+        if left and (tree / name).is_file() != adds(section):
             done = patch(
                 tree, head_of(section) + "".join(hunk.removeprefix(head_of(section)) for hunk in left), *STRICT
             )
@@ -89,21 +89,16 @@ def place_of(name: str, hunk: str) -> str:
 
 
 def fit(found: Patch, tree: Path) -> Fit:
-    """Apply what fits of a patch to ``tree``, in place, and add its own files.
+    """Apply what fits of a patch to ``tree``, in place.
 
     If the tree has some of the hunks only, these fail, because the patch does not drop out.
     """
-    one = apply(tree, found.hooks_text())
+    one = apply(tree, found.diff())
     if one.taken and len(one.taken) == one.hunks:
         one.patches.append(found.name)
     else:
         one.failing += [f"{place} (there already)" for place in one.taken]
         one.taken = []
-    for relative, file in found.files().items():
-        if (tree / relative).exists():
-            one.failing.append(f"{relative}: the tree has this file already")
-        (tree / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, tree / relative)
     return one
 
 
@@ -117,13 +112,13 @@ def copied(source: Path, names: Iterable[str], folder: Path) -> None:
 
 def by_series(base: Base, source: Path) -> dict[str, Fit]:
     """How the hunks of each series of a base fit ``source``, all series applied in the order of the features."""
-    patches = patches_of(base.exported().values())
-    owners = {feature: one.name or base.name for one in base.subjects.values() for feature in one.features}
-    found = {name: Fit() for name in owners.values()}
+    found: dict[str, Fit] = {}
     with tempfile.TemporaryDirectory(prefix="lull-fit-") as scratch:
-        copied(source, touched(one.hooks_text() for one in patches), Path(scratch))
-        for one in patches:
-            found[owners[one.name.partition("/")[0]]].add(fit(one, Path(scratch)))
+        copied(source, touched(one.diff() for one in patches_of(base.exported().values())), Path(scratch))
+        for feature in base.exported().values():
+            found[feature.name] = Fit()
+            for one in feature.patches:
+                found[feature.name].add(fit(one, Path(scratch)))
     return found
 
 

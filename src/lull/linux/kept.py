@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import stat
 import time
@@ -101,8 +100,7 @@ def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: 
     touched: set[str] = set()
     patches = patches_of(features)
     for patch in patches:
-        hooked = re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", patch.hooks_text())
-        touched |= {*hooked, *map(str, patch.files())}
+        touched.update(patch.touched())
     if scratch.exists():
         shutil.rmtree(scratch)
     scratch.mkdir(parents=True)

@@ -175,5 +175,6 @@ def named(store: Store, base: Base, word: str) -> Source:
     found = packages(private, name)[version]
     fetched = download(store, found)
     package = pins.of_file(fetched, found.path)
-    of_series = replace(base, name=series, series=series, source=bases.Source(package=name, tarball=tarball))
+    own = bases.Source(package=name, tarball=tarball)
+    of_series = replace(base, file=base.file.with_stem(series), series=series, source=own)
     return Source(word, series, tree.unpack(fetched, of_series, package.sha256), package, suite, tarball)

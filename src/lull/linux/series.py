@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`lull tree` and `lull save`: features as commits of a git tree, and commits back to features.
+"""`lull tree` and `lull save`: the features as branches of a git tree, and the branches back to mails.
 
-The tree has a commit with the base. After it comes, for each patch of each feature, a group of commits with the trailer
-``Lull-feature: FEATURE``, or ``Lull-feature: FEATURE/PATCH`` where the feature has several patches. ``lull save``
-writes the changes of each group to the patch's folder in kernel/: files that the commits add go to files/ (or
-files-SERIES/, ``place_of``), changes of other files become the patch in hooks/.
+The tree has a commit with the base, and behind it one commit for each patch. Each feature is a branch that ends with
+its last patch; the next feature's branch goes on there. ``git rebase`` moves all of them (rebase.updateRefs). ``lull
+save`` writes each branch to its feature's folder by ``git format-patch``. A branch's description is the cover letter.
 """
 
 from __future__ import annotations
@@ -12,28 +11,22 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
+from lull import base as bases
 from lull import cache, process
-from lull.base import Base, Feature, Patch, patches_of
+from lull.base import LETTER, Base, Feature, Patch, patches_of, title_of
 from lull.errors import ApplyError, UsageError
-from lull.linux import message
-from lull.linux.tree import STRICT, Tree, apply_patch, check_series
+from lull.linux.tree import Tree, check_series
 from lull.progress import progress
 
-TRAILER = "Lull-feature"
-VALUE = f"%(trailers:key={TRAILER},valueonly,separator=%x2C)"
-"""What the trailer of a commit names, for git's option --format."""
 BASE_TAG = "lull-base"
-BRANCH = "lull"
-# Options that override the user's configuration of git: hooks always have the form that patch -p1 reads.
-DIFF = ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "-U3", "--src-prefix=a/", "--dst-prefix=b/"]
+FIRST = "linux"
+"""The branch with the base alone."""
 SETTINGS = (
-    "user.name=Lull",
-    "user.email=lull@localhost",
     "commit.gpgsign=false",
     "core.autocrlf=false",
     "gc.auto=0",
@@ -42,25 +35,30 @@ SETTINGS = (
     "log.showSignature=false",
     "color.ui=false",
     "diff.algorithm=myers",
+    "diff.renames=false",
+    "diff.noprefix=false",
+    "format.signature=",
+    "rebase.updateRefs=true",
 )
-IDENTITY = [word for setting in SETTINGS for word in ("-c", setting)]
-# Commits made from the same features have the same hashes: fixed dates, fixed language, no configuration of the user.
+"""Whatever the user's configuration of git says: mails always have the same form."""
+OPTIONS = [word for setting in SETTINGS for word in ("-c", setting)]
+PLACEHOLDER = ("A U Thor", "author@example.com")
+"""Who commits what git makes here. Author and Signed-off-by of a mail that is sent are a person's."""
+# Commits made from the same mails have the same hashes: fixed dates, fixed language, no configuration of the user.
 FIXED = {
+    **{f"GIT_{who}_NAME": PLACEHOLDER[0] for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_EMAIL": PLACEHOLDER[1] for who in ("AUTHOR", "COMMITTER")},
     "GIT_AUTHOR_DATE": "@0 +0000",
     "GIT_COMMITTER_DATE": "@0 +0000",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
     "LC_ALL": "C.UTF-8",
 }
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit of the tree: its hash, its subject, and the patch that its trailer names (empty without one)."""
-
-    hash: str
-    subject: str
-    patch: str
+GIT_LETTER = "0000-cover-letter.patch"
+BY_GIT = re.compile(r"(?m)(?:^\S.* \(\d+\):\n(?:  .*\n)+\n*)+(?:^ .*\n)*\s*\Z")
+"""What git writes behind the text of a cover letter: who wrote which patches, and what they change."""
+FORM = ("--zero-commit", "--abbrev=12", "--no-ext-diff", "--no-textconv", "-U3", "-q")
+"""Options of git format-patch: mails that change only where the patch does."""
 
 
 @dataclass(frozen=True)
@@ -71,49 +69,19 @@ class Change:
     text: str | None
 
 
-def git(tree: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
-    """Run git in ``tree`` with the options IDENTITY, and return its output. Raises UsageError when it fails."""
-    return process.output_of(["git", "-C", tree, *IDENTITY, *words], error=UsageError, env=env)
-
-
-def commit_message(patch: Patch, trailer: str) -> str:
-    """The commit message of a patch: the title of its NOTE.md, the note as plain text, and ``trailer``."""
-    subject, body = message.split(note_of(patch.folder))
-    return f"{subject or patch.name}\n\n{message.text(body)}\n\n{trailer}\n"
-
-
-def note_of(folder: Path) -> str:
-    """The note in ``folder``; empty when it has none."""
-    note = folder / "NOTE.md"
-    return note.read_text() if note.exists() else ""
+def git(tree: Path, *words: str | Path, env: Mapping[str, str] | None = None) -> str:
+    """Run git in ``tree`` with OPTIONS, and return its output. Raises UsageError when it fails."""
+    return process.output_of(["git", "-C", tree, *OPTIONS, *words], error=UsageError, env=env)
 
 
 def commit_base(tree: Path, version: str) -> None:
     """Make the folder ``tree`` a git tree with one commit, tagged BASE_TAG."""
-    git(tree, "init", "-q", "-b", BRANCH, env=FIXED)
+    git(tree, "init", "-q", "-b", FIRST, env=FIXED)
+    for setting in SETTINGS:
+        git(tree, "config", *setting.split("=", 1))
     git(tree, "add", "-A", "-f", env=FIXED)
     git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
     git(tree, "tag", BASE_TAG, env=FIXED)
-
-
-def commit_patch(
-    tree: Path, patch: Patch, trailer: str, log: Path, *, source: Path, lists: Collection[str] = ()
-) -> bool:
-    """Apply a patch to a git tree, and commit it, unless ``apply_patch`` leaves it out; return true if it did not.
-
-    Args:
-        trailer: the last line of the commit message.
-        log: takes the output of patch(1).
-        source: the tree that an error message names.
-        lists: as for ``apply_patch``.
-
-    Raises: ApplyError when the patch does not fit.
-    """
-    if applied := apply_patch(patch, tree, log, source=source, lists=lists):
-        named = re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", patch.hooks_text())
-        git(tree, "add", "-A", "-f", "--", *dict.fromkeys([*named, *map(str, patch.files())]), env=FIXED)
-        git(tree, "commit", "-q", "-m", commit_message(patch, trailer), env=FIXED)
-    return applied
 
 
 @contextlib.contextmanager
@@ -152,33 +120,28 @@ def check_tree(target: Path) -> None:
 def make_tree(pristine: Tree, features: Sequence[Feature], target: Path) -> None:
     """Make ``target`` a git tree: the pristine source, then one commit for each patch of ``features``.
 
-    If a patch does not fit, the tree stays, with the patch as ``leave_rejects`` leaves it; the next call goes on
+    If a patch does not fit, the tree stays as ``git am`` leaves it; after ``git am --continue`` the next call goes on
     behind this patch.
 
     Raises: UsageError when ``target`` is not empty and no such tree, or has uncommitted changes; ApplyError when a
         patch does not fit.
     """
     check_tree(target)
-    if is_tree(target):
-        check_series_of(target, pristine)
-        check_clean(target)
-        add_patches(target, pristine, features, target)
-        return
-    cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
-    log = cache.root() / "tree.log"
-    failed = None
-    with whole_folder(target) as part:
-        with progress.step(f"copying Linux {pristine.version}"):
-            process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
-            process.run_logged(["chmod", "-R", "u+w", part], log)
-        with progress.step("committing the base"):
-            commit_base(part, pristine.version)
-        try:
-            add_patches(part, pristine, features, target)
-        except ApplyError as error:
-            failed = error
-    if failed:
-        raise failed
+    if not is_tree(target):
+        cache.need_space(target.parent.absolute(), 3, "a kernel tree with its git objects")
+        log = cache.root() / "tree.log"
+        with whole_folder(target) as part:
+            with progress.step(f"copying Linux {pristine.version}"):
+                process.run_logged(["cp", "-a", "--reflink=auto", f"{pristine.path}/.", part], log)
+                process.run_logged(["chmod", "-R", "u+w", part], log)
+            with progress.step("committing the base"):
+                commit_base(part, pristine.version)
+    check_series_of(target, pristine)
+    check_clean(target)
+    before = BASE_TAG
+    for feature in features:
+        add_feature(target, feature, before)
+        before = feature.name
 
 
 def check_series_of(target: Path, pristine: Tree) -> None:
@@ -192,155 +155,133 @@ def check_series_of(target: Path, pristine: Tree) -> None:
 
 
 def check_clean(tree: Path) -> None:
-    """Raise UsageError when the git tree has changes that are not committed."""
-    if git(tree, "status", "--porcelain").strip():
-        raise UsageError(f"{tree} has uncommitted changes", remedy="commit or stash them first")
+    """Raise UsageError when git applies or rebases in the tree, or it has changes that are not committed."""
+    under_way = any((tree / ".git" / name).exists() for name in ("rebase-apply", "rebase-merge"))
+    if under_way or git(tree, "status", "--porcelain", "-uno").strip():
+        raise UsageError(
+            f"{tree} has uncommitted changes", remedy="commit or stash them, or end 'git am' and 'git rebase', first"
+        )
 
 
-def add_patches(tree: Path, pristine: Tree, features: Sequence[Feature], named: Path) -> None:
-    """Commit those patches of ``features`` to ``tree`` that it does not have.
+def branches(tree: Path) -> list[str]:
+    """The branches of the tree."""
+    return git(tree, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
 
-    Args:
-        named: the tree for an error message.
 
-    Raises: ApplyError when a patch does not fit, which is left as ``leave_rejects`` leaves it.
+def subjects(tree: Path, since: str, until: str = "HEAD") -> list[str]:
+    """The subjects of the commits from ``since`` to ``until``, oldest first."""
+    return git(tree, "log", "--reverse", "--format=%s", f"{since}..{until}").splitlines()
+
+
+def add_feature(tree: Path, feature: Feature, before: str) -> None:
+    """Commit those patches of a feature to ``tree`` that it does not have, on the feature's branch behind ``before``.
+
+    Raises: ApplyError when a patch does not fit; UsageError when the feature has no patches.
     """
-    log, source = cache.root() / "tree.log", pristine.origin or pristine.path
-    there = {commit.patch for commit in commits(tree)}
-    for patch in patches_of(features):
-        if patch.name in there:
+    if not feature.patches:
+        raise UsageError(f"feature {feature.name} has no patches", where=str(feature.folder))
+    if feature.name not in branches(tree):
+        git(tree, "checkout", "-q", "-b", feature.name)
+        if feature.letter.exists():
+            git(tree, "config", f"branch.{feature.name}.description", description(feature.letter))
+    elif git(tree, "branch", "--show-current").strip() != feature.name:
+        return
+    there = subjects(tree, before)
+    for patch in feature.patches:
+        if patch.subject in there:
             continue
         with progress.step(f"applying {patch.name}"):
-            trailer = f"{TRAILER}: {patch.name}"
-            try:
-                commit_patch(tree, patch, trailer, log, source=source)
-            except ApplyError as error:
-                left = leave_rejects(tree, patch, trailer)
-                what = f"place the hunks of {', '.join(left)}" if left else "make its changes"
-                error.remedy = (
-                    f"{what} by hand in {named}, which has the commits before; then 'git add -u', 'git commit' and the "
-                    "same command again, which goes on behind it. To bring the features to another Linux, "
-                    "'lull port' merges in three ways, which leaves less to do by hand"
-                )
-                raise
-
-
-def leave_rejects(tree: Path, patch: Patch, trailer: str) -> list[str]:
-    """Leave what fits of a patch in ``tree``, uncommitted, and the rest in files ``*.rej``, whose names are returned.
-
-    ``git commit`` finds the patch's message.
-    """
-    git(tree, "reset", "-q", "--hard")
-    git(tree, "clean", "-qfd")
-    cache.write_atomic(tree / ".git/info/exclude", "*.rej\n*.orig\n")
-    rejected: list[str] = []
-    if patch.hooks.exists():
-        options = [option for option in STRICT if not option.startswith("--reject-file")]
-        done = process.complete(["patch", *options, "-d", tree, "-i", patch.hooks])
-        rejected = re.findall(r"(?m)saving rejects to file '?(.+?)'?$", done.output)
-    for relative, file in patch.files().items():
-        (tree / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, tree / relative)
-    # Debian's source ignores all new files: only these are added here, and the user needs 'git add -u'.
-    if patch.files():
-        git(tree, "add", "-f", "--", *map(str, patch.files()))
-    cache.write_atomic(tree / ".git/MERGE_MSG", commit_message(patch, trailer))
-    return rejected
-
-
-def commits(tree: Path, since: str = BASE_TAG, until: str = "HEAD") -> list[Commit]:
-    """The commits after the base, or after another commit, oldest first."""
-    listing = git(tree, "log", "--reverse", f"--format=%H%x00%s%x00{VALUE}", f"{since}..{until}")
-    return [Commit(*line.split("\0")) for line in listing.splitlines() if line]
-
-
-def groups(tree: Path, base: Base) -> dict[str, list[Commit]]:
-    """Patch -> its commits, oldest first.
-
-    Raises: UsageError for a commit that names no patch or an unknown one, or that other commits separate from the
-    earlier ones of its patch.
-    """
-    names = [patch.name for patch in patches_of(base.exported().values())]
-    found: dict[str, list[Commit]] = {}
-    last = ""
-    for commit in commits(tree):
-        where = f"commit {commit.hash[:12]} '{commit.subject}'"
-        if not commit.patch:
-            raise UsageError(
-                f"{where} names no feature",
-                remedy=f"give it a line '{TRAILER}: NAME' (git commit --amend, or git rebase -i)",
+            am = ["am", "-q", "--committer-date-is-author-date", str(patch.file.absolute())]
+            done = process.complete(["git", "-C", tree, *OPTIONS, *am], env=FIXED)
+        if done.status != 0:
+            raise ApplyError(
+                f"patch {patch.name} does not apply",
+                where=str(tree),
+                remedy=f"'git apply --reject {patch.file}' there, place the hunks in *.rej by hand, 'git add' the "
+                "files, 'git am --continue', and the same command again, which goes on behind it. To bring the "
+                "features to another Linux, 'lull port' merges in three ways, which leaves less to do by hand",
+                tail=done.output[-2000:],
             )
-        if commit.patch not in names:
-            raise UsageError(
-                f"{where} names feature '{commit.patch}', which base {base.name} does not have",
-                remedy=f"known: {', '.join(names)}; a new one gets an entry in its TOML file first",
-            )
-        if commit.patch in found and commit.patch != last:
-            raise UsageError(
-                f"{where}: other commits separate it from the earlier commits of feature {commit.patch}",
-                remedy="put each feature's commits next to each other with git rebase -i",
-            )
-        found.setdefault(commit.patch, []).append(commit)
-        last = commit.patch
-    return found
 
 
-def stable_diff(text: str) -> str:
-    """A diff without git's own header lines and the function names behind ``@@``, which change for no reason."""
-    lines = [
-        re.sub(r"^(@@ .*? @@).*", r"\1", line)
-        for line in text.splitlines(keepends=True)
-        if not line.startswith(("index ", "diff --git "))
-    ]
-    return "".join(lines)
+def description(letter: Path) -> str:
+    """What the description of a branch says, of the cover letter that was made of it: the title, and the text."""
+    text = BY_GIT.sub("", letter.read_text().partition("\n\n")[2]).rstrip()
+    return f"{title_of(letter)}\n\n{text}\n"
 
 
 def changes(tree: Path, base: Base) -> list[Change]:
-    """The changes that make the features' folders what the commits of ``tree`` say.
+    """The changes that make the features' folders what the branches of ``tree`` say.
 
-    Raises: UsageError when ``tree`` is no git tree, is of another series or has uncommitted changes, or as ``groups``
-        does.
+    Raises: UsageError when ``tree`` is no git tree, is of another series, has uncommitted changes, has commits behind
+        its last branch, or a branch that is not behind the one before.
     """
     if not (tree / ".git").exists():
         raise UsageError(f"{tree} is not a git tree", remedy="make one with './lull tree DIR'")
     check_series(tree, base)
     check_clean(tree)
+    there, before = branches(tree), BASE_TAG
     found: list[Change] = []
-    patches = {patch.name: patch for patch in patches_of(base.exported().values())}
-    for name, group in groups(tree, base).items():
-        patch = patches[name]
-        before, after = f"{group[0].hash}^", group[-1].hash
-        status = git(tree, "diff", "--no-renames", "--name-status", before, after)
-        entries = [line.split("\t") for line in status.splitlines()]
-        own = {path for kind, path in entries if kind == "A"}
-        hooked = [path for kind, path in entries if kind != "A"]
-        found += [Change(place_of(path, patch), git(tree, "show", f"{after}:{path}")) for path in sorted(own)]
-        found += [Change(file, None) for relative, file in patch.files().items() if str(relative) not in own]
-        diff = git(tree, *DIFF, before, after, "--", *hooked) if hooked else ""
-        found.append(Change(patch.hooks, keep_header(patch.hooks) + stable_diff(diff) if diff else None))
+    for feature in (f for f in base.features.values() if f.name in there):
+        if process.complete(["git", "-C", tree, "merge-base", "--is-ancestor", before, feature.name]).status != 0:
+            raise UsageError(
+                f"branch {feature.name} is not behind {before}",
+                where=str(tree),
+                remedy=f"git -C {tree} rebase --update-refs --onto {before} ...: each feature goes on where the one "
+                "before it ends",
+            )
+        found += changes_of(tree, before, feature)
+        before = feature.name
+    if left := subjects(tree, before):
+        raise UsageError(
+            f"commits are behind the last branch, {before}: '{left[0]}'",
+            where=str(tree),
+            remedy=f"'git branch -f NAME HEAD' makes them part of a feature; it must have an entry in {base.name}.toml",
+        )
     return [c for c in found if differs(c)]
 
 
-def place_of(path: str, patch: Patch) -> Path:
-    """The file of the repository for ``path`` of the kernel tree: where the patch has it, else in files/.
+def changes_of(tree: Path, before: str, feature: Feature) -> list[Change]:
+    """The mails of a feature, from the commits of its branch behind ``before``; and its stale ones, to be deleted.
 
-    If the patch has ``path`` for other bases only, the file is in the folder files-SERIES/.
+    Raises: UsageError when the branch has no description for its cover letter, or a commit changes nothing.
     """
-    if file := patch.files().get(Path(path)):
-        return file
-    of_others = any((top / path).exists() for top in patch.folder.glob("files-*"))
-    return patch.folder / (f"files-{patch.series}" if of_others else "files") / path
+    with tempfile.TemporaryDirectory(prefix="lull-save-") as scratch:
+        words = ["format-patch", *FORM, "-o", scratch]
+        if not feature.only:
+            words += ["--cover-letter", "--cover-from-description=subject"]
+        git(tree, *words, f"{before}..{feature.name}", env=FIXED)
+        mails = {file.name.replace(GIT_LETTER, LETTER): file.read_text() for file in sorted(Path(scratch).iterdir())}
+    if bad := [name for name, text in mails.items() if not text or "*** SUBJECT HERE ***" in text]:
+        raise UsageError(
+            f"branch {feature.name} has no description, or a commit that changes nothing: {bad[0]}",
+            where=str(tree),
+            remedy=f"git -C {tree} branch --edit-description {feature.name}; git -C {tree} rebase --empty=drop ...",
+        )
+    stale = [Change(file, None) for file in sorted(feature.folder.glob("*")) if file.name not in mails]
+    return [Change(feature.folder / name, text) for name, text in mails.items()] + stale
 
 
-def keep_header(hooks: Path) -> str:
-    """The text before the first diff of the file ``hooks``: its licence line and comments.
+def backported(base: Base, saved: Sequence[Change] | None = None) -> Change | None:
+    """The file that says with which patches those of a backport were compared; None if ``base`` is no backport.
 
-    Without such a file it is that of another series' file; empty when there is none.
+    A line has the patch's title, and a hash of the lines that it changes in the base of which this is a backport.
+
+    Args:
+        saved: changes that were made; the lines of other patches stay as they are. None: each line as it would be now.
     """
-    file = hooks if hooks.exists() else max(hooks.parent.glob("*.patch"), default=None)
-    if not file:
-        return ""
-    return "".join(takewhile(lambda line: not line.startswith("--- "), file.read_text().splitlines(keepends=True)))
+    if not base.of:
+        return None
+    origin = bases.load(str(base.file.with_name(f"{base.of}.toml")))
+    patches = patches_of(origin.exported().values())
+    # Without contexts and places, which change with other patches.
+    keys = {patch.title: cache.key_of(*re.findall(r"(?m)^[-+].*", patch.diff())) for patch in patches}
+    titles = dict.fromkeys([*keys, *(patch.title for patch in patches_of(base.exported().values()))])
+    file = base.file.parents[1] / base.series / f"of-{origin.series}"
+    kept = dict(line.split() for line in file.read_text().splitlines()) if saved is not None and file.exists() else {}
+    for change in saved or ():
+        kept.pop(Patch(f"{change.path.parent.name}/{change.path.stem}", change.path).title, None)
+    return Change(file, "".join(f"{title} {kept.get(title, keys.get(title, '-'))}\n" for title in titles))
 
 
 def differs(change: Change) -> bool:
@@ -351,7 +292,7 @@ def differs(change: Change) -> bool:
 
 
 def write(found: Sequence[Change]) -> None:
-    """Write the changes; each file is replaced in one step."""
+    """Make the changes; each file is replaced in one step."""
     for change in found:
         if change.text is None:
             change.path.unlink()

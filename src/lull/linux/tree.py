@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,8 +179,8 @@ def apply_features(pristine: Tree, features: Sequence[Feature]) -> Tree:
     return Tree(path, key, pristine.version)
 
 
-def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Collection[str] = ()) -> bool:
-    """Apply one patch to ``tree`` in place: its hooks by patch(1), then copies of its own files.
+def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path) -> bool:
+    """Apply one patch to ``tree`` in place, by patch(1).
 
     A patch whose changes the tree has already is left out. Where the context of a hunk differs in its outer lines, as
     in releases near the tested one, the hunk is applied. Both are said.
@@ -188,82 +188,47 @@ def apply_patch(patch: Patch, tree: Path, log: Path, *, source: Path, lists: Col
     Args:
         log: takes the output of patch(1).
         source: the tree that an error message names.
-        lists: files in which hunks are placed as ``hunks.fitted`` does, because ``tree`` lacks earlier features. With
-            them, a file beside ``log`` takes the hooks as they are applied.
 
     Returns false if the patch was left out.
 
-    Raises: ApplyError when a hunk does not fit, the patch has hooks but none for this series, or the tree already has
-    one of the files.
+    Raises: ApplyError when a hunk does not fit, or the tree already has a file that the patch adds.
     """
-    if patch.hooks.exists():
-        check_hooks(patch.hooks)
-        hooks = patch.hooks
-        if lists:
-            hooks = log.with_name(f"{log.name}.patch")
-            hooks.write_text(fitted(patch, tree, lists))
-        if process.complete(["patch", *STRICT, "--dry-run", "-d", tree, "-i", hooks]).status != 0:
-            if not patch.files() and hunks.has_all(patch.hooks_text(), tree):
-                say(f"{patch.name}: left out, Linux {kernel_version(source)} has this change already")
-                return False
-            text, changed = hunks.near(hooks.read_text(), tree)
-            if changed:
-                say(f"{patch.name}: less context fits Linux {kernel_version(source)}: {', '.join(changed)}")
-                hooks = log.with_name(f"{log.name}.near.patch")
-                hooks.write_text(text)
-        done = process.complete(["patch", *STRICT, "-d", tree, "-i", hooks])
-        with open(log, "a") as out:
-            out.write(done.output)
-        if done.status != 0:
-            raise ApplyError(
-                f"feature {patch.name} does not apply: {failed_hunks(done.output)}",
-                where=f"{patch.hooks} on {source}",
-                remedy=f"use a tree nearer to the base, or port the hook: './lull tree DIR' makes a tree "
-                f"to work in and './lull save DIR' brings the change back; {source} is unchanged",
-            )
-    elif patch.hooks.parent.is_dir():
+    check_mail(patch.file)
+    mail = patch.file
+    if process.complete(["patch", *STRICT, "--dry-run", "-d", tree, "-i", mail]).status != 0:
+        if hunks.has_all(patch.diff(), tree):
+            say(f"{patch.name}: left out, Linux {kernel_version(source)} has this change already")
+            return False
+        text, changed = hunks.near(patch.diff(), tree)
+        if changed:
+            say(f"{patch.name}: less context fits Linux {kernel_version(source)}: {', '.join(changed)}")
+            mail = log.with_name(f"{log.name}.near.patch")
+            mail.write_text(text)
+    done = process.complete(["patch", *STRICT, "-d", tree, "-i", mail])
+    with open(log, "a") as out:
+        out.write(done.output)
+    if done.status != 0:
         raise ApplyError(
-            f"feature {patch.name} has no hooks for Linux {patch.series}",
-            where=str(patch.hooks),
-            remedy="port the hooks of another series to this file, or remove the feature from the base",
+            f"patch {patch.name} does not apply: {failed_hunks(done.output)}",
+            where=f"{patch.file} on {source}",
+            remedy=f"use a tree nearer to the base, or port the patch: './lull tree DIR' makes a tree "
+            f"to work in and './lull save DIR' brings the change back; {source} is unchanged",
         )
-    for relative, file in patch.files().items():
-        target = tree / relative
-        if target.exists():
-            raise ApplyError(
-                f"feature {patch.name} adds {relative}, which this tree already has",
-                where=str(source),
-                remedy="use a tree without Lull's features",
-            )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
     return True
 
 
-def fitted(patch: Patch, tree: Path, lists: Collection[str]) -> str:
-    """The hooks of a patch as ``hunks.fitted`` makes them. Raises ApplyError, which names the patch, as it does."""
-    try:
-        return hunks.fitted(patch.hooks_text(), tree, lists)
-    except ApplyError as error:
-        raise ApplyError(
-            f"feature {patch.name} does not apply: {error.what}",
-            where=f"{patch.hooks}, {error.where}",
-            remedy=error.remedy,
-        ) from error
-
-
-def check_hooks(hooks: Path) -> None:
-    """Raise ApplyError when the file ``hooks`` is not a well-formed patch from the first line to the last.
+def check_mail(mail: Path) -> None:
+    """Raise ApplyError when the file ``mail`` is not a well-formed patch from the first line to the last.
 
     patch(1) would not notice: where a hunk's header counts too few lines, it silently skips the rest of the hunk and
     all later hunks of the same file.
     """
-    done = process.complete(["git", "apply", "--numstat", hooks])
+    done = process.complete(["git", "apply", "--numstat", mail])
     if done.status != 0:
         raise ApplyError(
             f"not a well-formed patch: {done.output.strip().removeprefix('error: ')}",
-            where=str(hooks),
-            remedy="change hooks in a tree and write them with './lull save DIR'; git has the earlier file",
+            where=str(mail),
+            remedy="change patches in a tree and write them with './lull save DIR'; git has the earlier file",
         )
 
 

@@ -36,24 +36,40 @@ def patches(series: str) -> dict[str, dict[str, str]]:
     """Finding -> its patches, name -> text: those that the table of FINDINGS links to.
 
     Args:
-        series: whose hooks are taken where the patch is one of a feature's.
+        series: whose patches are taken where a feature has them.
 
     Raises: LullError when the table is not there.
     """
     found: dict[str, dict[str, str]] = {}
     for name, cells in re.findall(r"(?m)^\| \[([a-z0-9-]+)\]\(#\1\) \|(.*)\|$", FINDINGS.read_text()):
         links = [FINDINGS.parent / link for link in re.findall(r"\]\(([^)#]+)\)", cells)]
-        files = [link.parent / "hooks" / f"{series}.patch" if link.name == "NOTE.md" else link for link in links]
-        found[name] = {file.stem: file.read_text() for file in files if file.is_file()}
+        files = [of_series(link, series) for link in links]
+        found[name] = {series if is_of_feature(file) else file.stem: file.read_text() for file in files if file}
     if not found:
         raise LullError("no table of findings", where=str(FINDINGS), remedy="its rows begin with | [NAME](#NAME) |")
     return found
 
 
+def is_of_feature(file: Path) -> bool:
+    """Return true if the file is a patch of a feature, which is for one series; fixes say it in their names."""
+    return file.parents[2] == paths.KERNEL
+
+
+def of_series(link: Path, series: str) -> Path | None:
+    """The patch to which FINDINGS links, or the one with the same subject for another series; None without one."""
+    link = link.resolve()
+    if link.suffix != ".patch" or not link.is_file():
+        return None
+    if not is_of_feature(link):
+        return link
+    subject = link.name.partition("-")[2]
+    return next((paths.KERNEL / series / link.parent.name).glob(f"[0-9]*-{subject}"), None)
+
+
 def needed(base: Base) -> set[str]:
     """The files of Linux that ``judge`` reads."""
-    hooks = [patch.hooks_text() for patch in patches_of(base.exported().values())]
-    return fitting.touched([*hooks, *(text for texts in patches(base.series).values() for text in texts.values())])
+    features = [patch.diff() for patch in patches_of(base.exported().values())]
+    return fitting.touched([*features, *(text for texts in patches(base.series).values() for text in texts.values())])
 
 
 def state(texts: Mapping[str, str], series: str, source: Path) -> str:
