@@ -2,7 +2,7 @@
 /*
  * A page of the kernel's own memory becomes read-only and writable again: by a system call of this program, by a
  * kernel thread, and with its entry cleared in between. Only the kernel "lab" has a file by which programs can ask for
- * this (kernel/lab, lab_protect.c). Between two changes this program is in user space, and so are its children on
+ * this (lab_protect.c of the kernel lab). Between two changes this program is in user space, and so are its children on
  * other CPUs.
  */
 #include "lull.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Residency: CPUs that load and leave address spaces (mm), and flushes that look for them, against a TLB that fetches
- * and keeps everything it may. The protocol is that of kernel/residency: arch/arm64/mm/context.c.
+ * and keeps everything it may. The protocol is that of the feature residency: arch/arm64/mm/context.c.
  * README.md says what is modelled, and why that is enough; run.py has the configurations, and the variants (-DV_...).
  *
  * One step of a process is what no other CPU can see half done: one access to a shared variable, a TLBI with its DSB,
@@ -405,7 +405,7 @@ inline dsb()
 	}
 }
 
-/* Then lull_left(). */
+/* Then residency_left(). */
 inline end_walks()
 {
 #ifdef V_LEFT_EARLY
@@ -417,7 +417,7 @@ inline end_walks()
 #endif
 }
 
-/* lull_load() and the write of TTBR0 */
+/* residency_load() and the write of TTBR0 */
 inline load(m)
 {
 #ifdef V_NO_MB
@@ -753,7 +753,7 @@ again:	if
 switch_in:
 #ifdef ALLOC
 	if
-	/* lull_unpark(): no switch for the scheduler, so the ASID is not allocated again */
+	/* residency_unpark(): no switch for the scheduler, so the ASID is not allocated again */
 	:: atomic { lazy[me] == m + 1 -> lazy[me] = 0 }
 #ifdef V_UNPARK_BLIND
 	   leave(m + 1); write_ttbr(m + 1)

@@ -34,7 +34,7 @@ enum sysreg {
 	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, REG_VBAR, SYSREGS
 };
 
-/* The markers of the lab kernel, by the number of the hint (kernel/lab/NOTE.md). */
+/* The markers of the lab kernel, by the number of the hint (kernel/lab.md). */
 enum mark {
 	MARK_FREE = 114,/* x0 = PFN, x1 = order: these pages are free from now on */
 	MARK_DEAD,	/* x0 = physical address of a PGD that is freed */
