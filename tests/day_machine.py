@@ -83,7 +83,7 @@ class Fake:
                 "boot/grub/grubenv": "",
                 **{f"boot/vmlinuz-{release}": "" for release in (HOME, STOCK, LULL, "6.12.99-lull")},
                 f"boot/config-{STOCK}": CONFIG,
-                f"boot/config-{LULL}": f"{CONFIG}CONFIG_LULL=y\nCONFIG_LULL_RESIDENCY=y\n",
+                f"boot/config-{LULL}": f"{CONFIG}CONFIG_LULL=y\nCONFIG_ARM64_TLB_RESIDENCY=y\n",
                 "proc/cpuinfo": "".join(cpu.format(n) for n in range(4)) + f"Serial\t: {SECRETS['serial number']}\n",
                 "proc/meminfo": "MemTotal:       16000000 kB\n",
                 "proc/cmdline": f"root=UUID={SECRETS['disk']} ip={SECRETS['address']} isolcpus=3 quiet\n",

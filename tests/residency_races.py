@@ -7,6 +7,7 @@ import re
 
 from lull import base as bases
 from lull.guest import console
+from lull.linux.hunks import name_of, sections_of
 
 HOOKED = {
     "check_and_switch_context",
@@ -22,17 +23,11 @@ HOOKED = {
 
 
 def own_functions() -> set[str]:
-    """The functions that residency defines: in its own files, what later patches add to them, and in context.c."""
-    text = ""
-    for patch in bases.load().features["residency"].patches:
-        text += "".join(file.read_text() for path, file in patch.files().items() if path.suffix in (".c", ".h"))
-        for hooks in re.split(r"(?m)^--- a/", patch.hooks_text()):
-            name = hooks.partition("\n")[0]
-            if "/lull" in name:
-                text += re.sub(r"(?m)^[+ ]", "", hooks)
-            elif "/context.c" in name:
-                text += "".join(re.findall(r"(?m)^\+(.*\n)", hooks))
-    return set(re.findall(r"(?m)^[a-z][\w *]*?(\w+)\([^;{]*?\)\n\{", text))
+    """The functions that residency defines: in its header, and in context.c."""
+    sections = (s for patch in bases.load().features["residency"].patches for s in sections_of(patch.diff()))
+    own = [section for section in sections if name_of(section).endswith(("/tlb_residency.h", "/mm/context.c"))]
+    text = "".join(line[1:] for section in own for line in section.splitlines(True) if line[0] == "+")
+    return set(re.findall(r"(?m)^(?:[a-z][\w *]*[ *])?(\w+)\([^;{]*?\)\n\{", text))
 
 
 def of_residency(report: console.Report) -> bool:

@@ -18,12 +18,13 @@ from lull.base import DEFAULT
 from lull.errors import FetchError, LullError
 from lull.guest import qemu
 from lull.lab import Lab
-from lull.linux import apt, series
+from lull.linux import apt, series, upstream
 from lull.linux.fetch import Fetched, Store
 
 REPOSITORY = paths.REPOSITORY
 """The top folder. A test names every file of the repository from here, so that test files can move."""
 FAKE = REPOSITORY / "tests/fake"
+FIXES = REPOSITORY / "fixes"
 DATA = REPOSITORY / "tests/data"
 """Output of real guests."""
 SUMMARY: list[str] = []
@@ -181,15 +182,16 @@ def git(tree: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", tree, *stranger, *words], capture_output=True, text=True, check=True).stdout
 
 
-def apply_mails(tree: Path, *folders: Path) -> str:
-    """Apply series by git am to the base of a tree of 'lull tree', and return the hash of the tree that results.
-
-    The branch is named ``mails``.
-    """
+def apply_mails(tree: Path, mails: Sequence[Path]) -> None:
+    """Apply mails by git am to the base of a tree of 'lull tree', on the branch ``mails``."""
     git(tree, "checkout", "-q", "-B", "mails", series.BASE_TAG)
-    for folder in folders:
-        git(tree, "am", "-q", "--empty=drop", *map(str, sorted(folder.glob("*.patch"))))
-    return git(tree, "rev-parse", "HEAD^{tree}")
+    git(tree, "am", "-q", *map(str, mails))
+
+
+def fixes_of(series_name: str) -> list[Path]:
+    """The fixes for a series of kernels: NAME.patch is for every one, NAME-SERIES.patch for one."""
+    found = sorted(FIXES.glob("*.patch"))
+    return [fix for fix in found if fix.stem.endswith(f"-{series_name}") or not upstream.is_for_one(fix.stem)]
 
 
 def common() -> list[str]:

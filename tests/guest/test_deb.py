@@ -39,7 +39,7 @@ def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
         return asked_options((packager.out / ".config").read_text())
 
     have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")
-    assert all(have[f"CONFIG_LULL{name}"] == "y" for name in ("", "_RESIDENCY", "_VMEMMAP"))
+    assert all(have[f"CONFIG_{name}"] == "y" for name in ("LULL", "ARM64_TLB_RESIDENCY", "ARM64_HVO"))
     assert "CONFIG_NO_SUCH_THING=y (is n)" in "".join(said)
     with pytest.raises(BuildError, match="dropped options of Lull") as caught:
         configured("CONFIG_EXPERT=y\n# CONFIG_SYSFS is not set\n")
@@ -61,7 +61,7 @@ def test_flavours_of_debian(lab: Lab, tmp_path: Path, flavour: str) -> None:
     stock, lull = made["stock"], made["lull"]
     unlike = {option for option in {*stock, *lull} if stock.get(option, "n") != lull.get(option, "n")}
     assert not [option for option in unlike if not ready.OURS.fullmatch(option)]
-    assert "CONFIG_LULL" not in stock and lull["CONFIG_LULL_RESIDENCY"] == lull["CONFIG_MMU_GATHER_RUNS"] == "y"
+    assert "CONFIG_LULL" not in stock and lull["CONFIG_ARM64_TLB_RESIDENCY"] == lull["CONFIG_MMU_GATHER_RUNS"] == "y"
     assert (stock.get("CONFIG_PREEMPT_RT") == "y") == (flavour == "rt")
     assert (stock.get("CONFIG_ARM64_16K_PAGES") == "y") == (flavour == "16k")
     lost = [o for o, v in asked_options(text).items() if stock.get(o, "n") != v and not deb.COMPILER.match(f"{o}=")]

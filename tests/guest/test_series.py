@@ -5,95 +5,67 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from support import SUMMARY, apply_mails, git
+from support import SUMMARY, apply_mails, fixes_of, git
 
-from lull import process
-from lull.base import patches_of
+from lull import plan, process
+from lull.base import Feature, Patch, patches_of
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.lab import Lab
-from lull.linux import build, export, hunks, series
+from lull.linux import build, fitting, hunks, series
 from lull.linux.tree import Tree
 from lull.progress import progress
 from lull.selftests import kunit
 
 
-def folders_of(lab: Lab, name: str, mails: Path) -> list[Path]:
-    """The folders of the series that are applied before the series ``name``, and its own."""
-    before = lab.base.subjects_before(lab.base.subjects[name])
-    return [*(mails / subject.name for subject in before), mails / name]
+def mails_of(lab: Lab, feature: Feature) -> list[Path]:
+    """The mails of a feature and of those that it needs, without patches that this Linux has already."""
+    patches = patches_of([*lab.base.before(feature), feature])
+    return [one.file for one in patches if not hunks.has_all(one.diff(), lab.pristine.path)]
 
 
 @pytest.fixture
 def small_tree(lab: Lab, tmp_path: Path) -> Path:
-    """A git tree of the files that hooks and fixes change."""
-    fixed = {name for mail in export.fixes(lab.base) for name in re.findall(r"(?m)^--- a/(\S+)", mail.read_text())}
-    for name in fixed.union(export.hooked(patches_of(lab.base.exported().values()), lab.pristine.path)):
-        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(lab.pristine.path / name, tmp_path / "tree" / name)
+    """A git tree of the files that features and fixes change."""
+    texts = [
+        *(mail.read_text() for mail in fixes_of(lab.base.series)),
+        *map(Patch.diff, patches_of(lab.base.features.values())),
+    ]
+    fitting.copied(lab.pristine.path, {"Makefile", ".gitattributes", *fitting.touched(texts)}, tmp_path / "tree")
     series.commit_base(tmp_path / "tree", lab.pristine.version)
     return tmp_path / "tree"
 
 
 @pytest.mark.bases
-def test_each_series_applies_alone(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
-    """git am of a series and those that it needs; together they have every patch that Linux does not have."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
-    subjects = set()
-    for name in lab.base.subjects:
-        apply_mails(small_tree, *folders_of(lab, name, tmp_path / "mails"))
-        applied = git(small_tree, "log", "--format=%s", f"-{len(mails[name]) - 1}").splitlines()
-        subjects |= set(applied)
-    patches = patches_of(lab.base.exported().values())
-    taken = [one for one in patches if not one.files() and hunks.has_all(one.hooks_text(), lab.pristine.path)]
-    assert len(taken) < 2
-    notes = (series.note_of(patch.folder) for patch in patches if patch not in taken)
-    assert subjects == {re.findall(r"(?m)^# (.*)", note)[0] for note in notes}
+def test_each_series_applies_alone(lab: Lab, small_tree: Path) -> None:
+    """git am of a series and those that it needs; and again behind the fixes, which may be sent first."""
+    fixes = fixes_of(lab.base.series)
+    for feature in lab.base.exported().values():
+        mails = mails_of(lab, feature)
+        for before in ([], fixes):
+            apply_mails(small_tree, [*before, *mails])
+            assert len(series.subjects(small_tree, series.BASE_TAG)) == len(before) + len(mails) > 0
 
 
 @pytest.mark.bases
-def test_each_fix_applies_alone(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
-    """git am of each fix of fixes/ on the pristine tree, and of all of them one after the other."""
-    mails = export.export_fixes(lab.pristine, lab.base, tmp_path / "mails")
-    for mail in mails:
-        git(small_tree, "checkout", "-q", series.BASE_TAG)
-        git(small_tree, "am", "-q", str(mail))
-    apply_mails(small_tree, tmp_path / "mails")
-    assert len(git(small_tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == len(mails) > 0
+def test_each_fix_applies_alone(lab: Lab, small_tree: Path) -> None:
+    """git am of each fix of fixes/ on the pristine tree."""
+    for fix in fixes_of(lab.base.series):
+        apply_mails(small_tree, [fix])
 
 
 @pytest.mark.bases
-def test_each_series_applies_after_the_fixes(lab: Lab, small_tree: Path, tmp_path: Path) -> None:
-    """Who sends the fixes first need not change a series."""
-    fixes = export.export_fixes(lab.pristine, lab.base, tmp_path / "fixes")
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
-    for name, subject in lab.base.subjects.items():
-        folders = folders_of(lab, name, tmp_path / "mails")
-        apply_mails(small_tree, tmp_path / "fixes", *folders)
-        count = len(fixes) + sum(len(mails[one.name]) - 1 for one in [*lab.base.subjects_before(subject), subject])
-        assert len(git(small_tree, "log", "--format=%s", f"{series.BASE_TAG}..").splitlines()) == count
-
-
-@pytest.mark.bases
-def test_recipients_are_those_of_get_maintainer(lab: Lab, tmp_path: Path) -> None:
-    """The entries of MAINTAINERS that a subject names are those that the kernel's script finds by the files changed."""
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")
-    words = ["--no-git", "--no-git-fallback", "--no-keywords", "--no-m", "--no-r", "--no-rolestats", "--subsystem"]
-    for name, subject in lab.base.subjects.items():
-        done = subprocess.run(
-            ["perl", "scripts/get_maintainer.pl", *words, *mails[name][1:]],
-            capture_output=True,
-            text=True,
-            cwd=lab.pristine.path,
-            check=True,
-        )
-        found = {line for line in done.stdout.splitlines() if "@" not in line} - {"THE REST"}
-        assert set(subject.to) == found, name
+def test_the_mails_are_as_they_are_saved(lab: Lab, small_tree: Path) -> None:
+    """`lull tree` of all features that the kernel lab has, and `lull save` changes nothing."""
+    before = series.BASE_TAG
+    for feature in lab.base.features_of(plan.LAB):
+        series.add_feature(small_tree, feature, before)
+        before = feature.name
+    assert series.changes(small_tree, lab.base) == []
 
 
 @pytest.fixture
@@ -111,20 +83,20 @@ def whole_tree(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def known_options(fragments: str, tree: Path) -> str:
     """``fragments`` without the options of Lull and of KUnit suites that ``tree`` does not define."""
-    ours = [option for option in build.asked_options(fragments) if re.search("LULL|KUNIT_TEST", option)]
+    ours = [option for option in build.asked_options(fragments) if re.search("LULL|HVO|KUNIT_TEST", option)]
     unknown = {option for option in ours if build.kconfig_reason(tree, option) == "no Kconfig file defines it"}
     return "".join(
         line for line in fragments.splitlines(keepends=True) if line.partition("=")[0].strip() not in unknown
     )
 
 
-SERIES = ("residency", "gather", "gather_local", "young", "hvo", "teardown", "contpte", "reclaim", "reclaim_local")
+SERIES = ("residency", "gather", "gather_local", "young", "vmemmap", "teardown", "contpte", "reclaim", "reclaim_local")
 
 
 @pytest.mark.bases
 def test_all_series_are_built(lab: Lab) -> None:
     """By the next test."""
-    assert set(SERIES) == set(lab.base.subjects)
+    assert set(SERIES) == set(lab.base.exported())
 
 
 @pytest.mark.whole
@@ -135,46 +107,46 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
 
     LULL_TEST_SERIES=apply ends the test after git am and make's configuration of each step.
     """
-    mails = export.export(lab.pristine, lab.base, tmp_path / "mails")[name][1:]
-    apply_mails(whole_tree, *folders_of(lab, name, tmp_path / "mails"))
+    feature = lab.base.exported()[name]
+    apply_mails(whole_tree, mails_of(lab, feature))
+    steps = git(whole_tree, "log", "--reverse", "--format=%h %f", f"-{len(feature.patches)}").splitlines()
     # All series share the objects: git checkout leaves most files as they are.
     out = whole_tree / "objects"
     out.mkdir(exist_ok=True)
     fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
-    for number, mail in enumerate(mails, 1):
-        git(whole_tree, "checkout", "-q", f"mails~{len(mails) - number}")
-        image = built(lab, whole_tree, out, known_options(fragments, whole_tree), mail.name)
+    for number, step in enumerate(steps, 1):
+        git(whole_tree, "checkout", "-q", step.split()[0])
+        image = built(lab, whole_tree, out, known_options(fragments, whole_tree), step)
         if image:
             guest = lab.guest_of(image, Machine(vcpus=2), "", None)
             folder = tmp_path / f"boot-{number}"
             boot = launch_retrying(guest, "program true\n", folder, job_seconds=lambda n: 60, tell=print, say=print)
-            assert boot.done == 0, mail.name
+            assert boot.done == 0, step
     fragments = build.fragments_text(lab.base.kernels["kunit"].fragments)
     image = built(lab, whole_tree, out, known_options(fragments, whole_tree), f"{name} with KUnit")
     if image:
-        features = lab.base.features_in(lab.base.subjects[name])
-        guest = lab.guest_of(image, kunit.machine(Machine.cpu), "kunit.filter_glob=lull*", None)
+        guest = lab.guest_of(image, kunit.machine(Machine.cpu), "", None)
         cases = kunit.cases(guest, tmp_path / "kunit", print)
-        assert {suite for feature in features for suite in feature.kunit} <= {case.suite for case in cases}
+        suites = {suite for one in [*lab.base.before(feature), feature] for suite in one.kunit}
+        assert suites == {case.suite for case in cases}
         assert [case for case in cases if case.verdict != "ok"] == []
 
 
 @pytest.mark.bases
 def test_without_residency_nothing_calls_it(lab: Lab, tmp_path: Path) -> None:
-    """With CONFIG_LULL_RESIDENCY=n: every caller of it compiles, and needs no symbol that only it defines."""
+    """With CONFIG_ARM64_TLB_RESIDENCY=n: every caller of it compiles, and needs no symbol that only it defines."""
     out = tmp_path / "objects"
     out.mkdir()
     builder = build.Builder(lab.tree_of("lull"), lab.toolchain, out, tmp_path / "build.log")
     fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
-    builder.configure(f"{fragments}CONFIG_LULL_RESIDENCY=n\n")
-    assert "CONFIG_LULL_RESIDENCY=y" not in (out / ".config").read_text()
+    builder.configure(f"{fragments}CONFIG_ARM64_TLB_RESIDENCY=n\n")
+    assert "CONFIG_ARM64_TLB_RESIDENCY=y" not in (out / ".config").read_text()
     objects = ["kernel/sched/core.o", "kernel/fork.o", "fs/exec.o", "mm/hugetlb.o", "mm/memory.o", "mm/mmu_gather.o"]
     builder.compile(print, *objects, "arch/arm64/kernel/process.o", "arch/arm64/mm/")
     nm = [lab.toolchain.nm, "--undefined-only", "-A", *map(str, out.glob("**/*.o"))]
     undefined = subprocess.run(nm, capture_output=True, text=True, check=True).stdout
     assert "check_and_switch_context" in undefined
-    own = re.compile(r"\b(?:res_\w+|(?:__)?lull_(?:init_mm|new_asid|load|unload|unpark|flush|is_shared|cpu|found)\b.*)")
-    assert own.findall(undefined) == []
+    assert re.findall(r"\b(?:__)?res(?:idency)?_\w+", undefined) == []
 
 
 def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | None:

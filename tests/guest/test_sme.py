@@ -21,6 +21,8 @@ PROTECTED = ("running", "everywhere", "plain", "asleep", "here", "another")
 ALONE = {"asleep", "here", "another"}
 """Those in which no other CPU has the address space loaded."""
 
+LOOKS = 16
+"""RES_DEBT / RES_COST: so many looks in turn clear the bit of a CPU that loads again; then flushes pause to look."""
 BOOTS = 3
 """Boots of which one must have all IPIs. The program measures a case again when some are missing; on a busy host that
 may be not enough. A kernel that sends none fails in each boot."""
@@ -64,7 +66,7 @@ def test_ipis_after_tlbis(lab: Lab, tmp_path: Path, kernel: str, sme: bool) -> N
         else:
             assert broadcasts > operations * 3 / 4
     if kernel == "lull":  # residency's own broadcast of the whole ASID has sent its IPI, too
-        assert counts["tables"]["tlbi_asid"] > windows["tables"]["operations"] / 2
+        assert counts["tables"]["tlbi_asid"] >= LOOKS
 
 
 @pytest.mark.bases

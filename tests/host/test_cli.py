@@ -195,7 +195,7 @@ BAD = Path("/proc/lull"), Path("/tmp") / ("x" * 300), Path("/dev/null/x")
 """Folders that nobody can make, root neither."""
 
 
-TAKES_FOLDER = ("run", "sweep", "check", "soak", "selftest", "timing", "deb", "export")
+TAKES_FOLDER = ("run", "sweep", "check", "soak", "selftest", "timing", "deb")
 
 
 def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
@@ -219,7 +219,6 @@ def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
         (["build", "--tree", "."], "not a kernel source tree"),
         (["run", "--out", "."], "holds other files"),
         (["soak", "--out", "."], "holds other files"),
-        (["export", "--out", "."], "holds other things: file"),
         (["tree", "."], "exists and is not empty"),
         (["deb", "--config", "nowhere"], "cannot be read: No such file"),
         (["deb", "--config", "file"], "the configuration is none of a kernel"),
@@ -330,7 +329,6 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
         ["tree", "x"],
         ["deb"],
         ["deb", "--checker"],
-        ["export"],
         ["selftest"],
         ["soak"],
         ["sweep"],

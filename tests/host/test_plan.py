@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lull import base as bases
-from lull import guest, plan
+from lull import guest, paths, plan
 from lull.errors import UsageError
 from lull.guest import userland
 
@@ -142,8 +142,8 @@ def test_a_boot_has_the_memory_its_workloads_need() -> None:
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["hvo"]], [], BASE, 1)
     hvo = [f"{image}-hugetlb_free_vmemmap_on" for image in ("unsafe", "lull")]
     assert {b.name.removeprefix("r01-"): b.memory for b in boots} == {
-        **dict.fromkeys(["stock", "stock.control", "lull", "lull-lull_residency_off"], 0),
-        **dict.fromkeys([*hvo, f"{hvo[1]}_lull_residency_off"], 8192),
+        **dict.fromkeys(["stock", "stock.control", "lull", "lull-tlb_residency_off"], 0),
+        **dict.fromkeys([*hvo, f"{hvo[1]}_tlb_residency_off"], 8192),
     }
 
 
@@ -162,7 +162,7 @@ def test_workloads_of_other_kernel_parameters_have_boots_of_their_own() -> None:
 
 def test_a_feature_that_only_a_boot_turns_off_has_boots_of_its_own() -> None:
     """The kernel lab keeps its run-time switch: its policies are compared within a boot."""
-    text = "lull_residency=off"
+    text = "tlb_residency=off"
     assert plan.parse_spec("lull+residency=off", BASE).append == plan.parse_spec("lull-residency", BASE).append == text
     assert plan.parse_spec("lull+only=young", BASE).append == text
     assert not plan.parse_spec("lull+only=residency", BASE).append + plan.parse_spec("lab-residency", BASE).append
@@ -240,17 +240,15 @@ def test_every_workload_has_its_program() -> None:
 
 @pytest.mark.parametrize("name", bases.known())
 def test_base_file_is_whole(name: str) -> None:
-    """Every fragment, note and hook the base names exists."""
+    """Every fragment, mail and letter that the base names exists, and no other."""
     base = bases.load(name)
     for kernel in base.kernels.values():
         assert all(f.is_file() for f in kernel.fragments)
     for feature in base.features.values():
-        assert (feature.folder / "NOTE.md").is_file()
+        assert feature.patches and feature.letter.is_file() != bool(feature.only)
         assert feature.off in feature.policies or not feature.policies
-    for patch in bases.patches_of(base.features.values()):
-        assert (patch.folder / "NOTE.md").is_file()
-        assert patch.hooks.is_file()
-        patch.files()
+    folders = {folder for end in ("", "-lab") for folder in (paths.KERNEL / f"{base.series}{end}").glob("*/")}
+    assert folders == {feature.folder for feature in base.features.values()}
 
 
 def test_every_suite_is_whole() -> None:

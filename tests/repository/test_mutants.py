@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The mutants of kernel/lab: kernel, tool and note have the same ones, each with its workload."""
+"""The mutants of the lab kernel: kernel, tool and document have the same ones, each with its workload."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ import re
 from support import REPOSITORY
 
 from lull import base as bases
-from lull import plan
+from lull import paths, plan
 from lull.check import data as check_data
 
 BASE = bases.load()
-FOLDER = BASE.features["lab"].folder
 MUTANTS = check_data.load_mutants(BASE.mutants)
 
 
 def test_mutants_are_the_same_everywhere() -> None:
-    """In the kernel, in the file for the tool, and in the note; README counts them."""
-    source = (FOLDER / "files/arch/arm64/mm/lull/lab.c").read_text()
-    names = re.findall(r'\[LULL_\w+\]\s*= "([a-z-]+)"', source)
+    """In the kernel, in the file for the tool, and in the document; README counts them."""
+    names = re.findall(r'(?m)^\+\t\[LULL_\w+\]\s*= "([a-z-]+)"', bases.patches_of([BASE.features["lab"]])[0].diff())
     assert names[0] == "none"
     assert sorted(MUTANTS) == sorted(names[1:])
     assert len(MUTANTS) >= 15
-    note = (FOLDER / "NOTE.md").read_text()
-    assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", note) == list(names[1:])
+    document = (paths.KERNEL / "lab.md").read_text()
+    assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", document) == names[1:]
     assert f"The lab has {len(MUTANTS)} such mutants" in (REPOSITORY / "README.md").read_text()
 
 

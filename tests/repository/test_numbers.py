@@ -13,7 +13,6 @@ QUOTES = {
     "redis on 6.12": (
         ("docs/measurements.md", r"\| redis \| (9 \d+) \|"),
         ("docs/results.md", r"\| redis: .* \| (\d+) \|"),
-        ("docs/figures.md", r"\| redis: .* \| (\d+) \|"),
         ("docs/upstream.md", r"BGSAVE while a client writes: (\d+) broadcasts"),
     ),
     "redis on 7.3": (
@@ -22,7 +21,6 @@ QUOTES = {
     ),
     "python on 6.12": (
         ("docs/measurements.md", r"\| python \| (\d \d+) \|"),
-        ("docs/figures.md", r"\| Python: .* \| (\d+) \|"),
         ("docs/upstream.md", r"Python (\d+), Lull"),
     ),
     "an mprotect() on 6.12": (
@@ -32,6 +30,7 @@ QUOTES = {
         ),
         ("docs/upstream.md", r"2486 on stock \(([\d.]+) times\)"),
         ("README.md", r"times stock's instructions \(6\.12: ([\d.]+)\)"),
+        ("kernel/6.12/residency/cover-letter.txt", r"becomes local takes ([\d.]+) times stock's"),
     ),
     "an mprotect() on 7.3": (
         (
@@ -39,15 +38,18 @@ QUOTES = {
             r"\A(?:.*\n)*?\*\*insns_work\*\*\n(?:.*\n)*?\| mprotect_threaded \| .* \| ([\d.]+) \?",
         ),
         ("README.md", r"executes ([\d.]+) times stock's instructions"),
+        ("kernel/7.3/residency/cover-letter.txt", r"becomes local takes ([\d.]+) times stock's"),
     ),
     "lines of residency": (
-        ("kernel/residency/NOTE.md", r"add (\d+) lines of code, neither"),
+        ("docs/decisions/residency.md", r"add (\d+) lines of code, neither"),
+        ("kernel/7.3/residency/cover-letter.txt", r"this series\nhas (\d+) lines of code, without"),
         ("docs/linux-7.3.md", r"residency (\d+)\."),
         ("docs/upstream.md", r"On 7\.3 residency adds (\d+) \["),
         ("README.md", r"Lull's residency has (\d+)\."),
     ),
     "lines of active_cpu": (
-        ("kernel/residency/NOTE.md", r"adds 68 lines on 7\.3, of which (\d+) are code"),
+        ("docs/decisions/residency.md", r"adds 68 lines on 7\.3, of which (\d+) are code"),
+        ("kernel/7.3/residency/cover-letter.txt", r"in (\d+) lines of our own"),
         ("docs/linux-7.3.md", r"active_cpu adds (\d+) \["),
         ("docs/upstream.md", r"On 7\.3 residency adds .*, `active_cpu` (\d+)\."),
         ("README.md", r"in (\d+) lines of our own code"),

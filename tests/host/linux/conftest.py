@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fixtures: a machine whose apt knows only an archive of our own."""
+"""Fixtures: a machine whose apt knows only an archive of our own; a made-up base and its tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import linuxes
 import pytest
 from archive import PACKAGE, Archive, machines_apt, source_package
 from support import FAKE, Tool
 
-from lull.base import Pin
+from lull.base import Base, Pin
+from lull.linux import series
 
 
 @pytest.fixture
@@ -41,3 +43,16 @@ def lull(tool: Tool, archive: Archive, tmp_path: Path) -> Tool:
     (tmp_path / "config").symlink_to(FAKE / "config")
     write_base(tool, archive.pin)
     return tool
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    """The made-up base."""
+    return linuxes.base(tmp_path)
+
+
+@pytest.fixture
+def tree(base: Base, tmp_path: Path) -> Path:
+    """The tree of `lull tree` on the old Linux."""
+    series.make_tree(linuxes.linux(tmp_path / "old"), list(base.exported().values()), tmp_path / "tree")
+    return tmp_path / "tree"

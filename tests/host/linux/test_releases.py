@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from linuxes import hooks, linux, text
+from linuxes import change, linux, mail, text
 from support import write_files
 
 from lull import base as bases
@@ -37,10 +37,8 @@ def base(tmp_path: Path) -> Base:
         f'series = "6.12"\n[source]\npackage = "{PACKAGE}"\ntarball = "usr/src/linux.tar.xz"\n'
         "[kernels.lull]\nconfig = []\nfeatures = true\n[features.two]\n"
     )
-    feature = hooks("b", text("b"), text("b", (10, "two")))
-    write_files(
-        tmp_path / "kernel", {"bases/net.toml": toml, "two/NOTE.md": "# two\n", "two/hooks/6.12.patch": feature}
-    )
+    two = mail("two", change("init/b", text("b"), text("b", (10, "two"))))
+    write_files(tmp_path / "kernel", {"bases/net.toml": toml, "6.12/two/0001-two.patch": two})
     return bases.load(str(tmp_path / "kernel/bases/net.toml"))
 
 
@@ -91,8 +89,8 @@ def archive(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arch
     made.publish(NEW, a=text("a", (5, "fixed")))
     fixes = {
         "docs/findings.md": TABLE,
-        "fixes/lost-a.patch": "A mail\n---\n" + hooks("a", text("a"), text("a", (5, "fixed"))),
-        "fixes/lost-c-6.11.patch": hooks("c", text("c", (4, "of 6.11")), text("c", (4, "of 6.11"), (5, "fixed"))),
+        "fixes/lost-a.patch": mail("lost-a", change("init/a", text("a"), text("a", (5, "fixed")))),
+        "fixes/lost-c-6.11.patch": change("init/c", text("c", (4, "of 6.11")), text("c", (4, "of 6.11"), (5, "fixed"))),
         "etc/sources.list": f"deb [trusted=yes] copy:{made.folder} {apt.codename()} main\n",
         "etc/apt.conf": f'Dir::Etc::sourcelist "{tmp_path}/etc/sources.list";\nDir::Etc::sourceparts "/nonexistent";\n',
     }
@@ -124,7 +122,7 @@ def test_what_does_not_apply_fails(archive: Archive, tmp_path: Path, capsys: pyt
     archive.publish("6.12.3", a=text("a", (6, "moved")), b=text("b", (11, "moved")))
     assert cli.main(["test", "--upstream", "--base", str(tmp_path / "kernel/bases/net.toml")]) == 1
     shown = capsys.readouterr().out
-    assert "1 of 1" in shown and "6.12.3: net: init/b:8" in shown
+    assert "1 of 1" in shown and "6.12.3: two: init/b:8" in shown
     assert "lost-a   no longer applies" in shown and "verdict: something does not apply to 6.12.3" in shown
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linuxes import change, mail
 from support import write_files
 
 from lull import paths
 from lull.base import Patch
-from lull.errors import ApplyError, UsageError
-from lull.linux import build, series, tree
+from lull.errors import ApplyError
+from lull.linux import build, tree
 
 PATCH_OUTPUT = """\
 checking file a/b.c
@@ -34,94 +35,54 @@ def test_unreadable_patch() -> None:
     assert "could not read" in tree.failed_hunks("patch: **** Only garbage was found")
 
 
-HOOKS = """\
---- a/f.h
-+++ b/f.h
-@@ -1,3 +1,4 @@
- one
-+two
- three
- four
-@@ -11,3 +12,4 @@
- eleven
-+twelve
- thirteen
- fourteen
-"""
+SHORT = change("f.h", "1\n2\n3\n4\n", "1\n2\nb\n3\n4\n") + "@@ -11,3 +12,4 @@\n 11\n+c\n 12\n 13\n"
 
 
-def test_hooks_are_read_to_their_end(tmp_path: Path) -> None:
+def test_patches_are_read_to_their_end(tmp_path: Path) -> None:
     """A header that counts a line too few: patch(1) would leave out the hunks after it, and call that a success."""
-    hooks = tmp_path / "6.12.patch"
-    hooks.write_text(HOOKS)
-    tree.check_hooks(hooks)
-    hooks.write_text(HOOKS.replace("-1,3 +1,4", "-1,2 +1,3"))
-    with pytest.raises(ApplyError, match="line 8"):
-        tree.check_hooks(hooks)
+    whole, cut = (tmp_path / name for name in ("whole.patch", "cut.patch"))
+    whole.write_text(mail("p", SHORT))
+    tree.check_mail(whole)
+    cut.write_text(mail("p", SHORT.replace("-1,4 +1,5", "-1,3 +1,4")))
+    with pytest.raises(ApplyError, match=r"line \d+"):
+        tree.check_mail(cut)
 
 
-def test_hooks_of_all_features_are_whole() -> None:
+def test_patches_of_all_features_are_whole() -> None:
     """Those that are here."""
-    found = sorted(paths.KERNEL.rglob("hooks/*.patch"))
+    found = sorted(paths.KERNEL.glob("*/*/*.patch"))
     assert len(found) > 10
-    for hooks in found:
-        tree.check_hooks(hooks)
+    for file in found:
+        tree.check_mail(file)
 
 
-def test_a_file_of_one_base(tmp_path: Path) -> None:
-    """The trees of a base have it and no others do; the same path for all bases and for one is an error."""
-    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b", "files-7.3/mm/c.c": "c"})
-    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
-    assert old.files() == {Path("mm/a.c"): top / "files/mm/a.c", Path("mm/b.c"): top / "files-6.12/mm/b.c"}
-    assert list(map(str, new.files())) == ["mm/a.c", "mm/c.c"] and old.key() != new.key()
-    before = old.key()
-    (top / "files-6.12/mm/b.c").rename(top / "files/mm/b.c")
-    assert old.key() == before
-    write_files(top, {"files-6.12/mm/a.c": "b"})
-    with pytest.raises(UsageError, match=r"mm/a.c is in files/ and in files-6.12/"):
-        old.files()
-
-
-def test_hooks_of_one_base(tmp_path: Path) -> None:
-    """The hooks of the base come before those that bases share."""
-    top = write_files(tmp_path, {"hooks/all.patch": "a", "hooks/7.3.patch": "b"})
-    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
-    assert (old.hooks_text(), new.hooks_text()) == ("a", "b")
-    assert old.hooks == top / "hooks/all.patch"
-    (top / "hooks/all.patch").unlink()
-    assert old.hooks == top / "hooks/6.12.patch" and old.hooks_text() == ""
-
-
-def test_where_a_file_is_saved(tmp_path: Path) -> None:
-    """Where it is; a new one in files/, unless it is there for another base only."""
-    top = write_files(tmp_path, {"files/mm/a.c": "a", "files-6.12/mm/b.c": "b"})
-    old, new = Patch("p", top, "6.12"), Patch("p", top, "7.3")
-    assert series.place_of("mm/a.c", new) == top / "files/mm/a.c"
-    assert series.place_of("mm/b.c", old) == top / "files-6.12/mm/b.c"
-    assert series.place_of("mm/b.c", new) == top / "files-7.3/mm/b.c"
-    assert series.place_of("mm/d.c", new) == top / "files/mm/d.c"
-
-
-def test_no_hooks_for_this_base(tmp_path: Path) -> None:
-    """A patch that has hooks for another series is never applied without."""
-    top = write_files(tmp_path / "p", {"files/mm/a.c": "a", "hooks/6.12.patch": HOOKS})
-    place = tmp_path / "tree"
-    place.mkdir()
-    with pytest.raises(ApplyError, match=r"p has no hooks for Linux 7.3"):
-        tree.apply_patch(Patch("p", top, "7.3"), place, tmp_path / "log", source=place)
-    assert not any(place.iterdir())
+def test_a_patch_is_a_mail(tmp_path: Path) -> None:
+    """Its message and the hashes of files do not count in its key; a subject may be folded."""
+    changes = change("f.h", "a\n", "b\n"), change("new.h", "", "c\n")
+    file = write_files(tmp_path, {"0002-x.patch": mail("one:\n two", *changes)}) / "0002-x.patch"
+    patch = Patch("p/0002-x", file)
+    assert (patch.subject, patch.touched()) == ("one: two", ["f.h", "new.h"])
+    key = patch.key()
+    file.write_text(mail("other", changes[0].replace("\n---", "\nindex 12ab..34cd 100644\n---", 1), changes[1]))
+    assert patch.key() == key
+    file.write_text(mail("other", changes[0]))
+    assert patch.key() != key
 
 
 STOCK = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 9\n"
 LINES = "a\nb\nint f(int x,\n      int size)\n{\nc\nd\n"
-WIDER = (
-    "--- a/mm/f.c\n+++ b/mm/f.c\n@@ -1,7 +1,7 @@\n a\n b\n int f(int x,\n"
-    "-      int size)\n+      long size)\n {\n c\n d\n"
-)
+WIDER = change("mm/f.c", LINES, LINES.replace("int size", "long size"))
+
+
+def applied(folder: Path, lines: str, *changes: str) -> bool:
+    """What ``apply_patch`` returns for a patch of a release whose mm/f.c has these lines."""
+    file = write_files(folder, {"0001-p.patch": mail("p", *changes)}) / "0001-p.patch"
+    place = write_files(folder / "tree", {"mm/f.c": lines, "Makefile": STOCK})
+    return tree.apply_patch(Patch("p", file), place, folder / "log", source=place)
 
 
 @pytest.mark.parametrize(
-    ("text", "applied", "said"),
+    ("text", "fits", "said"),
     [
         (LINES, True, ""),
         (LINES.replace("int size", "long size"), False, "p: left out, Linux 6.12.9 has this change already"),
@@ -131,33 +92,40 @@ WIDER = (
     ids=["as tested", "taken", "taken with other line breaks", "other lines beside it"],
 )
 def test_a_release_near_the_tested_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, applied: bool, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, fits: bool, said: str
 ) -> None:
     """A change that Linux has taken drops out, one whose surroundings differ is applied, and both are said."""
-    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER})
-    place = write_files(tmp_path / "tree", {"mm/f.c": text, "Makefile": STOCK})
-    assert tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place) == applied
-    assert "long size)" in (place / "mm/f.c").read_text() and "int size" not in (place / "mm/f.c").read_text()
+    assert applied(tmp_path, text, WIDER) == fits
+    result = (tmp_path / "tree/mm/f.c").read_text()
+    assert "long size)" in result and "int size" not in result
     err = capsys.readouterr().err
     assert said in err and bool(said) == bool(err)
 
 
-@pytest.mark.parametrize("lines", [LINES.replace("int x", "int y"), LINES.replace("size", "length"), "a\n"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        LINES.replace("int x", "int y"),
+        LINES.replace("size", "length"),
+        LINES.replace("a\n", "A\n") + LINES.replace("a\n", "A\n"),
+        "a\n",
+    ],
+    ids=["beside it", "in it", "twice", "nothing"],
+)
 def test_another_change_is_not_taken_for_it(tmp_path: Path, lines: str) -> None:
     """Neither left out nor applied: the error names the hunk, and the tree is as it was."""
-    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER})
-    place = write_files(tmp_path / "tree", {"mm/f.c": lines, "Makefile": STOCK})
     with pytest.raises(ApplyError, match=r"mm/f\.c, hunk 1"):
-        tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place)
-    assert (place / "mm/f.c").read_text() == lines
+        applied(tmp_path, lines, WIDER)
+    assert (tmp_path / "tree/mm/f.c").read_text() == lines
 
 
-def test_a_patch_with_files_is_never_left_out(tmp_path: Path) -> None:
-    """Linux may have its hooks by chance, but not its files."""
-    top = write_files(tmp_path / "p", {"hooks/6.12.patch": WIDER, "files/mm/new.c": "new"})
-    place = write_files(tmp_path / "tree", {"mm/f.c": LINES.replace("int size", "long size"), "Makefile": STOCK})
+def test_a_patch_that_adds_a_file(tmp_path: Path) -> None:
+    """Linux may have its other changes by chance, but not its files; unless it has them."""
+    taken = LINES.replace("int size", "long size")
     with pytest.raises(ApplyError):
-        tree.apply_patch(Patch("p", top, "6.12"), place, tmp_path / "log", source=place)
+        applied(tmp_path, taken, WIDER, change("mm/new.c", "", "new\n"))
+    write_files(tmp_path / "tree", {"mm/new.c": "new\n"})
+    assert not applied(tmp_path, taken, WIDER, change("mm/new.c", "", "new\n"))
 
 
 def test_dropped_options() -> None:

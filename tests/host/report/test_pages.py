@@ -143,9 +143,9 @@ def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> No
     assert refused.returncode == 2 and "was not generated" in refused.stderr and "to do:" in refused.stderr
 
 
-@pytest.mark.parametrize("folder", ["docs/results", "docs/results/7.3", "docs/results/debian", "docs/results/vm"])
+@pytest.mark.parametrize("folder", ["docs/results", "docs/results/7.3", "docs/results/debian"])
 def test_the_pages_of_the_repository_are_generated(folder: str) -> None:
-    """docs/results/ is nothing else, and its links lead to its pages. 7.3, Debian and guests have their own folders."""
+    """docs/results/ is nothing else, and its links lead to its pages. 7.3 and Debian have their own folders."""
     found = sorted(page for page in (REPOSITORY / folder).iterdir() if page.is_file())
     assert found and all(pages.is_generated(page) for page in found)
     names = {page.name for page in found}

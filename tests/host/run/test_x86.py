@@ -113,11 +113,11 @@ def test_what_keeps_two_cpus_busy_has_ipis_and_no_instructions() -> None:
 
 def test_the_verdict_on_kunit() -> None:
     """A case that failed or was skipped, or no case at all, fails."""
-    good = Case("lull_teardown", "tails", "ok")
-    assert x86.kunit_check("lull_teardown", [good]).verdict == "held"
-    assert x86.kunit_check("lull_teardown", []).verdict == "failed"
+    good = Case("mm_teardown", "tails", "ok")
+    assert x86.kunit_check("mm_teardown", [good]).verdict == "held"
+    assert x86.kunit_check("mm_teardown", []).verdict == "failed"
     skipped = replace(good, name="stats", verdict="skipped")
-    assert "stats skipped" in x86.kunit_check("lull_teardown", [good, skipped]).detail
+    assert "stats skipped" in x86.kunit_check("mm_teardown", [good, skipped]).detail
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
