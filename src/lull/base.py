@@ -51,10 +51,6 @@ class Patch:
         """``FEATURE/SUBJECT``: the same for all bases, whatever the number of the patch."""
         return re.sub(r"/\d+-", "/", self.name)
 
-    def touched(self) -> list[str]:
-        """The files that it changes, adds or deletes."""
-        return list(dict.fromkeys(re.findall(r"(?m)^(?:---|\+\+\+) [ab]/(\S+)", self.diff())))
-
     def key(self) -> str:
         """A hash of everything that the patch changes in a tree."""
         return cache.key_of(self.diff())
@@ -264,14 +260,6 @@ class Base:
     def exported(self) -> dict[str, Feature]:
         """The features that are for Linux."""
         return {f.name: f for f in self.features.values() if not f.only}
-
-    def before(self, feature: Feature) -> list[Feature]:
-        """The features that must be applied before ``feature``, in their order."""
-        names = set(feature.needs)
-        for other in reversed(list(self.features.values())):
-            if other.name in names:
-                names.update(other.needs)
-        return [f for f in self.features.values() if f.name in names]
 
     def default_policies(self) -> dict[str, str]:
         """Feature -> the policy that the kernel boots with."""

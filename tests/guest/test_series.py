@@ -12,7 +12,7 @@ import pytest
 from support import SUMMARY, apply_mails, fixes_of, git
 
 from lull import plan, process
-from lull.base import Feature, Patch, patches_of
+from lull.base import Base, Feature, Patch, patches_of
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
 from lull.lab import Lab
@@ -22,9 +22,18 @@ from lull.progress import progress
 from lull.selftests import kunit
 
 
+def before(base: Base, feature: Feature) -> list[Feature]:
+    """The features that must be applied before ``feature``, in their order."""
+    names = set(feature.needs)
+    for other in reversed(list(base.features.values())):
+        if other.name in names:
+            names.update(other.needs)
+    return [one for one in base.features.values() if one.name in names]
+
+
 def mails_of(lab: Lab, feature: Feature) -> list[Path]:
     """The mails of a feature and of those that it needs, without patches that this Linux has already."""
-    patches = patches_of([*lab.base.before(feature), feature])
+    patches = patches_of([*before(lab.base, feature), feature])
     return [one.file for one in patches if not hunks.has_all(one.diff(), lab.pristine.path)]
 
 
@@ -127,7 +136,7 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
     if image:
         guest = lab.guest_of(image, kunit.machine(Machine.cpu), "", None)
         cases = kunit.cases(guest, tmp_path / "kunit", print)
-        suites = {suite for one in [*lab.base.before(feature), feature] for suite in one.kunit}
+        suites = {suite for one in [*before(lab.base, feature), feature] for suite in one.kunit}
         assert suites == {case.suite for case in cases}
         assert [case for case in cases if case.verdict != "ok"] == []
 

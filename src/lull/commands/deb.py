@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make a package of the checker instead, a plugin for QEMU on this machine",
     )
     parser.epilog = (
-        "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. The switches are described in\n"
+        "Then, on the machine: apt-get install ./linux-image-*-lull_*.deb. The boot parameters are described in\n"
         "/usr/share/doc/linux-image-*-lull/README.lull.gz"
     )
 

@@ -24,7 +24,7 @@ def kernels(lab: Lab) -> Names:
     """The base's kernels, what is in them, and how they are configured."""
     found = {}
     for name, kind in lab.base.kernels.items():
-        own = "".join(f" and {f.name}" for f in lab.base.features_of(name) if f.only or kind.alone)
+        own = "".join(f" + {f.name}" for f in lab.base.features_of(name) if f.only or kind.alone)
         configuration = " ".join(fragment.name for fragment in lab.fragments(name))
         found[name] = f"{'with Lull' if kind.features else 'as Linux is'}{own}; {configuration}"
     return found

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from lull import cache
 from lull.base import Feature, patches_of
+from lull.linux import fitting
 from lull.linux.build import BUILD_GIB, Builder, Kernel, fragments_text, publish
 from lull.linux.toolchain import Toolchain
 from lull.linux.tree import Tree, apply_patch, check_place
@@ -97,10 +98,8 @@ def files_with(features: Sequence[Feature], pristine: Tree, scratch: Path, log: 
 
     Raises: ApplyError, as ``lull.linux.tree.apply_features``.
     """
-    touched: set[str] = set()
     patches = patches_of(features)
-    for patch in patches:
-        touched.update(patch.touched())
+    touched = fitting.touched(patch.diff() for patch in patches)
     if scratch.exists():
         shutil.rmtree(scratch)
     scratch.mkdir(parents=True)

@@ -38,7 +38,6 @@ SETTINGS = (
     "diff.renames=false",
     "diff.noprefix=false",
     "format.signature=",
-    "rebase.updateRefs=true",
 )
 """Whatever the user's configuration of git says: mails always have the same form."""
 OPTIONS = [word for setting in SETTINGS for word in ("-c", setting)]
@@ -77,8 +76,7 @@ def git(tree: Path, *words: str | Path, env: Mapping[str, str] | None = None) ->
 def commit_base(tree: Path, version: str) -> None:
     """Make the folder ``tree`` a git tree with one commit, tagged BASE_TAG."""
     git(tree, "init", "-q", "-b", FIRST, env=FIXED)
-    for setting in SETTINGS:
-        git(tree, "config", *setting.split("=", 1))
+    git(tree, "config", "rebase.updateRefs", "true")
     git(tree, "add", "-A", "-f", env=FIXED)
     git(tree, "commit", "-q", "--allow-empty", "-m", f"Linux {version}", env=FIXED)
     git(tree, "tag", BASE_TAG, env=FIXED)
@@ -157,7 +155,7 @@ def check_series_of(target: Path, pristine: Tree) -> None:
 def check_clean(tree: Path) -> None:
     """Raise UsageError when git applies or rebases in the tree, or it has changes that are not committed."""
     under_way = any((tree / ".git" / name).exists() for name in ("rebase-apply", "rebase-merge"))
-    if under_way or git(tree, "status", "--porcelain", "-uno").strip():
+    if under_way or git(tree, "status", "--porcelain").strip():
         raise UsageError(
             f"{tree} has uncommitted changes", remedy="commit or stash them, or end 'git am' and 'git rebase', first"
         )

@@ -12,7 +12,7 @@ from support import write_files
 from lull import paths
 from lull.base import Patch
 from lull.errors import ApplyError
-from lull.linux import build, tree
+from lull.linux import build, fitting, tree
 
 PATCH_OUTPUT = """\
 checking file a/b.c
@@ -61,7 +61,7 @@ def test_a_patch_is_a_mail(tmp_path: Path) -> None:
     changes = change("f.h", "a\n", "b\n"), change("new.h", "", "c\n")
     file = write_files(tmp_path, {"0002-x.patch": mail("one:\n two", *changes)}) / "0002-x.patch"
     patch = Patch("p/0002-x", file)
-    assert (patch.subject, patch.touched()) == ("one: two", ["f.h", "new.h"])
+    assert (patch.subject, fitting.touched([patch.diff()])) == ("one: two", {"f.h", "new.h"})
     key = patch.key()
     file.write_text(mail("other", changes[0].replace("\n---", "\nindex 12ab..34cd 100644\n---", 1), changes[1]))
     assert patch.key() == key
