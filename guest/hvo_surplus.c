@@ -4,10 +4,10 @@
  * are HugeTLB pages in no pool, and the kernel busy-waits for such pages when it allocates or offlines the memory that they
  * are in. So HVO must not wait for a grace period of RCU for each page.
  *
- * Meanwhile a real-time thread asks for one more page of 1 GiB than there is room for, and another thread maps and unmaps
- * memory of the same process, which waits for the mmap(). The program measures the longest time of both, and verifies that
- * mmap() took less than one grace period for each page, that the pages gave struct pages back, and that all is as before when
- * they are unmapped.
+ * Meanwhile a real-time thread asks for one page of 1 GiB more than there is room for. Another thread maps and unmaps memory
+ * of the same process, and so waits for the mmap(). The program measures the longest time of each. It verifies that mmap()
+ * took less than one grace period for each page, and that the pages gave struct pages back. After they are unmapped, all must
+ * be as before.
  */
 #include "hvo.h"
 
