@@ -31,8 +31,8 @@ KNOWN = {
 
 
 def narrow(lines: list[str]) -> bool:
-    """Return true if every line has room in a mail; addresses cannot be broken."""
-    return all(len(line) <= WIDTH or "://" in line for line in lines)
+    """Return true if every line has room in a mail; addresses and Fixes: lines cannot be broken."""
+    return all(len(line) <= WIDTH or "://" in line or line.startswith("Fixes: ") for line in lines)
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=NAMES)
