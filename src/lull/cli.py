@@ -241,12 +241,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = build_parser([command] if command else [])
         if command:
             refuse_useless(command, words)
+        words, behind = options.behind(words)
         arguments, rest = parser.parse_known_args(words)
         if arguments.command is None:
             parser.print_help()
             return 2
         if rest:
             raise unrecognized(commands_of(parser)[arguments.command], rest)
+        if behind:
+            arguments.own = [*arguments.own, *behind]
         progress.quiet = arguments.quiet or arguments.json
         lab = Lab(arguments.base, arguments.tree, arguments.offline, suite_name=arguments.suite)
         with cache.disk_errors(cache.root()):

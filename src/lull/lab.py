@@ -16,7 +16,7 @@ from pathlib import Path
 from lull import base as bases
 from lull import cache, guest, paths, plan, process
 from lull.errors import BuildError, LullError
-from lull.guest import qemu, userland
+from lull.guest import program, qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
 from lull.linux import build, functions, kept, pins, symbols, toolchain, tree
@@ -24,6 +24,8 @@ from lull.linux.fetch import Store
 from lull.progress import progress, say
 from lull.timing import CostModel
 
+DISK = "real"
+"""The suite whose configuration kernels have that mount a disk."""
 SPIN = (
     "queued_spin_lock_slowpath",
     "queued_read_lock_slowpath",
@@ -50,12 +52,16 @@ class Lab:
         user_tree: a kernel tree of the user's, in place of the package.
         offline: never use the network.
         suite_name: the suite of programs to run (``Base.suite_named``).
+        program: a program of the user's, which is a further workload.
+        packages: further Debian packages on the guest's disk.
     """
 
     base_name: str = bases.DEFAULT
     user_tree: Path | None = None
     offline: bool = False
     suite_name: str = ""
+    program: program.Program | None = None
+    packages: tuple[str, ...] = ()
     _kernels: dict[str, build.Kernel] = field(default_factory=dict)
 
     @cached_property
@@ -65,13 +71,19 @@ class Lab:
 
     @cached_property
     def suite(self) -> bases.Suite:
-        """The programs to run."""
-        return self.base.suite_named(self.suite_name)
+        """The programs to run. If the user's program or packages need a disk, there is one."""
+        found = self.base.suite_named(self.suite_name)
+        if found.userland or not (self.packages or (self.program and self.program.on_disk)):
+            return found
+        return replace(found, fragments=self.base.suite_named(DISK).fragments, userland=program.USERLAND)
 
     @cached_property
     def workloads(self) -> dict[str, plan.Workload]:
-        """The suite's workloads by name."""
-        return plan.load_workloads(self.suite.workloads)
+        """The suite's workloads by name, and the user's program."""
+        found = plan.load_workloads(self.suite.workloads)
+        if self.program:
+            found[self.program.name] = self.program.workload(disk=self.suite.userland is not None)
+        return found
 
     @cached_property
     def store(self) -> Store:
@@ -170,23 +182,32 @@ class Lab:
 
     @cached_property
     def initramfs(self) -> Path:
-        """The guest's initramfs, without a job; with what guests of the guest boot, if the suite has such guests."""
+        """The guest's initramfs, without a job; with the user's program, and with what guests of the guest boot."""
         busybox = self.store.busybox()
         found = guest.build_initramfs(busybox, guest.build_programs(self.toolchain), self.generator)
-        images = {name: kernel.image for name, kernel in self.guests().items()}
-        return guest.with_guests(found, images, self.generator) if images else found
+        if self.program and (files := self.program.files(self.toolchain)):
+            found = guest.with_files(found, program.FOLDER, files, self.generator, "0755")
+        if images := {name: kernel.image for name, kernel in self.guests().items()}:
+            found = guest.with_files(found, "vm", {**images, "initramfs": found}, self.generator)
+        return found
 
     def guests(self) -> dict[str, build.Kernel]:
         """The kernels that the suite's guest boots in guests of its own, by name."""
-        plain = replace(self, suite_name="", _kernels={})
+        plain = replace(self, suite_name="", program=None, packages=(), _kernels={})
         plain.kernels([name for name in self.suite.guests if not plain.has(partial(Lab.kernel, name=name))])
         return {name: plain.kernel(name) for name in self.suite.guests}
 
     @cached_property
     def disk(self) -> Path | None:
-        """The disk with the suite's Debian programs; None when the suite has none."""
-        listed = self.suite.userland
-        return userland.build(self.store, userland.load(listed), pins.load(listed.parent.name)) if listed else None
+        """The disk with Debian programs, those of ``packages`` too; None when the suite has none.
+
+        With ``packages`` it is made of the newest in the archives, as what these depend on is not pinned.
+        """
+        if not (listed := self.suite.userland):
+            return None
+        wanted = userland.load(listed)
+        wanted = replace(wanted, packages=tuple(dict.fromkeys([*wanted.packages, *self.packages])))
+        return userland.build(self.store, wanted, [] if self.packages else pins.load(listed.parent.name))
 
     @cached_property
     def plugin(self) -> Path:

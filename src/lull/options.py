@@ -7,14 +7,16 @@ A type says how a value is read, and how it is checked before any work begins, f
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from lull import cache, timing
+from lull import cache, plan, timing
 from lull.check.data import load_machines, parse_hardware
 from lull.errors import UsageError
+from lull.guest import program
 from lull.guest.qemu import Machine, host_mib
 from lull.lab import Lab
 from lull.linux import series, tree
@@ -47,8 +49,73 @@ UNCHECKED = ("check", "selftest", "soak")
 """Commands that refuse a suite with guests of the guest."""
 
 
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+"""The name of a Debian package."""
+
+
+def package(word: str) -> str:
+    """The name of a Debian package."""
+    if not PACKAGE.fullmatch(word):
+        raise argparse.ArgumentTypeError(f"'{word}' is no name of a Debian package")
+    return word
+
+
+OWN_SECONDS = 240.0
+"""Seconds that a program of the user's has in a run or a check, at 4 vCPUs, without --timeout."""
+
+
+def add_program(parser: argparse.ArgumentParser, timeout: float) -> None:
+    """Add the options for a program of the user's; ``timeout``: the seconds that it has."""
+    group = parser.add_argument_group("a program of yours")
+    group.add_argument(
+        "--program",
+        dest="own",
+        metavar=("FILE", "ARGS"),
+        nargs="+",
+        default=[],
+        help="run this: an arm64 binary, a C file, a script, or a command of a --package; arguments that begin with - "
+        "go last, behind --",
+    )
+    group.add_argument(
+        "--package",
+        dest="packages",
+        metavar="NAME",
+        type=package,
+        **SEVERAL,
+        help="put this package of Debian 12 on the guest's disk, for the program; repeatable",
+    )
+    usual = f"seconds until the program counts as hung (default: {timeout:g})"
+    group.add_argument("--timeout", metavar="S", type=float, default=timeout, help=usual)
+
+
+def behind(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words of a command line, and those behind ``--`` if these are arguments of --program."""
+    own, end = [word.partition("=")[0] == "--program" for word in words], [*words, "--"].index("--")
+    return (list(words[:end]), list(words[end + 1 :])) if any(own[:end]) else (list(words), [])
+
+
+def take_program(lab: Lab, arguments: argparse.Namespace) -> None:
+    """Let ``lab`` have the user's program and packages; the program becomes a workload that was asked for.
+
+    Raises: UsageError for a program that cannot run.
+    """
+    lab.packages = tuple(getattr(arguments, "packages", ()))
+    if not getattr(arguments, "own", ()):
+        if lab.packages and not lab.suite_name and arguments.command != "boot":
+            raise UsageError("--package is for a program, and none is named", remedy="name one with --program")
+        return
+    known = plan.load_workloads(lab.base.suite_named(lab.suite_name).workloads)
+    lab.program = program.of(arguments.own, lab.packages, lab.suite_name, arguments.timeout, list(known))
+    if arguments.command != "boot":
+        arguments.workload = [*arguments.workload, lab.program.name]
+
+
 def check_all(lab: Lab, parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """Check the suite, and the values of all options whose type is a Kind. Raises the errors of the checks."""
+    """Check the suite, the user's program, and the values of all options whose type is a Kind.
+
+    Raises: the errors of the checks.
+    """
+    take_program(lab, arguments)
     if lab.suite.guests and (arguments.command in UNCHECKED or getattr(arguments, "accel", "tcg") == "kvm"):
         what = f"suite {lab.suite.name} has guests of the guest: they are emulated, and the checker does not model them"
         raise UsageError(what, remedy="use './lull run' or './lull boot', with --accel tcg")

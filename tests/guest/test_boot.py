@@ -28,6 +28,18 @@ def test_no_disk_with_debians_programs(real: Tool) -> None:
     assert "skipped: this kernel has not mounted the disk" in done.stdout
 
 
+def test_a_program_of_ones_own(real: Tool) -> None:
+    """A C file as its author wrote it, with arguments; in a check it is a workload."""
+    source = real.cwd / "own.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <stdio.h>\nint main(int n, char **v) { return puts(v[n - 1]) < 0; }\n"
+    )
+    done = real("boot", "--kernel", "stock", "--vcpus", "1", "--program", str(source), "one", "--", "-two")
+    assert (done.returncode, done.stdout) == (0, "-two\n"), done.stderr
+    done = real("check", "--kernel", "stock", "--vcpus", "1", "--program", str(source), "one")
+    assert done.returncode == 0 and "boot 1: own.c\nverdict: silent: " in done.stdout, done.stdout + done.stderr
+
+
 def test_a_real_panic_is_told(real: Tool) -> None:
     """An init that ends: exit 4 and the kernel's own words."""
     done = real("boot", "--kernel", "stock", "--vcpus", "1", "--append", "rdinit=/bin/false", "--", "true")

@@ -10,14 +10,14 @@ import shlex
 import pytest
 from support import REPOSITORY
 
-from lull import cli
+from lull import cli, options
 from lull.errors import EXIT_CODES
 
 GUIDE = (REPOSITORY / "docs/guide.md").read_text()
 DOCUMENTS = [
     p for folder in (".", "docs", "guest", "kernel", "plugin", "models") for p in REPOSITORY.glob(f"{folder}/*.md")
 ]
-OPTION = re.compile(r"(--[a-z][a-z-]*)(?: ([A-Z]+|[a-z0-9]+(?:\|[a-z0-9]+)+))?(?:\](\.\.\.)?)?")
+OPTION = re.compile(r"(--[a-z][a-z-]*)(?: ([A-Z]+(?: ARGS)?|[a-z0-9]+(?:\|[a-z0-9]+)+))?(?:\](\.\.\.)?)?")
 Options = dict[str, tuple[str, bool]]
 
 
@@ -64,7 +64,8 @@ def options_in(text: str) -> Options:
 
 def value_of(action: argparse.Action) -> str:
     """What an option or argument takes, as the guide writes it."""
-    return str(action.metavar or "|".join(map(str, action.choices or ()))) if action.nargs != 0 else ""
+    metavar = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar
+    return str(metavar or "|".join(map(str, action.choices or ()))) if action.nargs != 0 else ""
 
 
 def own_actions(parser: argparse.ArgumentParser, *, common: bool) -> list[argparse.Action]:
@@ -91,7 +92,7 @@ def test_the_guide_lists_every_option(commands: dict[str, argparse.ArgumentParse
     assert options_in(listed(name)) == options_of(actions)
     forms = {"*": "[{}]", "?": "[{}]", "+": "{}..."}
     arguments = [forms.get(str(a.nargs), "{}").format(value_of(a)) for a in actions if not a.option_strings]
-    rest = re.sub(r"\[--[a-z][^]]*\](\.\.\.)?|--[a-z][a-z-]*( [A-Z]+\b)?", "", listed(name)).split()
+    rest = re.sub(r"\[--[a-z][^]]*\](\.\.\.)?|--[a-z][a-z-]*( [A-Z]+\b)?( ARGS)?", "", listed(name)).split()
     assert " ".join(rest) == " ".join(arguments)
 
 
@@ -143,7 +144,7 @@ def test_examples_in_the_documents_are_command_lines(
     name, *rest = shlex.split(words)
     assert name in commands
     if rest:
-        commands[name].parse_args([word for word in rest if word != "--help"])
+        commands[name].parse_args([word for word in options.behind(rest)[0] if word != "--help"])
 
 
 def transcripts(text: str) -> list[tuple[str, list[str]]]:

@@ -36,13 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--mte", action="store_true", help="give the guest memory with tags, for CPUs with MTE")
     options.add(parser, "append")
-    parser.add_argument(
-        "--timeout", metavar="S", type=float, default=600.0, help="seconds until the program is stopped (default: 600)"
-    )
+    options.add_program(parser, 600.0)
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
     parser.epilog = (
-        "The guest has busybox, and the workloads in /lull/bin. With --suite real, 'debian PROGRAM' runs a program of\n"
-        "Debian. The exit status is that of the program.\n"
+        "The guest has busybox, and the workloads in /lull/bin. With --suite real or --package,\n"
+        "'debian PROGRAM' runs a program of Debian. The exit status is that of the program.\n"
         "Ctrl-A X ends QEMU.\n"
         "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young"
     )
@@ -55,6 +53,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     machine = Machine(arguments.vcpus, arguments.memory, arguments.cpu, arguments.accel, mte=arguments.mte)
     settings = [f"setting {name} {value}" for name, value in spec.settings]
     program: list[str] = arguments.program
+    if lab.program:
+        program = lab.program.words(disk=lab.suite.userland is not None)
     job = "\n".join([*settings, f"program {process.shown(program)}" if program else "shell"]) + "\n"
     if arguments.dry_run:
         what = process.shown(program) if program else "a shell"

@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
     add("append")
     add("out")
+    options.add_program(parser, options.OWN_SECONDS)
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
         "'lull list' shows the names of kernels, workloads, machines and mutants.\n"

@@ -40,6 +40,7 @@ boots, on one workload of each published system.
     add("workload", help="a workload of guest/workloads.toml, or of the suite (default: those marked so); repeatable")
     add("vcpus")
     add("cpu")
+    options.add_program(parser, options.OWN_SECONDS)
 
 
 def preview(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None) -> list[str]:

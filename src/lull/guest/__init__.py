@@ -152,45 +152,33 @@ def build_initramfs(busybox: Path, programs: Path, generator: Path) -> Path:
     return cache.make_entry("guest", f"initramfs-{key}", make) / "initramfs.cpio"
 
 
+def with_files(
+    initramfs: Path, place: str, files: Mapping[str, Path | str], generator: Path, mode: str = "0644"
+) -> Path:
+    """The ``initramfs`` and, after it, an archive with files in /lull/PLACE: name -> a file, or its text."""
+    texts = [f"{name} {text}" for name, text in files.items() if isinstance(text, str)]
+    paths = {name: path for name, path in files.items() if isinstance(path, Path)}
+    named = cache.key_of(*paths, *texts, mode, cache.key_of_files([*paths.values()]))
+    key = cache.key_of(named, initramfs.parent.name, generator.parent.name)
+
+    def make(part: Path) -> None:
+        for name, content in files.items():
+            if isinstance(content, str):
+                (part / name).write_text(content)
+            else:
+                (part / name).symlink_to(content.resolve())
+        lines = ["dir /lull 0755 0 0", f"dir /lull/{place} 0755 0 0"]
+        lines += [f"file /lull/{place}/{name} {name} {mode} 0 0" for name in files]
+        write_cpio(generator, "\n".join(lines) + "\n", part / f"{place}.cpio")
+        join_cpio([initramfs, part / f"{place}.cpio"], part / "initramfs.cpio")
+
+    return cache.make_entry("guest", f"initramfs-{place}-{key}", make) / "initramfs.cpio"
+
+
 def with_modules(initramfs: Path, modules: Sequence[Path], generator: Path) -> Path:
-    """The ``initramfs`` and, after it, an archive with kernel modules, which init loads in their order.
-
-    Args:
-        modules: uncompressed modules (.ko).
-    """
-    key = cache.key_of_files(modules, initramfs.parent.name, generator.parent.name)
-
-    def make(part: Path) -> None:
-        for module in modules:
-            shutil.copy(module, part)
-        (part / "order").write_text("".join(f"{module.name}\n" for module in modules))
-        names = ["order", *(module.name for module in modules)]
-        lines = ["dir /lull 0755 0 0", "dir /lull/modules 0755 0 0"]
-        lines += [f"file /lull/modules/{name} {name} 0644 0 0" for name in names]
-        write_cpio(generator, "\n".join(lines) + "\n", part / "modules.cpio")
-        join_cpio([initramfs, part / "modules.cpio"], part / "initramfs.cpio")
-
-    return cache.make_entry("guest", f"initramfs-modules-{key}", make) / "initramfs.cpio"
-
-
-def with_guests(initramfs: Path, images: Mapping[str, Path], generator: Path) -> Path:
-    """The ``initramfs`` and, after it, an archive with what guests of the guest boot: a kernel and this initramfs.
-
-    Args:
-        images: name -> kernel image, which is /lull/vm/NAME in the guest.
-    """
-    key = cache.key_of_files(list(images.values()), *images, initramfs.parent.name, generator.parent.name)
-
-    def make(part: Path) -> None:
-        for name, image in images.items():
-            shutil.copy(image, part / name)
-        (part / "initramfs").symlink_to(initramfs)
-        lines = ["dir /lull 0755 0 0", "dir /lull/vm 0755 0 0"]
-        lines += [f"file /lull/vm/{name} {name} 0644 0 0" for name in (*images, "initramfs")]
-        write_cpio(generator, "\n".join(lines) + "\n", part / "guests.cpio")
-        join_cpio([initramfs, part / "guests.cpio"], part / "initramfs.cpio")
-
-    return cache.make_entry("guest", f"initramfs-guests-{key}", make) / "initramfs.cpio"
+    """The ``initramfs`` with uncompressed kernel modules (.ko), which init loads in their order."""
+    order = "".join(f"{module.name}\n" for module in modules)
+    return with_files(initramfs, "modules", {"order": order, **{module.name: module for module in modules}}, generator)
 
 
 def add_job(initramfs: Path, generator: Path, job: str, target: Path) -> None:
