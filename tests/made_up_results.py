@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Results that tests of reports make up: of a run, a timing and a check."""
+"""Results that tests of reports make up: of a run and a check."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from lull import timing
-from lull.judge import aging, vmemmap
+from lull.judge import vmemmap
 from lull.run.records import Check, Record, Results
-from lull.timing.evaluation import FigureOutcome, Measured, Point, TimingEvaluation
-from lull.timing.scale import Counts
 
 STICKY = "lab+residency=sticky"
 KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
@@ -58,16 +55,6 @@ def run(vcpus: int = 4, lull: str = "lull", more: tuple[Record, ...] = ()) -> Re
     return Results("0.1.0", "6.12", host, found, list(CHECKS), ["qemu --one <two>"], settings)
 
 
-def aged() -> tuple[Record, ...]:
-    """Six programs under three policies and on stock, three repeats."""
-    kernels = {policy: f"lull+residency=off+young={policy}" for policy in aging.POLICIES} | {"stock": "stock"}
-    return tuple(
-        Record(kernel, f"aging/{program}", 8, aging.METRIC, "s", (1.0 + n, 1.5 + n, 2.5 + n), 100, "page access")
-        for n, kernel in enumerate(kernels.values())
-        for program in aging.PROGRAMS
-    )
-
-
 def swapped() -> tuple[Record, ...]:
     """System A's program on stock and Lull."""
     return tuple(
@@ -94,21 +81,6 @@ def given_back() -> tuple[Record, ...]:
         Record(kernel, "teardown_munmap/anon-4k", 8, "insns_quiet", "count", values, 100, "page")
         for kernel, values in insns.items()
     )
-
-
-def evaluation() -> TimingEvaluation:
-    """A timing of two numbers of vCPUs, and one beyond."""
-    model = timing.load("ampere-32")
-    points = []
-    for kernel, cost in (("stock", 3e-6), (STICKY, 2.5e-6), ("lull", 0.1e-6)):
-        ran = [Measured(cpus, cost * cpus, (cost * cpus,) * 2, Counts(2000, 1, 1, 1, 2), 0) for cpus in (8, 32)]
-        points += [Point(kernel, one.vcpus, one, one.seconds * 1.01) for one in ran]
-        points.append(Point(kernel, 512, ran[-1], cost * 512))
-    outcomes = tuple(
-        FigureOutcome(figure, figure.published * 1.25 if figure.measure == "seconds" else None, None, "run of 32 vCPUs")
-        for figure in model.figures
-    )
-    return TimingEvaluation(model, tuple(points), outcomes, (Check("simulation: stock on 8 CPUs", "held", "near"),))
 
 
 def checked() -> dict[str, object]:

@@ -32,7 +32,7 @@ SUMMARY: list[str] = []
 REAL_CACHE = cache.root()
 """The user's cache: named here before any test replaces it."""
 BASE_OF_TEST = "LULL_TEST_BASE"
-"""The environment variable with the base on which a test marked ``bases`` runs (tests/guest/conftest.py)."""
+"""The environment variable with the base on which a test marked ``bases`` runs (conftest.py)."""
 NEWER = ["trixie", "trixie-backports"]
 """Debian's suites with a QEMU 11."""
 

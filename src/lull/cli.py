@@ -12,9 +12,10 @@ import traceback
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
+from types import ModuleType
 from typing import Any, NoReturn
 
-from lull import __version__, base, cache, extras, options
+from lull import __version__, base, cache, extras, options, paths
 from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError, UsageError
 from lull.lab import Lab
 from lull.linux import tree
@@ -42,21 +43,30 @@ GROUPS = {
 """The commands that ``lull --help`` describes, under their headings."""
 ADVANCED = {
     "port": "bring the features to another Linux, and build, boot and check it there",
-    "sweep": "make many runs, for each number of vCPUs, CPU and set of workloads, on one machine or several",
-    "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "report": "write one HTML page about runs, checks and timings",
-    "x86": "measure feature teardown or reclaim on x86-64",
     "selftest": "run Linux's own tests of memory management, on stock and Lull kernels",
     "soak": "boot random mixes of workloads under the TLB checker, for a given time",
-    "timing": "check the model of a machine's time against simulation and published numbers",
-    "calibrate": "measure the costs that the model of time needs, on an arm64 machine",
     "build": "build kernels, and print where they are",
     "fetch": "download kernel source, busybox and QEMU, so that --offline works later",
     "deb": "make Debian packages of a Lull kernel with your configuration",
     "completion": "print a script that completes command lines in a shell",
 }
 """The commands that ``lull --help`` only names."""
-COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED) for name, about in group.items()}
+OPTIONAL = "lull_contrib"
+"""The package with the optional parts and their commands. The tool works without it, and imports nothing else of it."""
+
+
+def optional_commands() -> dict[str, str]:
+    """The commands of the optional parts, and what they are; none when the folder contrib/ is not there."""
+    if not paths.CONTRIB.is_dir():
+        return {}
+    if str(paths.CONTRIB) not in sys.path:
+        sys.path.append(str(paths.CONTRIB))
+    return dict(importlib.import_module(OPTIONAL).COMMANDS)
+
+
+OPTIONAL_COMMANDS = optional_commands()
+COMMANDS = {name: about for group in (*GROUPS.values(), ADVANCED, OPTIONAL_COMMANDS) for name, about in group.items()}
 ALONE = ("list", "doctor")
 """The commands that, like ``--help``, need Python alone. The launcher names them too: it installs nothing for them."""
 ENVIRONMENT = {
@@ -78,24 +88,6 @@ DEFAULTS = {
     "quiet": False,
 }
 """Their values where they are not given, also for commands that do not take them."""
-ALL = frozenset(f"--{name.replace('_', '-')}" for name in DEFAULTS)
-WITHOUT = {
-    "compare": ALL - {"--json"},
-    "list": ALL - {"--json", "--base", "--suite"},
-    "doctor": ALL - {"--json", "--base", "--offline"},
-    "test": ALL - {"--offline", "--dry-run", "--tree", "--base"},
-    "tree": {"--suite"},
-    "save": ALL - {"--dry-run", "--json", "--base"},
-    "kunit": {"--suite"},
-    "port": {"--json", "--suite"},
-    "x86": {"--suite"},
-    "bench": {"--offline", "--tree", "--suite"},
-    "report": ALL - {"--dry-run", "--json"},
-    "calibrate": {"--suite"},
-    "deb": {"--suite"},
-    "completion": ALL - {"--base"},
-}
-"""The shared options that a command has no use for, and refuses; a command that is not named here takes all of them."""
 MISSING = "the following arguments are required: "
 NEAR = 0.66
 """How alike a word and an option are of which one was meant, perhaps: two letters of three."""
@@ -128,9 +120,14 @@ class Help(argparse.RawDescriptionHelpFormatter):
         for heading, group in GROUPS.items():
             described = (super(Help, self)._format_action(choices[name]) for name in group)
             lines += [f"{indent}{heading}\n", *described, "\n"]
-        names = self._fill_text(", ".join(ADVANCED), self._width, " " * self._current_indent)
+        for heading, more in (
+            ("advanced ('lull COMMAND --help' describes each)", ADVANCED),
+            ("optional parts, in contrib/", OPTIONAL_COMMANDS),
+        ):
+            names = self._fill_text(", ".join(more), self._width, " " * self._current_indent)
+            lines += [f"{indent}{heading}\n{names}\n"] * bool(more)
         self._dedent()
-        return "".join([*lines, f"{indent}advanced ('lull COMMAND --help' describes each)\n", names, "\n"])
+        return "".join(lines)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(self._fill_line(line, width, indent) for line in text.splitlines())
@@ -158,11 +155,22 @@ def unrecognized(parser: argparse.ArgumentParser, words: Sequence[str]) -> Usage
     return UsageError(f"'{parser.prog}' does not take {' '.join(words)}", remedy=hint)
 
 
+def module_of(command: str) -> ModuleType:
+    """The module of a command, in lull.commands or in the optional parts."""
+    package = OPTIONAL if command in OPTIONAL_COMMANDS else "lull"
+    return importlib.import_module(f"{package}.commands.{command}")
+
+
+def refused(command: str) -> frozenset[str]:
+    """The shared options that a command has no use for: its module names them in ``WITHOUT``."""
+    return getattr(module_of(command), "WITHOUT", frozenset())
+
+
 def refuse_useless(command: str, words: Sequence[str]) -> None:
     """Raise UsageError when a shared option is given that the command has no use for."""
     for word in takewhile(lambda word: word != "--", words):
         option = word.partition("=")[0]
-        if option in WITHOUT.get(command, ()):
+        if option in refused(command):
             raise UsageError(
                 f"'lull {command}' has no use for {option}",
                 remedy=f"leave it out; 'lull {command} --help' lists the options of the command",
@@ -206,10 +214,11 @@ def build_parser(loaded: Collection[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"lull {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", parser_class=Parser)
     for name, about in COMMANDS.items():
-        sub = commands.add_parser(name, help=about, description=about, parents=[shared_options(WITHOUT.get(name, ()))])
+        shared = [shared_options(refused(name))] if name in loaded else []
+        sub = commands.add_parser(name, help=about, description=about, parents=shared)
         sub.set_defaults(**DEFAULTS)
         if name in loaded:
-            module = importlib.import_module(f"lull.commands.{name}")
+            module = module_of(name)
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser

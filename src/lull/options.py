@@ -211,6 +211,8 @@ HARDWARE = Kind(str, check_hardware)
 TYPES: dict[type, Callable[[str], object]] = {int: whole, float: number, Path: path}
 """Readers of plain types, with messages of their own for words that cannot be read."""
 
+SHARED = frozenset({"--offline", "--dry-run", "--json", "--tree", "--base", "--suite", "--quiet"})
+"""The options that most commands take (lull.cli). A command refuses those that its module lists in ``WITHOUT``."""
 REPEAT = 5
 """Boots of each kernel in a measurement."""
 SEVERAL: dict[str, Any] = {"action": "append", "default": []}
@@ -267,11 +269,6 @@ def add_measuring(parser: argparse.ArgumentParser, repeat: str = "") -> None:
     names = ", ".join(timing.known())
     add(parser, "timing", help=f"seconds of a machine with stated costs, too: {names}, or your own TOML file")
     add(parser, "append")
-
-
-def add_vcpus(parser: argparse.ArgumentParser, usual: str, what: str) -> None:
-    """Add --vcpus of a command that has one ``what`` for each number of vCPUs; ``usual`` is the default."""
-    add(parser, "vcpus", metavar="LIST", type=str, default=usual, help=f"numbers of virtual CPUs, one {what} for each")
 
 
 def model(arguments: argparse.Namespace) -> timing.CostModel | None:

@@ -21,18 +21,19 @@ from support import REPOSITORY, Tool, small_disk
 from lull import base as bases
 from lull.cli import (
     ADVANCED,
-    ALL,
     COMMANDS,
     GROUPS,
-    WITHOUT,
+    OPTIONAL_COMMANDS,
     build_parser,
     commands_of,
     interrupted,
     main,
+    refused,
     unrecognized,
 )
 from lull.errors import EXIT_CODES
 from lull.lab import Lab
+from lull.options import SHARED
 
 
 @dataclass
@@ -73,13 +74,16 @@ def test_help_names_every_command_and_exit_code(tool: Tool) -> None:
 def test_help_describes_at_most_ten_commands(tool: Tool) -> None:
     """In groups, each with a line; the others are only named, and no command is left out or in two groups."""
     described = [name for names in GROUPS.values() for name in names]
-    assert len(described) <= 10 and len({*described, *ADVANCED}) == len(described) + len(ADVANCED) == len(COMMANDS)
+    named = [*described, *ADVANCED, *OPTIONAL_COMMANDS]
+    assert len(described) <= 10 and len(set(named)) == len(named) == len(COMMANDS)
     shown = tool("--help").stdout.partition("\ncommands:\n")[2].partition("\nexit codes:")[0]
     for heading, names in GROUPS.items():
         assert f"\n  {heading}\n" in f"\n{shown}"
         for name, about in names.items():
             assert re.search(rf"(?m)^    {name} +{re.escape(about)}$", shown)
-    assert " ".join(shown.partition("  advanced ")[2].splitlines()[1:]).split() == ", ".join(ADVANCED).split()
+    advanced, _, optional = shown.partition("  advanced ")[2].partition("  optional parts, in contrib/")
+    for text, names in ((advanced, ADVANCED), (optional, OPTIONAL_COMMANDS)):
+        assert " ".join(text.splitlines()[1:]).split() == ", ".join(names).split()
 
 
 def test_no_option_is_near_to_every_word() -> None:
@@ -93,8 +97,8 @@ def test_shared_options_are_taken_or_refused(within: Within, command: str) -> No
     """A command shows those that it has a use for, and refuses the others before anything else."""
     parser = commands_of(build_parser([command]))[command]
     taken = {option for action in parser._actions for option in action.option_strings}
-    assert taken & ALL == ALL - WITHOUT.get(command, set())
-    for option in WITHOUT.get(command, ()):
+    assert taken & SHARED == SHARED - refused(command)
+    for option in refused(command):
         for words in ([option], [f"{option}=x"], ["one", option, "two"]):
             done = within(command, *words)
             assert (done.returncode, done.stdout) == (2, "")
@@ -184,7 +188,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_mistakes_exit_2_and_say_what_there_is(within: Within, words: list[str], said: str) -> None:
     """A mistake on the command line costs a second and teaches something."""
-    offline = not {command for command in words if "--offline" in WITHOUT.get(command, ())}
+    offline = not {command for command in words if command in COMMANDS and "--offline" in refused(command)}
     done = within(*words, *["--offline"] * offline)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
@@ -195,7 +199,7 @@ BAD = Path("/proc/lull"), Path("/tmp") / ("x" * 300), Path("/dev/null/x")
 """Folders that nobody can make, root neither."""
 
 
-TAKES_FOLDER = ("run", "sweep", "check", "soak", "selftest", "timing", "deb")
+TAKES_FOLDER = ("run", "check", "soak", "selftest", "timing", "deb")
 
 
 def test_folders_that_cannot_be(within: Within, tmp_path: Path) -> None:
@@ -252,7 +256,7 @@ esac
 
 @pytest.mark.parametrize(
     "words",
-    [["run"], ["boot"], ["sweep"], ["check"], ["soak"], ["calibrate", "--guest", "ampere-32"]],
+    [["run"], ["boot"], ["check"], ["soak"], ["calibrate", "--guest", "ampere-32"]],
     ids=lambda words: words[0],
 )
 def test_cpus_are_those_of_qemu(
@@ -331,7 +335,6 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
         ["deb", "--checker"],
         ["selftest"],
         ["soak"],
-        ["sweep"],
         ["timing"],
     ],
 )
@@ -340,7 +343,7 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
     done = within(*command, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "would" in done.stdout and "Machine(" not in done.stdout and not done.stderr
-    if "--json" not in WITHOUT.get(command[0], ()):
+    if "--json" not in refused(command[0]):
         assert json.loads(within(*command, "--dry-run", "--json").stdout)
     assert not any(own_cache.iterdir())
 
@@ -529,6 +532,17 @@ def test_launcher_of_a_checkout_with_a_space(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "to be built" in done.stdout
+
+
+def test_the_tool_without_its_optional_parts(tmp_path: Path) -> None:
+    """A copy without contrib/ has all other commands."""
+    shutil.copytree(REPOSITORY / "src", tmp_path / "src")
+    for name in ("kernel", "guest", "plugin", "timing"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    start = [sys.executable, tmp_path / "src"]
+    done = [subprocess.run([*start, word], text=True, capture_output=True) for word in ("--help", "list", "x86")]
+    assert [one.returncode for one in done] == [0, 0, 2] and "optional" not in done[0].stdout
+    assert "unknown command 'x86'" in done[2].stderr
 
 
 def test_launcher_through_a_link(bare_path: Path, tmp_path: Path) -> None:

@@ -14,8 +14,12 @@ from lull import cli, options
 from lull.errors import EXIT_CODES
 
 GUIDE = (REPOSITORY / "docs/guide.md").read_text()
+PARTS = (REPOSITORY / "contrib/README.md").read_text()
+"""The guide of the optional parts."""
 DOCUMENTS = [
-    p for folder in (".", "docs", "guest", "kernel", "plugin", "models") for p in REPOSITORY.glob(f"{folder}/*.md")
+    p
+    for folder in (".", "docs", "contrib", "guest", "kernel", "plugin", "models")
+    for p in REPOSITORY.glob(f"{folder}/*.md")
 ]
 OPTION = re.compile(r"(--[a-z][a-z-]*)(?: ([A-Z]+(?: ARGS)?|[a-z0-9]+(?:\|[a-z0-9]+)+))?(?:\](\.\.\.)?)?")
 Options = dict[str, tuple[str, bool]]
@@ -35,9 +39,9 @@ CHEAP = ["run --workload", "list"]
 
 
 def sections() -> dict[str, str]:
-    """Title -> what stands below it."""
-    parts = re.split(r"^## (.+)\n", GUIDE, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    """Title -> what stands below it, in both guides."""
+    found = [re.split(r"^## (.+)\n", text, flags=re.MULTILINE)[1:] for text in (GUIDE, PARTS)]
+    return {title: text for parts in found for title, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def section(title: str) -> str:
@@ -81,8 +85,10 @@ def options_of(actions: list[argparse.Action]) -> Options:
 
 def test_the_guide_lists_every_command() -> None:
     """With a section, and no other, in the order of --help; and all of them in the table."""
-    assert list(sections()) == ["Commands", *cli.COMMANDS, *ABOUT_ALL]
-    assert re.findall(r"\[(\w+)\]\(#\1\)", section("Commands")) == list(cli.COMMANDS)
+    own = [name for name in cli.COMMANDS if name not in cli.OPTIONAL_COMMANDS]
+    assert list(sections()) == ["Commands", *own, *ABOUT_ALL, *cli.OPTIONAL_COMMANDS]
+    assert re.findall(r"\[(\w+)\]\(#\1\)", section("Commands")) == own
+    assert re.findall(r"\[(\w+)\]\(\.\./contrib/README\.md#\1\)", section("Commands")) == list(cli.OPTIONAL_COMMANDS)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -103,7 +109,7 @@ def test_the_guide_lists_the_shared_options(commands: dict[str, argparse.Argumen
     assert options_in(" ".join(option for option, _ in rows)) == options_of(shared)
     for option, refusing in rows:
         name = option.split()[0]
-        assert refusing.split(", ") == sorted(c for c, without in cli.WITHOUT.items() if name in without), name
+        assert refusing.split(", ") == sorted(c for c in cli.COMMANDS if name in cli.refused(c)), name
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -6,8 +6,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from lull import options
 from lull.judge import joint, tables
 from lull.lab import Lab
+
+WITHOUT = options.SHARED - {"--json"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from lull import base as bases
-from lull import cli, plan, selftests, timing
+from lull import cli, options, plan, selftests, timing
 from lull.base import Base
 from lull.check.data import load_machines, load_mutants
 from lull.lab import Lab
@@ -14,6 +14,7 @@ from lull.lab import Lab
 SHELLS = ("bash", "zsh", "fish")
 PATHS = {"DIR": "DIRECTORY", "PATH": "DIRECTORY", "FILE": "FILE", "IMAGE": "FILE", "RESULTS": "FILE"}
 """What an option's value is called when it is a path, and how shtab completes that."""
+WITHOUT = options.SHARED - {"--base"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

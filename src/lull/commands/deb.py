@@ -14,6 +14,8 @@ from lull.lab import Lab
 from lull.linux import deb, debian
 from lull.progress import say
 
+WITHOUT = frozenset({"--suite"})
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull deb``."""

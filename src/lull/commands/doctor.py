@@ -8,7 +8,7 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 
-from lull import cache, paths, plan
+from lull import cache, options, paths, plan
 from lull.base import Pin
 from lull.errors import LullError
 from lull.guest import qemu
@@ -19,6 +19,7 @@ from lull.requirements import Requirement, apt_line, missing
 
 NEED_GIB = 8
 """Free space a cold run needs: source, two builds, Python packages."""
+WITHOUT = options.SHARED - {"--json", "--base", "--offline"}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from lull.lab import Lab
 from lull.progress import progress
 from lull.selftests import kunit
 
+WITHOUT = frozenset({"--suite"})
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull kunit``."""

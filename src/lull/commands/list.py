@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 
-from lull import plan, selftests, timing
+from lull import options, plan, selftests, timing
 from lull.check.data import MACHINES, load_mutants, read
 from lull.lab import Lab
 from lull.linux import debian
 
 Names = dict[str, str]
 """Name -> one line about it."""
+WITHOUT = options.SHARED - {"--json", "--base", "--suite"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,7 @@ FIRST = {"port tree": 60.0, "port merge": 60.0, "port kunit": 80.0, "port check"
 """Seconds, where they were never measured here: of an idle machine with two CPUs."""
 FROM_CACHE = 20
 """Seconds below which kernels were not built, but were in the cache."""
+WITHOUT = frozenset({"--json", "--suite"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

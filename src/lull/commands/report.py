@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""lull report: one page of what runs, checks and timings found."""
+"""lull report: one page of what runs and checks found."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lull.lab import Lab
 NAME = "report.html"
 TITLE, HEAD = "<title>Lull: report</title>", 400
 """What tells that a file is a page of this command's, and within how many characters."""
+WITHOUT = options.SHARED - {"--dry-run", "--json"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RESULTS",
         nargs="+",
         type=Path,
-        help="a results.json, or a results folder of 'lull run', 'lull check' or 'lull timing'; the "
-        "first run comes first",
+        help="a results.json, or a results folder of 'lull run' or 'lull check'; the first run comes first",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

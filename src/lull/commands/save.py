@@ -7,9 +7,11 @@ import argparse
 import os
 from pathlib import Path
 
-from lull import plan
+from lull import options, plan
 from lull.lab import Lab
 from lull.linux import series
+
+WITHOUT = options.SHARED - {"--dry-run", "--json", "--base"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lull import base as bases
-from lull import cache, extras, paths, plan, process
+from lull import cache, extras, options, paths, plan, process
 from lull.base import DEFAULT, Base
 from lull.errors import FetchError, UsageError
 from lull.judge.tables import Grid, make_console, show_grid
@@ -26,6 +26,7 @@ from lull.linux.tree import kernel_version
 PARALLEL = ("-n", str(min(jobs(), 4)), "--maxschedchunk=1")
 """Options of pytest-xdist. A guest under the checker uses little more than one CPU, and up to 2 GiB of memory. A
 process gets one test at a time, because tests are sorted, and take from a millisecond to minutes."""
+WITHOUT = options.SHARED - {"--offline", "--dry-run", "--tree", "--base"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,8 @@ from lull.base import patches_of
 from lull.lab import Lab
 from lull.linux import series
 
+WITHOUT = frozenset({"--suite"})
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull tree``."""

@@ -5,5 +5,5 @@
 ``stats`` compare kernels, ``tables`` shows comparisons, ``joint`` compares runs. ``goals`` has what the goals of all
 features share. The goals of a feature are in the module with its name (``residency``, ``gather``, ``teardown``,
 ``vmemmap``), and those of the programs of `--suite real` in ``real``; ``features`` finds these modules.
-``young`` and ``aging`` are for feature young; ``reclaim`` also shows a published system that Linux has.
+``young`` is for feature young; ``reclaim`` also shows a published system that Linux has.
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lull import cache
-from lull.judge import aging, compare, features, functions, goals, short, tables, young
+from lull.judge import compare, features, functions, goals, short, tables, young
 from lull.run.records import Check, Results
 
 FUNCTIONS = "functions.md"
@@ -56,9 +56,6 @@ def judge(results: Results, folder: Path) -> None:
     text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
     for grid in published(results):
         text += "\n" + tables.grid_markdown(grid) + "\n"
-    if any(r.workload.startswith("aging/") for r in results.records):
-        (folder / "aging.svg").write_text(aging.picture_svg(results))
-        text += "\n" + aging.results_markdown(results, "aging.svg")
     cache.write_atomic(folder / "comparison.md", text)
     if results.functions:
         cache.write_atomic(folder / FUNCTIONS, functions.markdown(results))

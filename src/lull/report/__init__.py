@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""report.html: what runs, checks and timings found, on one page that needs nothing but itself."""
+"""report.html: what runs and checks found, on one page that needs nothing but itself."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
 from lull.run.records import Check, Results
-from lull.timing import evaluation_output
-from lull.timing.evaluation import shown
 
 NAME = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
-OF_TIMING = ("simulation", "fitted")
-GOALS = (*verdict.GOALS, "young", *OF_TIMING)
+GOALS = (*verdict.GOALS, "young")
 """Kinds of checks that are goals; all others are of the measuring itself."""
 GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {
@@ -117,10 +114,7 @@ def render(sources: Sequence[ReportSource]) -> str:
         metrics=metrics,
         of_control=of_control,
         side_by_side=side_by_side,
-        timing_plot=timing_plot,
-        residuals=residuals,
         tables=tables,
-        timing=evaluation_output,
         worth_showing=verdict.worth_showing,
     )
     return environment.get_template(NAME).render(page=page_of(list(sources))).strip() + "\n"
@@ -133,10 +127,8 @@ def page_of(sources: list[ReportSource]) -> Page:
     checks = told([(source.name if several else "", check) for source in sources for check in checks_of(source)])
     goals = [check for check in checks if kind(check) in GOALS]
     named = {source.name if len(runs) > 1 else "": source.run for source in sources if source.run}
-    timings = [source.timing for source in sources if source.timing]
-    sections = report_systems.sections(named, timings, goals)
+    sections = report_systems.sections(named, goals)
     placed = {check for section in sections for check in section.goals}
-    placed |= {check for check in goals if kind(check) in OF_TIMING}
     common, differing = facts(sources)
     return Page(
         head_of(sources, goals, checks),
@@ -162,8 +154,7 @@ def pictures(runs: Mapping[str, Results]) -> list[tuple[str, list[Plot]]]:
 
 def checks_of(source: ReportSource) -> list[Check]:
     """The checks of everything in a folder."""
-    found = list(source.results.checks if source.results else [])
-    return found + list(source.timing.checks if source.timing else ())
+    return list(source.results.checks if source.results else [])
 
 
 def told(checks: Sequence[tuple[str, Check]]) -> list[Check]:
@@ -199,11 +190,6 @@ def facts_of(source: ReportSource) -> dict[str, str]:
         machines = dict.fromkeys(boot["machine"] for boot in source.check.raw["boots"])
         kernels = dict.fromkeys(boot["kernel"] for boot in source.check.raw["boots"])
         found |= {"Job": "lull check", "Kernels": ", ".join(kernels), "CPU": ", ".join(machines)}
-    if source.timing:
-        kernels = dict.fromkeys(point.kernel for point in source.timing.points)
-        vcpus = sorted({point.cpus for point in source.timing.points if point.modelled is not None})
-        found |= {"Job": "lull timing", "Kernels": ", ".join(kernels), "vCPUs": ", ".join(map(str, vcpus))}
-        found["Model"] = f"{source.timing.model.name}: {source.timing.model.about}"
     return {name: value for name, value in found.items() if value}
 
 
@@ -267,38 +253,6 @@ def side_by_side(sources: Sequence[ReportSource]) -> list[Grid]:
         return []
     letters = ", ".join(f"{run.label} {run.path}" for run in runs)
     return [replace(grid, notes=(*grid.notes, letters)) for grid in joint.grids(runs, tables.MAIN_METRICS)]
-
-
-def timing_plot(source: ReportSource) -> Plot | None:
-    """The first picture: how modelled time grows with CPUs."""
-    if source.timing is None or not source.timing.points:
-        return None
-    ran = max(point.measured.vcpus for point in source.timing.points)
-    model = source.timing.model
-    how = (
-        "Both scales are logarithmic. Every CPU is in a loop of mprotect; one mark is the time of one of them, as the "
-        f"CPU sees it that does it, under the costs of {model.name} ({model.about}). Modelled: counted in a run of so "
-        f"many vCPUs, up to {ran}. Dashed: a second program's simulation from that run's counts; beyond {ran} CPUs "
-        "there is only that. No machine was measured: how far the model is from what was published for this one stands "
-        "beside it."
-    )
-    return Plot("An mprotect against the number of CPUs", evaluation_output.picture_svg(source.timing), how)
-
-
-def residuals(source: ReportSource) -> Grid:
-    """How near the model is to each published number."""
-    assert source.timing is not None
-    rows = tuple(
-        (
-            f"{outcome.figure.what}{' (fitted)' if outcome.figure.calibrated else ''}",
-            shown(outcome.figure, outcome.figure.published),
-            "" if outcome.modelled is None else shown(outcome.figure, outcome.modelled),
-            "" if outcome.residual is None else f"{outcome.residual:+.1%}",
-        )
-        for outcome in source.timing.outcomes
-    )
-    note = "fitted: a cost was made from this number, so that it must come out; the others test the model"
-    return Grid("How near it comes", ("", "published", "modelled", "off"), rows, 1, (note,))
 
 
 def folded(source: ReportSource) -> list[Folded]:

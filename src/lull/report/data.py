@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a report is made of: the JSON files that runs, checks and timings left in their folders."""
+"""What a report is made of: the JSON files that runs and checks left in their folders."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from lull.judge import compare, joint
 from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
 from lull.run.records import Results
-from lull.timing import evaluation_output
-from lull.timing.evaluation import TimingEvaluation
 
-RUN, CHECK, TIMING = FILES = ("results.json", "check.json", "timing.json")
+RUN, CHECK = FILES = ("results.json", "check.json")
 T = TypeVar("T")
 
 
@@ -83,14 +81,13 @@ class ReportedCheck:
 
 @dataclass
 class ReportSource:
-    """A folder: a run, a check or a timing; ``name`` is for people, ``comparison`` is of the kernels in ``run``."""
+    """A folder: a run or a check; ``name`` is for people, ``comparison`` is of the kernels in ``run``."""
 
     name: str
     folder: Path
     run: Results | None = None
     comparison: compare.Comparison | None = None
     check: ReportedCheck | None = None
-    timing: TimingEvaluation | None = None
     unfinished: str = ""
     """How far what did not end came; empty when it did."""
     configs: dict[str, list[str]] = field(default_factory=dict)
@@ -98,8 +95,8 @@ class ReportSource:
 
     @property
     def boots(self) -> int:
-        """Those that are kept, of a sweep those of its jobs."""
-        return sum(1 for pattern in ("boots", "jobs/*/boots") for _ in self.folder.glob(f"{pattern}/*/boot.json"))
+        """Those that are kept."""
+        return sum(1 for _ in self.folder.glob("boots/*/boot.json"))
 
     @property
     def results(self) -> Results | None:
@@ -121,7 +118,7 @@ def load(paths: Sequence[Path]) -> list[ReportSource]:
         if path.is_file() and path.name not in FILES:
             raise UsageError(f"{path} is none of {', '.join(FILES)}", remedy="name such a file, or the folder it is in")
         if not any((folder / name).is_file() for name in FILES) or not path.exists():
-            raise joint.no_results(path, "'lull run', 'lull check' or 'lull timing'")
+            raise joint.no_results(path, "'lull run' or 'lull check'")
         folders.setdefault(folder.resolve(), folder)
     return [_source(folder) for folder in folders.values()]
 
@@ -136,8 +133,6 @@ def _source(folder: Path) -> ReportSource:
         source.check = _read(folder / CHECK, lambda text: ReportedCheck.from_json(text, results))
     elif results:
         source.run = results
-    if (folder / TIMING).is_file():
-        source.timing = _read(folder / TIMING, evaluation_output.from_json)
     configs = {path.name.removeprefix("config-"): path for path in sorted(folder.glob("config-*"))}
     for image in sorted(configs, key=lambda image: image != STOCK):
         source.configs[image] = configs[image].read_text(errors="replace").splitlines()

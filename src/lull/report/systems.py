@@ -6,12 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lull.judge import aging, reclaim, residency, teardown, vmemmap
+from lull.judge import reclaim, residency, teardown, vmemmap
 from lull.judge.tables import Grid
-from lull.report.plots import Plot
 from lull.run.records import Check, Results
-from lull.timing import evaluation_output
-from lull.timing.evaluation import TimingEvaluation
 
 
 @dataclass(frozen=True)
@@ -23,17 +20,13 @@ class System:
         title, about: its idea; what Linux has of it, and what Lull makes of it.
         kinds: of the checks that are its goals.
         tables: what of a run stands beside what was published.
-        more: of a run, for who wants to know better.
-        program: of its published seconds. Where a timing has them modelled, emulated ones are left out.
     """
 
     letter: str
     title: str
     about: str
     kinds: tuple[str, ...]
-    tables: Callable[[Results], Sequence[Grid]]
-    more: Callable[[Results], Sequence[Grid]] = lambda _: ()
-    program: str = ""
+    tables: Callable[[Results], Sequence[Grid]] = lambda _: ()
 
 
 def _reclaim(results: Results) -> list[Grid]:
@@ -49,7 +42,6 @@ SYSTEMS = (
         "ranges; with residency, none where the process is loaded on no CPU.",
         (),
         _reclaim,
-        program=reclaim.PUBLISHED,
     ),
     System(
         "B",
@@ -82,8 +74,6 @@ SYSTEMS = (
         "Published in 2018: TLBI and wait, TLBI alone, or neither, and which makes programs vary least. Linux issues "
         "the TLBI and does not wait. Lull has each as a policy.",
         ("young",),
-        lambda results: aging.grids(aging.evaluate(results))[:1],
-        lambda results: aging.grids(aging.evaluate(results))[1:],
     ),
 )
 
@@ -94,32 +84,18 @@ class Section:
 
     system: System
     grids: tuple[Grid, ...]
-    more: tuple[Grid, ...]
-    plots: tuple[Plot, ...]
     goals: tuple[Check, ...]
 
 
-def sections(
-    runs: Mapping[str, Results], timings: Sequence[TimingEvaluation], checks: Sequence[Check]
-) -> list[Section]:
+def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Section]:
     """The systems that runs, by name, or checks have something of. Raises ValueError for values that are none."""
     found = []
     for system in SYSTEMS:
-        modelled = tuple(grid for timing in timings for grid in _modelled(system, timing))
         grids = tuple(_named(grid, name) for name, run in runs.items() for grid in system.tables(run))
-        grids = (*(grid for grid in grids if not (modelled and grid.faint)), *modelled)
-        more = tuple(_named(grid, name) for name, run in runs.items() for grid in system.more(run))
         goals = tuple(check for check in checks if kind(check) in system.kinds)
         if grids or any(check.verdict != "skipped" for check in goals):
-            plots = tuple(plot for run in runs.values() for plot in _plots(system, run))
-            found.append(Section(system, grids, more, plots, goals))
+            found.append(Section(system, grids, goals))
     return found
-
-
-def _modelled(system: System, timing: TimingEvaluation) -> list[Grid]:
-    """A timing's numbers of what the system was published with."""
-    outcomes = tuple(one for one in timing.outcomes if one.figure.workload == system.program)
-    return [evaluation_output.published_grid(replace(timing, outcomes=outcomes))] if system.program and outcomes else []
 
 
 def _named(grid: Grid, run: str) -> Grid:
@@ -129,15 +105,3 @@ def _named(grid: Grid, run: str) -> Grid:
 def kind(check: Check) -> str:
     """The feature, or what else the check is of."""
     return check.name.partition(":")[0]
-
-
-def _plots(system: System, results: Results) -> list[Plot]:
-    if system.letter != "E" or not aging.evaluate(results).spreads:
-        return []
-    how = (
-        "One panel is a program that has less memory than it uses, so that reclaim clears accessed bits all the time; "
-        "one dot is a repeat. The box has the middle half of them, its line is the median. Lower is faster; closer "
-        "together varies less, which is what the published study chose by. stock does what nosync does: how far those "
-        "two are apart is noise."
-    )
-    return [Plot("Time of each repeat, by policy", aging.picture_svg(results), how)]

@@ -8,12 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up_results import aged, checked, evaluation, given_back, hvo, put, run, swapped
+from made_up_results import checked, given_back, hvo, put, run, swapped
 from support import REPOSITORY, Tool
 
 from lull.errors import UsageError
 from lull.report import data, pages
-from lull.timing import evaluation_output
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +21,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     top = tmp_path_factory.mktemp("results")
     return {
         "run": put(top / "run", "results.json", run().to_json()),
-        "more": put(
-            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *hvo(), *given_back())).to_json()
-        ),
-        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
+        "more": put(top / "more", "results.json", run(vcpus=8, more=(*swapped(), *hvo(), *given_back())).to_json()),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
 
@@ -52,8 +48,7 @@ OF_RUN = {pages.INDEX, "goals.md", "published.md", "settings.md", *METRIC_PAGES}
         ({"run"}, OF_RUN),
         ({"more"}, OF_RUN | {"instructions.md"}),
         ({"check"}, {pages.INDEX, "checker.md", "settings.md"}),
-        ({"timing"}, {pages.INDEX, "goals.md", "modelled.md", "settings.md"}),
-        ({"run", "more", "timing", "check"}, OF_RUN | {"instructions.md", "checker.md", "modelled.md"}),
+        ({"run", "more", "check"}, OF_RUN | {"instructions.md", "checker.md"}),
     ],
 )
 def test_a_page_is_there_when_its_data_is(kinds: set[str], names: set[str], folders: dict[str, Path]) -> None:
@@ -96,12 +91,11 @@ def test_pages_have_what_is_read(folders: dict[str, Path]) -> None:
 
 
 def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
-    """Several runs side by side, aging, HVO, a timing's and a check's."""
+    """Several runs side by side, HVO, and a check's."""
     found = made(*folders.values())
     assert "## Runs side by side" in found["tlbi.md"] and f"## {folders['more']}" in found["tlbi.md"]
     assert "seconds_emulated" not in found["tlbi.md"]
-    assert "Worst variation" in found["published.md"] and rows(found["published.md"], "demote")
-    assert "published and modelled" in found["modelled.md"]
+    assert rows(found["published.md"], "demote")
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
     assert "report 1, seen 2 times: owed/no-tlbi: a valid entry was removed\n  entry " in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]

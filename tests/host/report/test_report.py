@@ -8,15 +8,15 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from dataclasses import asdict, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_up_results import STICKY, aged, checked, evaluation, given_back, hvo, put, run, swapped
+from made_up_results import STICKY, checked, given_back, hvo, put, run, swapped
 from support import Tool
 
-from lull import picture, report, timing
+from lull import picture, report
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge.goals import BROADCASTS, RunSlice
@@ -25,8 +25,6 @@ from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
 from lull.run.records import Check, Record, Results
-from lull.timing import evaluation_output
-from lull.timing.evaluation import FigureOutcome, TimingEvaluation
 
 VOID = {"meta", "br", "wbr", "link", "img", "hr", "input"}
 CHROMIUM = shutil.which("chromium")
@@ -38,10 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     top = tmp_path_factory.mktemp("results")
     made = {
         "run": put(top / "run", "results.json", run().to_json()),
-        "more": put(
-            top / "more", "results.json", run(vcpus=8, more=(*aged(), *swapped(), *hvo(), *given_back())).to_json()
-        ),
-        "timing": put(top / "timing", "timing.json", evaluation_output.as_json(evaluation())),
+        "more": put(top / "more", "results.json", run(vcpus=8, more=(*swapped(), *hvo(), *given_back())).to_json()),
         "check": put(top / "check", "check.json", json.dumps(checked())),
     }
     put(made["run"], "config-stock", "CONFIG_ARM64=y\n# CONFIG_LULL is not set\nCONFIG_SMP=y\n")
@@ -120,15 +115,10 @@ def page(*paths: Path) -> Page:
 
 
 PARTS = {
-    "An mprotect against the number of CPUs": {"timing"},
-    "How near it comes": {"timing"},
-    "What things are said to cost": {"timing"},
     "System A:": {"more"},
     "System B:": {"run", "more"},
     "System C:": {"run", "more"},
     "System D:": {"more"},
-    "System E:": {"more"},
-    "Time of each repeat, by policy": {"more"},
     "Broadcasts of an operation": {"run", "more"},
     "What TLBIs are of": {"run", "more"},
     "A/A control: stock beside itself": {"run", "more"},
@@ -143,7 +133,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["run", "more", "timing", "check"])
+@pytest.mark.parametrize("kind", ["run", "more", "check"])
 def test_parts_stand_where_their_data_is_and_nowhere_else(kind: str, folders: dict[str, Path]) -> None:
     text = page(folders[kind]).text
     assert {part for part in PARTS if part in text} == {part for part, kinds in PARTS.items() if kind in kinds}
@@ -161,7 +151,7 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(whole: str) -> Non
     assert len(set(found.ids)) == len(found.ids)
     assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
     pictures = re.findall(r"<svg.*?</svg>", whole, re.DOTALL)
-    assert len(pictures) == 7  # timing; aging; time against vCPUs; two of each run
+    assert len(pictures) == 5  # time against vCPUs; two of each run
     for svg in pictures:
         words = {"".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag == "text"}
         assert not any("$" in word for word in words)
@@ -310,32 +300,6 @@ def test_where_lull_has_more_that_is_said() -> None:
     assert note("sparse/munmap-all", 48, 48) == note("fork_exec", 2, 1) == ""
 
 
-def test_modelled_time_stands_for_emulated(tmp_path: Path) -> None:
-    """Of the program that system A was published with, where a timing of its machine is beside the run."""
-    records = [
-        Record(kernel, "swap_bench", 4, metric, unit, (value,), 10, "page")
-        for kernel in ("stock", "lull")
-        for metric, unit, value in (("tlbi_broadcast_user", "count", 7.0), ("seconds_emulated", "s", 0.5))
-    ]
-    results = run(more=tuple(records))
-    results.settings["features"] = ["reclaim"]
-    ran = put(tmp_path / "run", "results.json", results.to_json())
-    model = timing.load("kunpeng-920")
-    outcomes = tuple(FigureOutcome(figure, 12.5, 6.25, "run of 4 vCPUs") for figure in model.figures)
-    timed = put(
-        tmp_path / "timing", "timing.json", evaluation_output.as_json(TimingEvaluation(model, (), outcomes, ()))
-    )
-
-    def system_a(*paths: Path) -> str:
-        text = report.of_folders(list(paths))
-        return text[text.index('<section id="system-A">') : text.index('<section id="system-B">')]
-
-    alone, both = system_a(ran), system_a(ran, timed)
-    assert "seconds under emulation: not a machine&#39;s" in alone and 'class="scroll faint"' in alone
-    assert "under emulation" not in both and "kunpeng-920: published and modelled" in both
-    assert [row[-1] for row in Page(both).rows("swap_bench, a wait for each batch")] == ["6.25s"]
-
-
 def test_a_defect_of_the_tool_is_not_taken_for_an_old_file(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,7 +316,6 @@ def test_systems_stand_beside_what_was_published(folders: dict[str, Path]) -> No
     assert found.rows("teardown_munmap/anon-4k, lull") == [["teardown_munmap/anon-4k, lull", "800", "520", "0.650"]]
     assert found.rows("published: cycles in exit_group, order-3 folios")[0][-1] == "0.740"
     assert found.rows("demote")[0][:6] == ["demote", "1.575", "3.640", "2.31", "8.00", "8.00"]
-    assert found.rows("rand-write")[0][1:3] == ["none 51 % faster than sync", "none takes +133 % time"]
 
 
 def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> None:
@@ -362,16 +325,6 @@ def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> Non
     assert "CONFIG_ARM64=y\nCONFIG_SMP=y" in folded
     assert "-# CONFIG_LULL is not set\n+CONFIG_LULL=y" in folded and "+CONFIG_ARM64" not in folded
     assert "<details open" not in folded
-
-
-def test_a_timing_comes_back_from_its_file(folders: dict[str, Path]) -> None:
-    text = (folders["timing"] / "timing.json").read_text()
-    assert evaluation_output.as_json(evaluation_output.from_json(text)) == text
-    found = page(folders["timing"])
-    (row,) = found.rows("mprotect-threaded 10000, a copy on each of 32 CPUs (fitted)")
-    assert row[1:] == ["2.17s", "2.712s", "+25.0%"]
-    assert "stock 1.536ms" in found.text and "lull 51.2µs" in found.text  # at the ends of the lines
-    assert "1 goal held" in found.text
 
 
 def test_a_check_comes_back_from_its_file(folders: dict[str, Path]) -> None:
@@ -520,7 +473,6 @@ def test_a_file_stands_for_its_folder_and_counts_once(folders: dict[str, Path]) 
             '{"boots": [{"mutant": null, "kernel": "", "machine": "", "verdict": "", "known": 7}], "mutants": []}',
             "not a check.json of this version",
         ),
-        ("timing.json", '{"model": {}}', "not a timing.json of this version"),
     ],
 )
 def test_what_is_no_result_is_refused(name: str, content: str | None, words: str, tmp_path: Path) -> None:
@@ -544,9 +496,9 @@ def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> No
     assert done.stdout == f"report: {own}/report.html\n"
     assert (own / "report.html").read_text().startswith("<!DOCTYPE html>")
     out = tmp_path / "page.html"
-    done = tool("report", str(own / "results.json"), str(folders["timing"]), "--out", str(out), "--json")
+    done = tool("report", str(own / "results.json"), str(folders["check"]), "--out", str(out), "--json")
     assert json.loads(done.stdout) == {"report": str(out)}
-    assert "System B" in out.read_text() and "How near it comes" in out.read_text()
+    assert "System B" in out.read_text() and "The checker: a TLB" in out.read_text()
     for words in (["nowhere"], [str(own), "--out", str(tmp_path)], [str(own / "config-stock")]):
         done = tool("report", *words)
         assert done.returncode == 2 and "to do:" in done.stderr
@@ -656,10 +608,3 @@ def test_what_is_folded_is_printed(whole: str, tmp_path: Path) -> None:
     folded = whole.replace("details::details-content { content-visibility: visible", "x { color: red")
     unfolded = re.sub("<details(?! open)", "<details open", whole)
     assert pages(folded, tmp_path) < pages(whole, tmp_path) == pages(unfolded, tmp_path)
-
-
-def test_json_of_a_timing_is_all_that_is_shown() -> None:
-    """What is read back has everything but the operations of a run."""
-    found = evaluation_output.from_json(evaluation_output.as_json(evaluation()))
-    assert asdict(found.model) == asdict(evaluation().model)
-    assert [point.off for point in found.points] == [point.off for point in evaluation().points]
