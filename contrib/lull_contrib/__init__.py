@@ -10,5 +10,6 @@ COMMANDS = {
     "timing": "check the model of a machine's time against simulation and published numbers",
     "x86": "measure feature teardown or reclaim on x86-64",
     "aging": "compare ways to clear the accessed bit by the rules of a published study",
+    "port": "bring the features to another Linux, and build, boot and check it there",
 }
 """The commands, and what ``--help`` says of each."""

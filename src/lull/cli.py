@@ -42,7 +42,6 @@ GROUPS = {
 }
 """The commands that ``lull --help`` describes, under their headings."""
 ADVANCED = {
-    "port": "bring the features to another Linux, and build, boot and check it there",
     "report": "write one HTML page about runs, checks and timings",
     "selftest": "run Linux's own tests of memory management, on stock and Lull kernels",
     "soak": "boot random mixes of workloads under the TLB checker, for a given time",

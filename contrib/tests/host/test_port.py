@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import linuxes
 import pytest
 from linuxes import change, files, linux, mail, text
 from support import git
@@ -12,11 +13,25 @@ from support import git
 from lull import base as bases
 from lull import cli
 from lull.base import Base
-from lull.commands import port as command
 from lull.errors import ApplyError, UsageError
-from lull.linux import fitting, port, series
+from lull.linux import fitting, series
 from lull.linux.releases import Source
 from lull.linux.tree import Tree
+from lull_contrib import port
+from lull_contrib.commands import port as command
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    """The made-up base."""
+    return linuxes.base(tmp_path)
+
+
+@pytest.fixture
+def tree(base: Base, tmp_path: Path) -> Path:
+    """The tree of `lull tree` on the old Linux."""
+    series.make_tree(linux(tmp_path / "old"), list(base.exported().values()), tmp_path / "tree")
+    return tmp_path / "tree"
 
 
 def source(found: Tree) -> Source:
