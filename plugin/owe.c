@@ -6,11 +6,19 @@
 #include <string.h>
 
 #include "owe.h"
-#include "rely.h"
+
+/* More that are owed, and known to be, need not be kept. */
+#define MOST_OWED 4096
 
 struct task {
 	struct hash_node node;
 	struct list obligations;
+};
+
+/* A task, and the obligations of other tasks whose flush it relies on. */
+struct heir {
+	struct hash_node node;		/* obligations.also, by task */
+	struct list also;
 };
 
 const char *miss_name(enum miss m)
@@ -23,6 +31,16 @@ const char *miss_name(enum miss m)
 	};
 
 	return names[m];
+}
+
+enum miss owe_nearest(const struct obligation *obl)
+{
+	enum miss nearest = MISS_NONE;
+
+	for (unsigned int i = 0; i < obl->n_tlbis; i++)
+		if (obl->tlbis[i].miss > nearest)
+			nearest = obl->tlbis[i].miss;
+	return nearest;
 }
 
 void owes_init(struct obligations *o, uint64_t limit)
@@ -59,6 +77,71 @@ static void join_task(struct obligations *o, struct obligation *obl)
 	list_add(l, &obl->in_task);
 }
 
+/* --- Tasks that rely on the flush of another task's obligation --- */
+
+static struct heir *heir_of(const struct obligations *o, uint64_t task)
+{
+	struct hash_node *n = hash_first(&o->also, task);
+
+	return n ? container_of(n, struct heir, node) : NULL;
+}
+
+void also_free(struct obligations *o, struct also *a)
+{
+	struct heir *h = heir_of(o, a->task);
+
+	list_del(&a->in_obligation);
+	list_del(&a->in_task);
+	if (h && list_empty(&h->also)) {
+		hash_del(&o->also, &h->node);
+		free(h);
+	}
+	o->n_also--;
+	free(a);
+}
+
+static void also_drop(struct obligations *o, struct obligation *obl)
+{
+	while (!list_empty(&obl->also))
+		also_free(o, container_of(obl->also.next, struct also, in_obligation));
+}
+
+void also_make(struct obligations *o, struct obligation *obl, const struct also *model)
+{
+	struct heir *h = heir_of(o, model->task);
+	struct also *a;
+
+	list_for(node, &obl->also)
+		if (container_of(node, struct also, in_obligation)->task == model->task)
+			return;
+	if (o->n_also >= o->limit) {
+		o->overflow = true;
+		return;
+	}
+	a = malloc(sizeof(*a));
+	if (!h) {
+		h = malloc(sizeof(*h));
+		if (!h)
+			abort();
+		list_init(&h->also);
+		hash_add(&o->also, &h->node, model->task);
+	}
+	if (!a)
+		abort();
+	*a = *model;
+	a->obligation = obl;
+	list_add(&obl->also, &a->in_obligation);
+	list_add(&h->also, &a->in_task);
+	o->n_also++;
+}
+
+struct also *also_of(const struct obligations *o, uint64_t task)
+{
+	struct heir *h = heir_of(o, task);
+
+	return h ? container_of(h->also.next, struct also, in_task) : NULL;
+}
+
 static void owe_open(struct obligations *o, struct obligation *obl)
 {
 	join_task(o, obl);
@@ -68,7 +151,7 @@ static void owe_open(struct obligations *o, struct obligation *obl)
 
 bool owe_lazy(const struct obligation *obl)
 {
-	return obl->context->kernel && obl->change != CHANGE_LESS && !obl->twin;
+	return obl->context->kernel && obl->change == CHANGE_GONE;
 }
 
 struct obligation *owe_make(struct obligations *o, const struct obligation *model)
@@ -83,7 +166,8 @@ struct obligation *owe_make(struct obligations *o, const struct obligation *mode
 	if (!obl)
 		abort();
 	*obl = *model;
-	obl->due = obl->freed = obl->met = obl->told = obl->collected = obl->moved = false;
+	obl->due = obl->freed = obl->met = obl->collected = obl->moved = false;
+	obl->said = 0;
 	obl->relied.is = false;
 	obl->issued = 0;
 	list_init(&obl->also);
@@ -139,18 +223,33 @@ void owe_due(struct obligations *o, struct obligation *obl)
 	}
 }
 
-void owe_freed(struct obligation *obl)
+void owe_freed(struct obligation *obl, bool freed)
 {
-	if (obl->freed)
+	obl->context->n_freed += freed - obl->freed;
+	obl->freed = freed;
+}
+
+bool owe_say(struct obligation *obl, enum said what)
+{
+	bool first = !(obl->said & what);
+
+	obl->said |= what;
+	return first;
+}
+
+void owe_owed(struct obligations *o, struct obligation *obl)
+{
+	owe_due(o, obl);
+	if (!owe_say(obl, SAID_OWED))
 		return;
-	obl->freed = true;
-	obl->context->n_freed++;
+	obl->context->n_urgent -= obl->context->kernel && !owe_lazy(obl);
+	if (++o->n_owed > MOST_OWED)
+		owe_drop(o, obl);
 }
 
 void owe_relied(struct obligation *obl, const struct relied *at)
 {
 	obl->context->n_relied += (at ? 1u : 0u) - (obl->relied.is ? 1u : 0u);
-	obl->told = !at;
 	obl->relied.is = at;
 	if (at)
 		obl->relied = *at;
@@ -166,7 +265,8 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 		obl->met = true;
 		obl->held = obl->walkers = 0;
 		c->n_due--;
-		c->n_urgent -= c->kernel && !owe_lazy(obl);
+		c->n_urgent -= c->kernel && !owe_lazy(obl) && !(obl->said & SAID_OWED);
+		o->n_owed -= !!(obl->said & SAID_OWED);
 		c->n_freed -= obl->freed;
 		c->n_relied -= obl->relied.is;
 		c->n_obligations--;

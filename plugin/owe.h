@@ -44,6 +44,11 @@ enum miss {
 
 const char *miss_name(enum miss m);
 
+struct obligation;
+
+/* Why the TLBI that came nearest was not enough; MISS_NONE if there was none. */
+enum miss owe_nearest(const struct obligation *obl);
+
 /* A TLBI that was executed, for reports. */
 struct tlbi_seen {
 	const char *name;
@@ -59,6 +64,15 @@ struct relied {
 	uint8_t cpu;
 	unsigned int stack;
 	uint64_t pc;
+};
+
+/*
+ * A report ends nothing: the obligation stays until it is met or withdrawn, because worse may
+ * follow. Each of these is reported once.
+ */
+enum said {
+	SAID_OWED = 1 << 0, SAID_FREE = 1 << 1, SAID_UNSETTLED = 1 << 2, SAID_UNLOCKED = 1 << 3,
+	SAID_RMAP = 1 << 4, SAID_COLLECTED = 1 << 5, SAID_CONTENTS = 1 << 6,
 };
 
 struct obligation {
@@ -84,7 +98,7 @@ struct obligation {
 	unsigned int stack;		/* see report.h */
 	uint8_t cpu;
 	bool due, freed, met;
-	bool told;			/* the rule `written` has reported it */
+	uint8_t said;			/* what was reported of it, enum said */
 	struct relied relied;
 	/* For rely.c: */
 	bool collected;			/* its flush was deferred */
@@ -101,11 +115,22 @@ struct obligation {
 	} tlbis[OWE_TLBIS];
 };
 
+/* A task relies on the flush of an obligation that another task has made. */
+struct also {
+	struct list in_obligation, in_task;
+	struct obligation *obligation;
+	uint64_t task;			/* the task that relies on the flush */
+	uint64_t pc;			/* where it began to */
+	unsigned int stack;
+	uint8_t cpu;
+};
+
 struct obligations {
 	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
 	struct hash also;		/* by task: obligations of others whose flush it relies on */
 	uint64_t n_also;
+	uint64_t n_owed;		/* reported as owed */
 	uint64_t open;			/* not due yet */
 	uint64_t open_kernel;		/* of these, in the kernel's half */
 	uint64_t n, made, most;
@@ -119,13 +144,16 @@ void owes_free(struct obligations *o, struct spaces *s);
 /* Make an obligation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
 struct obligation *owe_make(struct obligations *o, const struct obligation *model);
 
-/*
- * Return true if nobody waits for the flush: an entry of the kernel's half was cleared (vfree()),
- * or was replaced in a way that the rule `bbm` has reported.
- */
+/* Return true if nobody waits for the flush: an entry of the kernel's half was cleared (vfree()). */
 bool owe_lazy(const struct obligation *obl);
 
-/* End an obligation: it is met, withdrawn, or reported. */
+/* Return true the first time that this is to be reported of the obligation. */
+bool owe_say(struct obligation *obl, enum said what);
+
+/* It was reported as owed: nobody may load its context, and that is known. Keeps it, if there are not too many. */
+void owe_owed(struct obligations *o, struct obligation *obl);
+
+/* End an obligation: it is met, or withdrawn. */
 void owe_drop(struct obligations *o, struct obligation *obl);
 
 /*
@@ -138,14 +166,21 @@ void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint
 /* The obligation's task has returned to user space. */
 void owe_due(struct obligations *o, struct obligation *obl);
 
-/* The page that the old entry leads to was freed. */
-void owe_freed(struct obligation *obl);
+/* The page that the old entry leads to was freed, and no CPU could use it; or that is reported now. */
+void owe_freed(struct obligation *obl, bool freed);
 
-/* The kernel relies on the old entry at @at; NULL: that was reported, and is forgotten. */
+/* The kernel relies on the old entry at @at; NULL: that was reported. */
 void owe_relied(struct obligation *obl, const struct relied *at);
 
 /* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
 void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m);
+
+/* The task of @model relies on the flush of an obligation from now on. */
+void also_make(struct obligations *o, struct obligation *obl, const struct also *model);
+void also_free(struct obligations *o, struct also *a);
+
+/* Returns an obligation of another task that @task relies on, or NULL. */
+struct also *also_of(const struct obligations *o, uint64_t task);
 
 /* The open obligations of a task; an empty list or NULL when there are none. */
 struct list *owes_of_task(struct obligations *o, uint64_t task);

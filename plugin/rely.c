@@ -2,73 +2,9 @@
 /*
  * rely - rules for places at which a kernel relies on a deferred flush. See rely.h.
  */
-#include <stdlib.h>
-
 #include "rely.h"
 
-/* A task, and the obligations of other tasks whose flush it relies on. */
-struct heir {
-	struct hash_node node;		/* obligations.also, by task */
-	struct list also;
-};
-
 /* --- Tasks that rely on the flush of another task's obligation --- */
-
-static struct heir *heir_of(const struct obligations *o, uint64_t task)
-{
-	struct hash_node *n = hash_first(&o->also, task);
-
-	return n ? container_of(n, struct heir, node) : NULL;
-}
-
-static void also_free(struct obligations *o, struct also *a)
-{
-	struct heir *h = heir_of(o, a->task);
-
-	list_del(&a->in_obligation);
-	list_del(&a->in_task);
-	if (h && list_empty(&h->also)) {
-		hash_del(&o->also, &h->node);
-		free(h);
-	}
-	o->n_also--;
-	free(a);
-}
-
-void also_drop(struct obligations *o, struct obligation *obl)
-{
-	while (!list_empty(&obl->also))
-		also_free(o, container_of(obl->also.next, struct also, in_obligation));
-}
-
-static void also_make(struct obligations *o, struct obligation *obl, const struct also *model)
-{
-	struct heir *h = heir_of(o, model->task);
-	struct also *a;
-
-	list_for(node, &obl->also)
-		if (container_of(node, struct also, in_obligation)->task == model->task)
-			return;
-	if (o->n_also >= o->limit) {
-		o->overflow = true;
-		return;
-	}
-	a = malloc(sizeof(*a));
-	if (!h) {
-		h = malloc(sizeof(*h));
-		if (!h)
-			abort();
-		list_init(&h->also);
-		hash_add(&o->also, &h->node, model->task);
-	}
-	if (!a)
-		abort();
-	*a = *model;
-	a->obligation = obl;
-	list_add(&obl->also, &a->in_obligation);
-	list_add(&h->also, &a->in_task);
-	o->n_also++;
-}
 
 /*
  * The task of a CPU relies from now on on the flush of an obligation of another task.
@@ -92,18 +28,14 @@ static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl
 
 void rely_returns(struct shadow *s, uint64_t task)
 {
-	struct heir *h;
+	struct also *a;
 
-	while ((h = heir_of(&s->obligations, task))) {
-		struct also *a = container_of(h->also.next, struct also, in_task);
+	while ((a = also_of(&s->obligations, task))) {
 		struct obligation *obl = a->obligation;
 
-		if (!(obl->held & obl->context->current)) {
-			also_free(&s->obligations, a);
-			continue;
-		}
-		shadow_report_obligation(s, a->cpu, a->pc, a->stack, "owed", "unsettled", obl);
-		owe_drop(&s->obligations, obl);
+		if (obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
+			shadow_report_obligation(s, a->cpu, a->pc, a->stack, "owed", "unsettled", obl);
+		also_free(&s->obligations, a);
 	}
 }
 
@@ -116,17 +48,14 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 	bool at_work = c->root && c->root->pa == me->range.root && va >= me->range.start &&
 		       va < me->range.end;
 	unsigned int stack = 0;
-	struct obligation *next;
 
-	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl; obl = next) {
-		next = owe_at_next(obl);
+	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
+	     obl = owe_at_next(obl)) {
 		take_over(s, cpu, obl, pc, &stack);
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
-		if (!at_work || !obl->collected || obl->due || obl->task == me->task ||
-		    !(obl->held & obl->context->current))
-			continue;
-		shadow_report_obligation(s, cpu, pc, stack, "owed", "unsettled", obl);
-		owe_drop(&s->obligations, obl);
+		if (at_work && obl->collected && !obl->due && obl->task != me->task &&
+		    obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
+			shadow_report_obligation(s, cpu, pc, stack, "owed", "unsettled", obl);
 	}
 }
 
@@ -254,7 +183,6 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 	struct cpu *me = &s->cpus[cpu];
 	uint64_t since = me->section;
 	struct list *l = owes_of_task(&s->obligations, me->task);
-	struct list *next;
 
 	s->seen.unlocks++;
 	me->section = 0;
@@ -263,22 +191,15 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 	me->moving = false;
 	/*
 	 * An entry that was taken away before the last unlock was not moved, but mapped
-	 * again, as when a migration is given up. owe_drop() of the last entry frees
-	 * the head of the list.
+	 * again, as when a migration is given up.
 	 */
-	for (struct list *node = l->next; node != l; node = next) {
+	list_for(node, l) {
 		struct obligation *obl = container_of(node, struct obligation, in_task);
-		bool last = node->next == l;
 
-		next = node->next;
-		if (!obl->moved || obl->cpu != cpu || obl->when < since ||
-		    !(obl->held & obl->context->current))
-			continue;
-		shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-					 "owed", "unlocked", obl);
-		owe_drop(&s->obligations, obl);
-		if (last)
-			return;
+		if (obl->moved && obl->cpu == cpu && obl->when >= since &&
+		    obl->held & obl->context->current && owe_say(obl, SAID_UNLOCKED))
+			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
+						 "owed", "unlocked", obl);
 	}
 }
 
@@ -297,22 +218,16 @@ static bool used_by_others(const struct shadow *s, const struct obligation *obl)
 /* Entries with which no user code runs, as when a process ends, may stay. */
 void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
-	struct list *l = owes_of_task(&s->obligations, s->cpus[cpu].task), *next;
+	struct list *l = owes_of_task(&s->obligations, s->cpus[cpu].task);
 
 	if (!l)
 		return;
-	/* owe_drop() of the last entry frees the head of the list. */
-	for (struct list *node = l->next; node != l; node = next) {
+	list_for(node, l) {
 		struct obligation *obl = container_of(node, struct obligation, in_task);
-		bool last = node->next == l;
 
-		next = node->next;
-		if (obl->what.table || obl->change == CHANGE_LESS || !used_by_others(s, obl))
-			continue;
-		shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-					 "owed", "rmap", obl);
-		owe_drop(&s->obligations, obl);
-		if (last)
-			return;
+		if (!obl->what.table && obl->change != CHANGE_LESS && used_by_others(s, obl) &&
+		    owe_say(obl, SAID_RMAP))
+			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
+						 "owed", "rmap", obl);
 	}
 }

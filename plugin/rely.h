@@ -25,16 +25,6 @@
 
 #include "shadow.h"
 
-/* A task relies on the flush of an obligation that another task has made. */
-struct also {
-	struct list in_obligation, in_task;
-	struct obligation *obligation;
-	uint64_t task;			/* the task that relies on the flush */
-	uint64_t pc;			/* where it began to */
-	unsigned int stack;
-	uint8_t cpu;
-};
-
 /* --- Events --- */
 
 /* The CPU's task is about to unmap, protect or move the addresses from @start to before @end. */
@@ -68,10 +58,5 @@ cpumask rely_unissued(const struct obligation *obl);
 
 /* A task returns to user space: the flushes that it relies on must be complete. */
 void rely_returns(struct shadow *s, uint64_t task);
-
-/* --- For owe.c --- */
-
-/* The obligation is met, withdrawn or reported: no task relies on its flush any more. */
-void also_drop(struct obligations *o, struct obligation *obl);
 
 #endif

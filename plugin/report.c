@@ -219,7 +219,12 @@ static uint64_t finding_key(const struct reports *r, const struct finding *f)
 	unsigned int stack = f->changed ? f->changed_stack : f->stack;
 	uint64_t key = mix_text(mix_text(0, f->rule), f->kind);
 
-	key = hash_mix(key, f->changed ? f->changed_pc : f->pc);
+	key = mix_text(key, f->conflict ? f->conflict : "");
+	if (f->obligation)
+		key = hash_mix(key, owe_nearest(f->obligation));
+	if (f->changed)
+		key = hash_mix(hash_mix(key, f->changed_pc), strcmp(f->rule, "written") ? 0 : f->stack);
+	key = hash_mix(key, f->pc);
 	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n && i < 3; i++)
 		key = hash_mix(key, r->stacks[stack - 1].pc[i]);
 	return key;
@@ -260,6 +265,8 @@ void report(struct reports *r, const struct finding *f)
 	hex(&j, "new", f->new);
 	hex(&j, "old_page", f->old_page);
 	hex(&j, "new_page", f->new_page);
+	if (f->conflict)
+		text(&j, "conflict", f->conflict);
 	if (f->differs)
 		hex(&j, "differs", f->differs - 1);
 	hex(&j, "task", f->task);

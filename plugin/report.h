@@ -2,9 +2,11 @@
 /*
  * report - writes each finding once, and the verdict, as JSON lines and as text for people.
  *
- * Two findings are the same when they have the same rule, the same kind, and the same
- * code that changed the descriptor (the first frames of its stack). If no change is
- * known, the code that noticed the finding counts instead.
+ * Two findings are the same when they have the same rule and kind, the same conflict, the
+ * same reason why the nearest TLBI was not enough, the same code that changed the descriptor
+ * (the first frames of its stack), and the same code that noticed it: its place, and for the
+ * rule `written`, or if no change is known, its stack too. So a report that belongs to a
+ * known issue does not hide one from elsewhere.
  */
 #ifndef LULL_REPORT_H
 #define LULL_REPORT_H
@@ -37,6 +39,7 @@ struct finding {
 	bool table;
 	uint64_t old, new;		/* descriptors */
 	uint64_t old_page, new_page;
+	const char *conflict;		/* what the old entry has that the new one must not; NULL: unknown */
 	uint64_t differs;		/* 1 + offset of the first byte in which the pages differ; 0: unknown */
 	uint64_t task;
 	cpumask holders;

@@ -96,6 +96,7 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 	f.old_page = obl->page;
 	if (desc_kind(r, obl->what.level, obl->new) != DESC_INVALID)
 		f.new_page = desc_output(r, obl->what.level, obl->new);
+	f.conflict = desc_conflict(r, obl->what.level, obl->old, obl->new);
 	if (obl->twin)
 		f.differs = ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size);
 	f.task = obl->task;
@@ -112,12 +113,7 @@ void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 
 const char *owed_kind(const struct obligation *obl)
 {
-	enum miss nearest = MISS_NONE;
-
-	for (unsigned int i = 0; i < obl->n_tlbis; i++)
-		if (obl->tlbis[i].miss > nearest)
-			nearest = obl->tlbis[i].miss;
-	switch (nearest) {
+	switch (owe_nearest(obl)) {
 	case MISS_DSB:
 		return "no-dsb";
 	case MISS_ORDER:

@@ -29,7 +29,7 @@ static bool in_flight(const struct shadow *s, const struct walk *w)
 	return false;
 }
 
-/* Return true if there is an obligation for @va: old and new entries are both legitimate. */
+/* Return true if there is an obligation for @va that is not known as owed: old and new entries are both legitimate. */
 static bool flush_under_way(const struct shadow *s, const struct context *c, uint64_t va,
 			    const struct regime *r)
 {
@@ -38,7 +38,7 @@ static bool flush_under_way(const struct shadow *s, const struct context *c, uin
 
 		for (const struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
 		     obl = owe_at_next(obl))
-			if (obl->held)
+			if (obl->held && !(obl->said & SAID_OWED))
 				return true;
 	}
 	return false;

@@ -33,10 +33,10 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 			continue;
 		if (owe_lazy(obl))
 			continue;
-		if (obl->freed && !obl->what.table)
+		if ((obl->freed && !obl->what.table) || obl->said & SAID_OWED)
 			continue;	/* check_freed() */
 		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
-		owe_drop(&s->obligations, obl);
+		owe_owed(&s->obligations, obl);
 	}
 }
 
@@ -49,13 +49,14 @@ static cpumask using(const struct context *c)
 /* An obligation becomes due: report it if a CPU can use the old entry now. */
 static void falls_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
 {
-	if (obl->held & using(obl->context)) {
-		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
-		owe_drop(&s->obligations, obl);
-	} else {
-		owe_due(&s->obligations, obl);
-		walks_due(s, cpu, obl, pc);
-	}
+	bool usable = obl->held & using(obl->context);
+
+	owe_due(&s->obligations, obl);
+	walks_due(s, cpu, obl, pc);	/* may end it, if no CPU holds it */
+	if (!usable)
+		return;
+	report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+	owe_owed(&s->obligations, obl);
 }
 
 /* A task returns to user space: its obligations become due. */

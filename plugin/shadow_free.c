@@ -24,16 +24,16 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *ob
 	unsigned int who;
 
 	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
-	if (!obl->held || (owe_lazy(obl) && !obl->what.table))
+	if (!obl->held || obl->said & SAID_FREE || (owe_lazy(obl) && !obl->what.table))
 		return;
 	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
 	if (obl->context->kernel || (obl->what.table ? obl->held & obl->context->current :
 						       somebody_runs(s, obl, &who))) {
 		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
-		owe_drop(&s->obligations, obl);
+		owe_say(obl, SAID_FREE);
 		return;
 	}
-	owe_freed(obl);
+	owe_freed(obl, true);
 	owe_due(&s->obligations, obl);
 }
 
@@ -47,7 +47,8 @@ void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t
 		if (!obl->freed || !(obl->held & CPU(cpu)))
 			continue;
 		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
-		owe_drop(&s->obligations, obl);
+		owe_say(obl, SAID_FREE);
+		owe_freed(obl, false);
 	}
 }
 

@@ -85,7 +85,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
 	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
 	     obl = owe_at_next(obl))
-		if (obl->due && obl->what.table == table && !(model.held & ~obl->held) &&
+		if (obl->due && !(obl->said & SAID_OWED) && obl->what.table == table && !(model.held & ~obl->held) &&
 		    (!model.walkers || (obl->slot == slot && !(model.walkers & ~obl->walkers))))
 			return;
 	if (!owe_make(&s->obligations, &model))
@@ -124,7 +124,7 @@ static const char *bbm_kind(struct change *ch, const struct regime *r, int level
 }
 
 static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
-		       const struct table *t, uint64_t old, uint64_t new, cpumask held,
+		       const char *conflict, const struct table *t, uint64_t old, uint64_t new, cpumask held,
 		       const struct obligation *obl)
 {
 	struct shadow *s = ch->s;
@@ -140,6 +140,7 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	f.new = new;
 	f.old_page = desc_output(r, t->level, old);
 	f.new_page = desc_output(r, t->level, new);
+	f.conflict = conflict;
 	f.differs = ch->differs;
 	f.holders = held;
 	if (obl) {
@@ -164,7 +165,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 					  ch->since) & c->loaded;
 
 		if (held)
-			report_bbm(ch, c, va, ch->bbm, t, ch->old, ch->new, held, NULL);
+			report_bbm(ch, c, va, ch->bbm, ch->bbm, t, ch->old, ch->new, held, NULL);
 	}
 	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
 }
@@ -189,16 +190,18 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
 			unsigned int index, const struct obligation *obl)
 {
+	const char *conflict;
+
 	if (!ch->judge_older || !(obl->held & c->loaded) ||
 	    (!c->kernel && (obl->task != ch->s->cpus[ch->cpu].task || obl->due)))
 		return;
 	ch->differs = 0;
 	/* An entry that is smaller than a new block always contradicts the block. */
-	if (obl->what.level == t->level &&
-	    !bbm_kind(ch, &t->r, t->level, obl->old, t->desc[index]))
-		return;
-	report_bbm(ch, c, obl->what.va, ch->was_valid ? "older" : "anew", t, obl->old,
-		   t->desc[index], obl->held & c->loaded, obl);
+	conflict = obl->what.level != t->level ? "size" :
+		   bbm_kind(ch, &t->r, t->level, obl->old, t->desc[index]);
+	if (conflict)
+		report_bbm(ch, c, obl->what.va, ch->was_valid ? "older" : "anew", conflict, t, obl->old,
+			   t->desc[index], obl->held & c->loaded, obl);
 }
 
 /* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
@@ -207,11 +210,10 @@ static void collected_anew(struct change *ch, struct context *c, const struct ta
 {
 	cpumask left = rely_unissued(obl);
 
-	if (ch->was_valid || !left)
+	if (ch->was_valid || !left || !owe_say(obl, SAID_COLLECTED))
 		return;
-	obl->collected = false;
 	ch->differs = 0;
-	report_bbm(ch, c, obl->what.va, "collected", t, obl->old, t->desc[index], left, obl);
+	report_bbm(ch, c, obl->what.va, "collected", NULL, t, obl->old, t->desc[index], left, obl);
 }
 
 /*
@@ -246,6 +248,9 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 		else if (owe_lazy(obl))
 			/* The same page again, and less is allowed: no vfree(). */
 			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
+		/* What its task wrote in place of the old entry, which it cleared before. */
+		if (obl->task == s->cpus[ch->cpu].task && !obl->due)
+			obl->new = desc;
 		collected_anew(ch, c, t, index, obl);
 	}
 	rely_moved(s, ch->cpu, c, va, t, index);

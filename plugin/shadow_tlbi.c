@@ -321,11 +321,9 @@ static void complete(struct shadow *s, unsigned int by, const struct pending *p)
 		obl->refs--;
 		/* Until now a CPU could read either page. */
 		if (obl->twin && obl->held & p->cpus &&
-		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size)) {
+		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size) &&
+		    owe_say(obl, SAID_CONTENTS))
 			shadow_report_obligation(s, by, p->pc, 0, "bbm", "contents", obl);
-			owe_drop(&s->obligations, obl);
-			return;
-		}
 		if (!p->walkers)
 			obl->held &= ~p->cpus;
 		obl->walkers &= ~p->cpus;

@@ -2,6 +2,8 @@
 /*
  * walk - descriptors and walks of VMSAv8-64 stage 1 tables. See walk.h.
  */
+#include <stddef.h>
+
 #include "walk.h"
 
 /* The n bits from bit low on. */
@@ -307,6 +309,30 @@ bool desc_global(uint64_t desc)
 bool desc_contiguous(uint64_t desc)
 {
 	return desc & LEAF_CONT;
+}
+
+const char *desc_conflict(const struct regime *r, int level, uint64_t old, uint64_t new)
+{
+	switch (desc_change(r, level, old, new)) {
+	case CHANGE_NOTHING: case CHANGE_MORE:
+		return NULL;
+	case CHANGE_GONE:
+		return "gone";
+	case CHANGE_LESS:
+		return "permission";
+	case CHANGE_BBM:
+		break;
+	}
+	if (desc_kind(r, level, old) != desc_kind(r, level, new))
+		return "size";
+	if (desc_output(r, level, old) != desc_output(r, level, new))
+		return "output";
+	if (desc_contiguous(old) != desc_contiguous(new)) {
+		const char *rest = desc_conflict(r, level, old & ~LEAF_CONT, new & ~LEAF_CONT);
+
+		return rest ? rest : "contiguous";
+	}
+	return desc_global(old) != desc_global(new) ? "global" : "attributes";
 }
 
 bool leaf_is_global(const struct regime *r, int level, uint64_t desc)

@@ -135,6 +135,13 @@ bool desc_global(uint64_t desc);	/* nG clear: for leaves */
 bool desc_aged(uint64_t old, uint64_t new);
 bool desc_contiguous(uint64_t desc);
 
+/*
+ * What the old entry of a descriptor that is @new now has, and the new one must not: "gone",
+ * "permission", "size", "output", "contiguous" (and nothing worse), "global" or "attributes".
+ * Returns NULL if old entries are still true.
+ */
+const char *desc_conflict(const struct regime *r, int level, uint64_t old, uint64_t new);
+
 /* Return true for a valid leaf of the lower half that CPUs use under every ASID. */
 bool leaf_is_global(const struct regime *r, int level, uint64_t desc);
 

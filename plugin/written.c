@@ -22,8 +22,6 @@ static void tell(struct shadow *s, struct obligation *obl, const struct relied *
 
 	shadow_report_obligation(s, at->cpu, at->pc, at->stack, "written", kind, obl);
 	owe_relied(obl, NULL);
-	/* After `unlocked` a later place may still be reported as `no-dsb`. */
-	obl->told = !unlocked;
 }
 
 /* The kernel relies at @at on no CPU storing through this old entry: report it now, or keep it for later. */
@@ -31,7 +29,7 @@ static void look(struct shadow *s, struct obligation *obl, struct relied *at)
 {
 	unsigned int cpu;
 
-	if (obl->freed || obl->told || !was_writable(obl))
+	if (obl->freed || obl->said & SAID_FREE || !was_writable(obl))
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);

@@ -198,7 +198,7 @@ class Owed:
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
     relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
     unlock: bool = False  # by who locks the page next, and nobody else
-    told: bool = False  # that was reported
+    said: set[str] = field(default_factory=set)  # what was reported of it: once, and nothing ends by that
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
     taken: dict[int, int] = field(default_factory=dict)  # tasks that owe it too, and since which line
     collected: bool = False  # its flush was put off
@@ -218,7 +218,7 @@ class Owed:
     @property
     def lazy(self) -> bool:
         """vfree() flushes whenever it likes."""
-        return self.context.kernel and self.change != LESS and not self.twin
+        return self.context.kernel and self.change == GONE
 
     def kind(self) -> str:
         nearest = max(self.misses, default=MISS_VA)
@@ -498,24 +498,27 @@ class Naive:
         """CPUs that may use what they hold of it."""
         return self.loaded(c) if c.kernel else self.current(c)
 
-    def find_owed(self, rule: str, kind: str, w: Owed, drop: bool = True, noticed: int | None = None) -> None:
+    def find_owed(self, rule: str, kind: str, w: Owed, once: str = "", noticed: int | None = None) -> None:
+        """Once, though with another kind, if ``once`` says so. It is owed still."""
+        if once in w.said:
+            return
+        w.said |= {once} if once else set()
         self.find(rule, kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
         if noticed is not None:
             self.found[-1] = replace(self.found[-1], noticed=noticed)
-        if drop:
-            self.owed.remove(w)
 
     def find_freed(self, cpu: int, c: Context | None) -> None:
         """User code runs with it."""
         for w in list(self.owed):
             if w.context is c and w.freed and cpu in w.held:
-                self.find_owed("free", "table" if w.table else "page", w)
+                self.find_owed("free", "table" if w.table else "page", w, "free")
+                w.freed = False
 
     def find_written(self, w: Owed, line: int, unlock: bool) -> None:
         """Somebody may store through the old entry, and since that line nobody should."""
         kind = "no-tlbi" if w.kind() != "no-dsb" else "unlocked" if unlock else "no-dsb"
         self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
-        w.relied, w.told = 0, kind != "unlocked"
+        w.relied = 0
 
     def find_written_by(self, cpu: int) -> None:
         """User code runs with it."""
@@ -660,7 +663,7 @@ class Naive:
         for w in list(self.owed):
             since = w.taken.pop(self.cpu[cpu].task, None)
             if since is not None and w.held & self.current(w.context):
-                self.find_owed("owed", "unsettled", w, noticed=since)
+                self.find_owed("owed", "unsettled", w, "unsettled", since)
         self.find_freed(cpu, self.cpu[cpu].context)
 
     def do_sleep(self, cpu: int) -> None:
@@ -671,13 +674,12 @@ class Naive:
 
     def falls_due(self, w: Owed) -> None:
         if w.held & self.using(w.context):
-            self.find_owed("owed", w.kind(), w)
-        else:
-            w.due = True
-            for c in self.siblings(w.context) if not w.context.kernel else []:
-                who = w.walkers & self.loaded(c)
-                if who and self.renamed(w, c, who):
-                    break
+            self.find_owed("owed", w.kind(), w, "owed")
+        w.due = True
+        for c in self.siblings(w.context) if not w.context.kernel else []:
+            who = w.walkers & self.loaded(c)
+            if who and self.renamed(w, c, who):
+                break
 
     def do_isb(self, cpu: int) -> None:
         away = self.cpu[cpu].away
@@ -727,7 +729,7 @@ class Naive:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
         for w in self.owed:
             inside = w.page <= page < w.page + w.size and not w.table
-            if not inside or w.context.kernel or writable(w.old) != 2 or w.freed or w.told:
+            if not inside or w.context.kernel or writable(w.old) != 2 or w.freed or "free" in w.said:
                 continue
             if own and w.task != self.cpu[cpu].task:
                 continue
@@ -781,8 +783,8 @@ class Naive:
         for w in list(self.owed):
             mine = w.cpu == cpu and w.task == self.cpu[cpu].task and not w.due
             if mine and w.locked and w.moved and w.held & self.current(w.context):
-                self.find_owed("owed", "unlocked", w)
-            elif w.cpu == cpu:
+                self.find_owed("owed", "unlocked", w, "unlocked")
+            if w.cpu == cpu:
                 w.locked = False
 
     def do_rmaps(self, cpu: int) -> None:
@@ -790,7 +792,7 @@ class Naive:
         for w in list(self.owed):
             running = {n for n in w.held & self.current(w.context) if self.cpu[n].user}
             if running and w.task == self.cpu[cpu].task and not (w.due or w.table or w.change == LESS):
-                self.find_owed("owed", "rmap", w)
+                self.find_owed("owed", "rmap", w, "rmap")
 
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""
@@ -827,7 +829,7 @@ class Naive:
                 if w.due and not w.context.kernel and w.context.asid == asid and cpu in w.held:
                     if w.freed and not w.table:
                         continue  # find_freed() has a better name for it
-                    self.find_owed("owed", w.kind(), w)
+                    self.find_owed("owed", w.kind(), w, "owed")
         for w in list(self.owed):
             if w.due and cpu in w.walkers and w.context in self.siblings(c):
                 self.renamed(w, c, {cpu})
@@ -864,7 +866,7 @@ class Naive:
                         at_work = at and c.root and c.root.pa == at[0] and at[1] <= va < at[2]
                         theirs = w.task != self.cpu[cpu].task and w.collected and not w.due
                         if at_work and theirs and w.held & self.current(c):
-                            self.find_owed("owed", "unsettled", w)
+                            self.find_owed("owed", "unsettled", w, "unsettled")
         self.words[page][index] = new
         self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)
@@ -965,7 +967,12 @@ class Naive:
             return
         walkers = held & self.walkers(c, va, level, life)
         for w in self.owed:  # Due for all of them: one reason not to load it is enough.
-            same = (w.context, w.va, w.level, w.table) == (c, va, level, table) and w.due and held <= w.held
+            same = (
+                (w.context, w.va, w.level, w.table) == (c, va, level, table)
+                and w.due
+                and held <= w.held
+                and "owed" not in w.said
+            )
             if same and (not walkers or (w.slot == slot and walkers <= w.walkers)):
                 return
         me = self.cpu[cpu]
@@ -999,8 +1006,7 @@ class Naive:
             elif change == LESS and w.lazy:
                 w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
-                w.collected = False
-                self.find("bbm", "collected", pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
+                self.find_owed("bbm", "collected", w, "collected")
         for w in self.owed:
             mine = w.task == self.cpu[cpu].task and w.cpu == cpu and w.locked and not w.due and w.change != LESS
             same = (w.context, w.level, w.table) == (c, level, kind_of(level, new) == "table")
@@ -1081,7 +1087,7 @@ class Naive:
             w.misses.append(MISS_ORDER)
             forgets = t.local and t.first is None and me.context is not w.context
             if w.held and mine and w.cpu == cpu and not forgets:
-                self.find_owed("order", "no-dsb", w, drop=False)
+                self.find_owed("order", "no-dsb", w)
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
@@ -1104,9 +1110,9 @@ class Naive:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
-            elif p.owed and p.owed in self.owed and p.owed.twin and self.parted(p.owed, p.cpus):
-                self.find_owed("bbm", "contents", p.owed, noticed=p.line)
             elif p.owed:
+                if p.owed in self.owed and p.owed.twin and self.parted(p.owed, p.cpus):
+                    self.find_owed("bbm", "contents", p.owed, "contents", p.line)
                 if not p.walkers:
                     p.owed.held -= p.cpus
                 p.owed.walkers = p.owed.walkers - p.cpus
@@ -1133,7 +1139,11 @@ class Naive:
             return
         steps: list[tuple[int, int, int]] = []
         page, end = c.root.pa, None
-        under_way = any((w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level]) for w in self.owed if w.held)
+        under_way = any(
+            (w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level])
+            for w in self.owed
+            if w.held and "owed" not in w.said
+        )
         for level in (1, 2, 3):
             under_way |= page not in self.tables  # given back under the descriptor that leads there
             desc = self.words[page].get(va >> SHIFT[level] & 511, 0)
@@ -1216,12 +1226,12 @@ class Naive:
 
     def freed(self, w: Owed) -> None:
         """What an old entry leads to is given back."""
-        if not w.held:
+        if not w.held or "free" in w.said:
             return
         running = w.held & self.current(w.context)
         if w.lazy and not w.table:
             return
         if w.context.kernel or (running if w.table else any(self.cpu[n].user for n in running)):
-            self.find_owed("free", "table" if w.table else "page", w)
+            self.find_owed("free", "table" if w.table else "page", w, "free")
         else:
             w.freed = w.due = True

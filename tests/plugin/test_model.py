@@ -524,9 +524,9 @@ def compare(checker: Checker, speculation: bool, ntlbpa: bool, story: list[Event
     model = told(speculation, ntlbpa, story, first)
     said = "\n".join(f"{n}: {line}" for n, line in enumerate(lines, 1))
     counts = {entry["report"]: entry["count"] for entry in verdict["by"]}
-    found = {
-        (r["rule"], r["kind"], int((r.get("changed") or r["noticed"])["pc"], 16)): counts[r["report"]] for r in reports
-    }
+    found: Counter[tuple[str, str, int]] = Counter()
+    for r in reports:
+        found[r["rule"], r["kind"], int((r.get("changed") or r["noticed"])["pc"], 16)] += counts[r["report"]]
     assert found == Counter((f.rule, f.kind, f.pc) for f in model.found), f"{said}\n{model.found}"
     counted = tuple(verdict["seen"][f"tlb_{what}"] for what in ("lost", "refills", "refills_unchanged"))
     assert counted == (model.lost, model.refills, model.unchanged), said

@@ -199,6 +199,23 @@ def test_each_size(build: Callable[[str], Path], size: str) -> None:
     assert dict(zip(OF_EACH_SIZE, found, strict=True)) == want
 
 
+@pytest.mark.parametrize("finding", data.load_findings(), ids=lambda finding: str(finding.name))
+def test_what_is_worse_than_a_known_issue(build: Callable[[str], Path], finding: data.KnownFinding) -> None:
+    """A bug at the same place: though all of it be in the functions of the known issue, some reports are of none."""
+    text = (HERE / "traces" / f"bad_worse_{finding.name}.txt").read_text()
+    findings = data.load_findings()
+    related = [f for f in findings if f.doc == finding.doc]
+    places: dict[str, Any] = {
+        place: {"functions": {name for f in related for name in getattr(f, place)}} for place in ("changed", "noticed")
+    }
+    lines = map(json.loads, run(build("trace-cli"), text=text).splitlines())
+    reports = [line | places for line in lines if "report" in line]
+    assert any(finding.describes(report, "6.1") for report in reports)
+    unknown = [r for r in reports if not any(f.describes(r, "6.1") for f in findings)]
+    worse = re.search(r"^# worse: (.+)$", text, re.MULTILINE)
+    assert worse and {f"{r['rule']}/{r['kind']}" for r in unknown} == set(worse[1].split())
+
+
 def test_every_kind_has_its_story() -> None:
     """What docs and report readers know by name is shown once at least."""
     told = {kind for path in TRACES for kind in expected(path.read_text())}

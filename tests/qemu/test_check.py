@@ -258,7 +258,7 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
     return check_verdicts.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
 
 
-FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")]
+FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]
 KNOWN = {
     "report": 1,
     "rule": "free",

@@ -135,9 +135,11 @@ class KnownFinding:
         name: its name in the file.
         about: what is wrong, in one line.
         rule, kind: the rule and kind of its reports; an empty kind: every kind.
-        symbol: a function on the call chain that changed the entry, or on the one where the checker noticed.
         doc: file and anchor of its description.
+        changed, noticed: functions that are all on the call chain that changed the entry, or where the checker noticed.
         level: the level of the entry in the page tables; None: any.
+        conflict: in which property the old entry contradicts the new one, as in the report; empty: in any.
+        tlbi: why one of the TLBIs was not enough, as in the report; empty: any reason, or no TLBI.
         before: the first release of Linux without the defect, as ``6.14``: its reports are of a defect that is not
             known. Empty: no release that was looked at is without it.
     """
@@ -145,10 +147,13 @@ class KnownFinding:
     name: str
     about: str
     rule: str
-    symbol: str
     doc: str
+    changed: tuple[str, ...] = ()
+    noticed: tuple[str, ...] = ()
     kind: str = ""
     level: int | None = None
+    conflict: str = ""
+    tlbi: str = ""
     before: str = ""
 
     def describes(self, report: Mapping[str, Any], release: str) -> bool:
@@ -157,15 +162,20 @@ class KnownFinding:
         Args:
             release: the output of uname -r in the guest; empty for a guest that did not reach user space.
         """
-        places = (report.get(place, {}).get("functions", ()) for place in ("changed", "noticed"))
-        # GCC makes f.isra.0 and f.constprop.0 of a function f.
-        functions = {name.partition(".")[0] for place in places for name in place}
+
+        def passed(place: str) -> set[str]:
+            # GCC makes f.isra.0 and f.constprop.0 of a function f.
+            return {name.partition(".")[0] for name in report.get(place, {}).get("functions", ())}
+
         return (
             report["rule"] == self.rule
             and (not self.before or (bool(release) and version(release) < version(self.before)))
             and self.kind in ("", report["kind"])
             and self.level in (None, report.get("level"))
-            and self.symbol in functions
+            and self.conflict in ("", report.get("conflict"))
+            and (not self.tlbi or any(t["why"] == self.tlbi for t in report.get("tlbis", ())))
+            and passed("changed") >= set(self.changed)
+            and passed("noticed") >= set(self.noticed)
         )
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import FAKE
@@ -109,18 +111,36 @@ def test_the_findings_file_is_whole() -> None:
 
 
 def test_what_a_finding_describes() -> None:
-    """Its rule, its kind if it names one, and its function among those that changed or noticed."""
-    finding = check_data.KnownFinding("f", "about", "free", "__p4d_free_tlb", "doc#f")
-    report = {"rule": "free", "kind": "table", "changed": {"functions": ["a", "__p4d_free_tlb"]}}
-    assert finding.describes(report, "6.12.117")
-    assert not finding.describes({**report, "rule": "owed"}, "6.12.117")
-    assert not finding.describes({**report, "changed": {"functions": ["p4d_free_tlb"]}}, "6.12.117")
-    assert finding.describes({**report, "changed": {}, "noticed": {"functions": ["__p4d_free_tlb"]}}, "6.12.117")
-    made = {**report, "changed": {"functions": ["__p4d_free_tlb.constprop.0.isra.0"]}}
-    assert finding.describes(made, "6.12.117")
-    assert not check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", kind="page").describes(report, "6.12.117")
-    leveled = check_data.KnownFinding("f", "", "free", "__p4d_free_tlb", "", level=-1)
-    assert leveled.describes({**report, "level": -1}, "6.12") and not leveled.describes({**report, "level": 0}, "6.12")
+    """Its rule and kind, and all functions that it names, each on the stack that it names; what the entry lost, and why
+    a TLBI was not enough."""
+    made = partial(check_data.KnownFinding, "f", "about", "free", "doc#f")
+    report = {
+        "rule": "free",
+        "kind": "table",
+        "level": -1,
+        "conflict": "gone",
+        "tlbis": [{"why": "va"}, {"why": "level"}],
+    }
+    report |= {"changed": {"functions": ["a", "b.constprop.0.isra.0"]}, "noticed": {"functions": ["c"]}}
+    right: list[dict[str, Any]] = [
+        {"changed": ("b",)},
+        {"changed": ("a", "b"), "noticed": ("c",)},
+        {"kind": "table", "level": -1},
+        {"conflict": "gone", "tlbi": "level"},
+    ]
+    wrong: list[dict[str, Any]] = [
+        {"changed": ("c",)},
+        {"changed": ("a", "d")},
+        {"noticed": ("a",)},
+        {"kind": "page"},
+        {"level": 0},
+        {"conflict": "permission"},
+        {"tlbi": "local"},
+    ]
+    assert all(made(**fields).describes(report, "6.12.117") for fields in right)
+    assert not any(made(**fields).describes(report, "6.12.117") for fields in wrong)
+    assert not made().describes({**report, "rule": "owed"}, "6.12.117")
+    assert not made(changed=("b",)).describes({"rule": "free", "kind": "table"}, "6.12.117")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +149,7 @@ def test_what_a_finding_describes() -> None:
 )
 def test_a_defect_that_has_been_fixed(release: str, known: bool) -> None:
     """A later kernel that reports it has a defect that is not known. Of a guest that died early no release is known."""
-    finding = check_data.KnownFinding("f", "about", "free", "__p4d_free_tlb", "doc#f", before="6.14")
+    finding = check_data.KnownFinding("f", "about", "free", "doc#f", ("__p4d_free_tlb",), before="6.14")
     report = {"rule": "free", "kind": "table", "changed": {"functions": ["__p4d_free_tlb"]}}
     assert finding.describes(report, release) is known
 

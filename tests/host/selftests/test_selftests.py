@@ -208,7 +208,7 @@ def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
 SEEN = {"verdict": "silent", "text": "1 frees of pages", "blind": []}
 BLIND = {"verdict": "blind", "text": "it did not see frees of pages", "blind": ["frees"]}
 FREED = {"report": 1, "rule": "free", "kind": "table", "text": ["report 1: free/table: early", "  entry"]}
-KNOWN = KnownFinding("early", "freed early", "free", "__p4d_free_tlb", "docs/findings.md#early")
+KNOWN = KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))
 
 
 @pytest.mark.parametrize(
