@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "contig.h"
+#include "once.h"
 #include "shadow.h"
 
 #define LEAF_AP2	(1ull << 7)
@@ -95,7 +96,7 @@ static void drop(struct contigs *c, struct contig *set)
 {
 	hash_del(&c->by_set, &set->node);
 	free(set);
-	c->n--;
+	add_once(&c->n, -1);
 }
 
 void contig_stored(struct shadow *s, unsigned int cpu, struct table *t, unsigned int index,
@@ -127,7 +128,7 @@ void contig_stored(struct shadow *s, unsigned int cpu, struct table *t, unsigned
 			abort();
 		set->pa = pa;
 		hash_add(&s->contigs.by_set, &set->node, pa);
-		s->contigs.n++;
+		add_once(&s->contigs.n, 1);
 	}
 	/* The same loop stores to its next descriptor: keep the stack. */
 	if (set->task == s->cpus[cpu].task && set->cpu == cpu && set->pc == pc)

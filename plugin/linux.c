@@ -7,6 +7,7 @@
 
 #include "json.h"
 #include "linux.h"
+#include "once.h"
 #include "rely.h"
 
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
@@ -171,18 +172,30 @@ bool linux_vectors(struct linux_guest *l, uint64_t vbar)
 {
 	uint64_t slide = vbar - l->vectors;
 
-	if (l->fixed || !l->vectors || !(vbar >> 63) || slide & 0xffff || slide == l->symbols.slide)
+	if (read_once(&l->fixed) || !l->vectors || !(vbar >> 63) || slide & 0xffff || slide == l->symbols.slide)
 		return false;
-	l->symbols.slide = slide;
+	write_once(&l->symbols.slide, slide);
 	return true;
 }
 
 int linux_hook_at(const struct linux_guest *l, uint64_t va)
 {
 	for (size_t i = 0; i < N_SYMBOLS; i++)
-		if (l->address[i] && l->address[i] + l->symbols.slide == va)
+		if (l->address[i] && l->address[i] + read_once(&l->symbols.slide) == va)
 			return symbols[i].hook;
 	return -1;
+}
+
+bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook hook)
+{
+	const struct shadow *s = l->shadow;
+
+	if (hook == HOOK_SCHEDULE)
+		return !read_once(&s->obligations.open_kernel);
+	if (hook == HOOK_UNLOCK)
+		return !s->cpus[cpu].section;
+	/* seen.cleaned must not stay 0. */
+	return hook >= HOOK_START_WRITEBACK && !read_once(&s->obligations.n) && read_once(&s->seen.cleaned);
 }
 
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,

@@ -105,6 +105,12 @@ int linux_hook_at(const struct linux_guest *l, uint64_t va);
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		 const uint64_t x[5], uint64_t pc);
 
+/*
+ * Without the lock, by the CPU's own thread: return true if it is of no effect now that the CPU
+ * enters the function. Linux drops locks, sleeps and cleans pages often.
+ */
+bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook hook);
+
 /* log2 of the size of the kernel's pages, by TCR_EL1. */
 unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "once.h"
 #include "owe.h"
 
 /* More that are owed, and known to be, need not be kept. */
@@ -96,7 +97,7 @@ void also_free(struct obligations *o, struct also *a)
 		hash_del(&o->also, &h->node);
 		free(h);
 	}
-	o->n_also--;
+	add_once(&o->n_also, -1);
 	free(a);
 }
 
@@ -132,7 +133,7 @@ void also_make(struct obligations *o, struct obligation *obl, const struct also 
 	a->obligation = obl;
 	list_add(&obl->also, &a->in_obligation);
 	list_add(&h->also, &a->in_task);
-	o->n_also++;
+	add_once(&o->n_also, 1);
 }
 
 struct also *also_of(const struct obligations *o, uint64_t task)
@@ -145,8 +146,8 @@ struct also *also_of(const struct obligations *o, uint64_t task)
 static void owe_open(struct obligations *o, struct obligation *obl)
 {
 	join_task(o, obl);
-	o->open++;
-	o->open_kernel += obl->context->kernel;
+	add_once(&o->open, 1);
+	add_once(&o->open_kernel, obl->context->kernel);
 }
 
 bool owe_lazy(const struct obligation *obl)
@@ -182,7 +183,8 @@ struct obligation *owe_make(struct obligations *o, const struct obligation *mode
 	list_init(&obl->in_task);
 	owe_open(o, obl);
 	o->made++;
-	if (++o->n > o->most)
+	add_once(&o->n, 1);
+	if (o->n > o->most)
 		o->most = o->n;
 	if (owe_lazy(obl))
 		owe_due(o, obl);
@@ -209,8 +211,8 @@ void owe_due(struct obligations *o, struct obligation *obl)
 	obl->due = true;
 	obl->context->n_due++;
 	obl->context->n_urgent += obl->context->kernel && !owe_lazy(obl);
-	o->open--;
-	o->open_kernel -= obl->context->kernel;
+	add_once(&o->open, -1);
+	add_once(&o->open_kernel, -obl->context->kernel);
 	list_del(&obl->in_task);
 	/* If it was the last one of its task, only the head of the list is left. */
 	if (list_empty(rest)) {
@@ -225,7 +227,7 @@ void owe_due(struct obligations *o, struct obligation *obl)
 
 void owe_freed(struct obligation *obl, bool freed)
 {
-	obl->context->n_freed += freed - obl->freed;
+	add_once(&obl->context->n_freed, freed - obl->freed);
 	obl->freed = freed;
 }
 
@@ -249,7 +251,7 @@ void owe_owed(struct obligations *o, struct obligation *obl)
 
 void owe_relied(struct obligation *obl, const struct relied *at)
 {
-	obl->context->n_relied += (at ? 1u : 0u) - (obl->relied.is ? 1u : 0u);
+	add_once(&obl->context->n_relied, (at ? 1 : 0) - obl->relied.is);
 	obl->relied.is = at;
 	if (at)
 		obl->relied = *at;
@@ -267,15 +269,15 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 		c->n_due--;
 		c->n_urgent -= c->kernel && !owe_lazy(obl) && !(obl->said & SAID_OWED);
 		o->n_owed -= !!(obl->said & SAID_OWED);
-		c->n_freed -= obl->freed;
-		c->n_relied -= obl->relied.is;
+		add_once(&c->n_freed, -obl->freed);
+		add_once(&c->n_relied, -obl->relied.is);
 		c->n_obligations--;
 		list_del(&obl->in_context);
 		hash_del(&o->by_va, &obl->by_va);
 		hash_del(&o->by_page, &obl->by_page);
 		if (obl->by_slot.link)
 			hash_del(&o->by_slot, &obl->by_slot);
-		o->n--;
+		add_once(&o->n, -1);
 	}
 	if (!obl->refs)
 		free(obl);

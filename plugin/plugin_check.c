@@ -19,6 +19,7 @@
 
 #include "decode.h"
 #include "linux.h"
+#include "once.h"
 #include "plugin.h"
 #include "rely.h"
 #include "shadow.h"
@@ -38,7 +39,7 @@ struct filter {
 	uint64_t kernel[SLOTS];		/* kernel pages it has stored to: page | generation */
 	uint64_t kernel_pa[SLOTS];	/* ... and where they are; NO_PA: device memory */
 	uint64_t user_gen, kernel_gen;	/* other vCPUs change these, with the lock held */
-	uint64_t accesses, user_returns, dsbs;
+	uint64_t accesses, dsbs;
 } __attribute__((aligned(128)));
 
 /* A translated instruction, as its callbacks need it. */
@@ -55,16 +56,6 @@ static struct linux_guest guest;
 static struct filter *filters;
 static struct hash sites;
 
-static uint64_t get(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-
-static void set(uint64_t *p, uint64_t value)
-{
-	__atomic_store_n(p, value, __ATOMIC_RELAXED);
-}
-
 static uint64_t tag(uint64_t va, uint64_t generation)
 {
 	return (va & ~0xfffull) | generation;
@@ -73,14 +64,14 @@ static uint64_t tag(uint64_t va, uint64_t generation)
 /* Make all slots invalid by the next generation. When generations wrap around, clear the slots. */
 static void next_generation(uint64_t *generation, uint64_t *const slots[], unsigned int n)
 {
-	uint64_t next = (get(generation) + 1) & GENERATIONS;
+	uint64_t next = (read_once(generation) + 1) & GENERATIONS;
 
 	if (!next) {
 		for (unsigned int i = 0; i < n * SLOTS; i++)
-			set(&slots[i / SLOTS][i % SLOTS], 0);
+			write_once(&slots[i / SLOTS][i % SLOTS], 0);
 		next = 1;
 	}
-	set(generation, next);
+	write_once(generation, next);
 }
 
 static void forget_user(unsigned int cpu)
@@ -109,9 +100,9 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 			continue;
 		}
 		for (uint64_t va = r->start; va != r->end; va += 4096) {
-			set(&f->data[SLOT(va)], 0);
-			set(&f->fetch[SLOT(va)], 0);
-			set(&f->wrote[SLOT(va)], 0);
+			write_once(&f->data[SLOT(va)], 0);
+			write_once(&f->fetch[SLOT(va)], 0);
+			write_once(&f->wrote[SLOT(va)], 0);
 		}
 	}
 }
@@ -165,7 +156,7 @@ static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t v
 	uint64_t pa;
 
 	f->accesses++;
-	if (get(slot) == tag(va, get(&f->user_gen)))
+	if (read_once(slot) == tag(va, read_once(&f->user_gen)))
 		return;
 	pa = where(info, va);
 	pthread_mutex_lock(&lock);
@@ -173,21 +164,21 @@ static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t v
 		shadow_access(&shadow, cpu, va, pa, false, pc);
 	if (store)
 		shadow_wrote(&shadow, cpu, va);
-	set(slot, tag(va, get(&f->user_gen)));
+	write_once(slot, tag(va, read_once(&f->user_gen)));
 	pthread_mutex_unlock(&lock);
 }
 
 static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
 {
 	struct filter *f = &filters[cpu];
-	uint64_t want = tag(va, get(&f->kernel_gen));
+	uint64_t want = tag(va, read_once(&f->kernel_gen));
 	unsigned int slot = SLOT(va);
 	uint64_t pa;
 
-	if (get(&f->kernel[slot]) != want) {
+	if (read_once(&f->kernel[slot]) != want) {
 		pa = where(info, va);
 		f->kernel_pa[slot] = pa == NO_PA ? NO_PA : pa & ~0xfffull;
-		set(&f->kernel[slot], want);
+		write_once(&f->kernel[slot], want);
 	}
 	pa = f->kernel_pa[slot];
 	if (pa == NO_PA)
@@ -220,15 +211,15 @@ static void on_user_block(unsigned int cpu, void *guess)
 	uint64_t va = (uintptr_t)guess;
 
 	f->accesses++;
-	if (get(&f->fetch[SLOT(va)]) == tag(va, get(&f->user_gen)))
+	if (read_once(&f->fetch[SLOT(va)]) == tag(va, read_once(&f->user_gen)))
 		return;
 	va = read_pc(cpu);
-	if (get(&f->fetch[SLOT(va)]) == tag(va, get(&f->user_gen)))
+	if (read_once(&f->fetch[SLOT(va)]) == tag(va, read_once(&f->user_gen)))
 		return;
 	pthread_mutex_lock(&lock);
 	if (shadow.cpus[cpu].context)
 		shadow_access(&shadow, cpu, va, NO_PA, true, va);
-	set(&f->fetch[SLOT(va)], tag(va, get(&f->user_gen)));
+	write_once(&f->fetch[SLOT(va)], tag(va, read_once(&f->user_gen)));
 	pthread_mutex_unlock(&lock);
 }
 
@@ -259,31 +250,19 @@ static void on_dsb(unsigned int cpu, void *userdata)
 /* Every system call and interrupt passes here twice, so take the lock only if something can be due. */
 static void on_sp_el0(unsigned int cpu, uint64_t value, uint64_t pc)
 {
-	struct cpu *c = &shadow.cpus[cpu];
-
-	if (value >> 63) {
-		if (c->task != value)
-			c->range.root = 0;
-		c->task = value;
-		c->user = false;
-		return;
-	}
-	c->range.root = 0;
-	guest.fixed = true;
-	filters[cpu].user_returns++;
-	c->user = true;
-	if (!get(&shadow.obligations.open) && !get(&shadow.obligations.n_also) &&
-	    !get(&shadow.contigs.n) && !(c->context && c->context->n_freed))
+	if (!(value >> 63))
+		write_once(&guest.fixed, true);
+	if (shadow_sp_el0(&shadow, cpu, value))
 		return;
 	pthread_mutex_lock(&lock);
-	shadow_msr(&shadow, cpu, REG_SP_EL0, value, pc);
+	shadow_user(&shadow, cpu, pc);
 	pthread_mutex_unlock(&lock);
 }
 
 /* The kernel's addresses differ from those of its symbols by the slide. */
 static void on_vbar(uint64_t value)
 {
-	if (guest.fixed)
+	if (read_once(&guest.fixed))
 		return;
 	pthread_mutex_lock(&lock);
 	if (linux_vectors(&guest, value))
@@ -379,12 +358,11 @@ static void on_sync(unsigned int cpu, void *unused)
 	shadow_sync(&shadow, cpu);
 }
 
-/* Every task that sleeps passes here, so take the lock only if an obligation can become due. */
 static void on_schedule(unsigned int cpu, void *userdata)
 {
 	const struct site *site = userdata;
 
-	if (!get(&shadow.obligations.open_kernel))
+	if (linux_idle(&guest, cpu, HOOK_SCHEDULE))
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_sleeps(&shadow, cpu, site->pc);
@@ -396,12 +374,7 @@ static void on_hook(unsigned int cpu, void *userdata)
 	const struct site *site = userdata;
 	uint64_t x[5];
 
-	/* Called often, and of no effect without obligations (but seen.cleaned must not stay 0). */
-	if (site->hook >= HOOK_START_WRITEBACK && !get(&shadow.obligations.n) &&
-	    get(&shadow.seen.cleaned))
-		return;
-	/* The kernel drops locks often: skip if this CPU has made no obligation since the last one. */
-	if (site->hook == HOOK_UNLOCK && !shadow.cpus[cpu].section)
+	if (linux_idle(&guest, cpu, site->hook))
 		return;
 	for (unsigned int i = 0; i < 5; i++)
 		x[i] = read_x(cpu, i);
@@ -496,7 +469,7 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 		int hook;
 
 		qemu_plugin_insn_data(handle, &word, sizeof(word));
-		if (!get((uint64_t *)&shadow.spaces.ram.host)) {
+		if (!read_once(&shadow.spaces.ram.host)) {
 			pthread_mutex_lock(&lock);
 			if (!shadow.spaces.ram.host)
 				find_ram(handle);
@@ -599,10 +572,8 @@ static void on_vcpu(unsigned int cpu)
 
 static void finish(void)
 {
-	shadow.seen.user_returns = 0;
 	for (unsigned int cpu = 0; cpu < ncpus; cpu++) {
 		shadow.seen.accesses += filters[cpu].accesses;
-		shadow.seen.user_returns += filters[cpu].user_returns;
 		shadow.seen.dsbs += filters[cpu].dsbs;
 	}
 	if (guest.refused) {

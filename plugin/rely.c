@@ -2,6 +2,7 @@
 /*
  * rely - rules for places at which a kernel relies on a deferred flush. See rely.h.
  */
+#include "once.h"
 #include "rely.h"
 
 /* --- Tasks that rely on the flush of another task's obligation --- */
@@ -210,7 +211,7 @@ static bool used_by_others(const struct shadow *s, const struct obligation *obl)
 	unsigned int cpu;
 
 	for_cpus(cpu, obl->held & obl->context->current)
-		if (s->cpus[cpu].user)
+		if (read_once(&s->cpus[cpu].user))
 			return true;
 	return false;
 }

@@ -152,6 +152,8 @@ void shadow_verdict(struct shadow *s)
 {
 	window_end(&s->lost.window, s->reports.out);
 	s->seen.left = s->obligations.n;
+	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
+		s->seen.user_returns += s->cpus[cpu].returns;
 	s->seen.tlb_lost = s->lost.all.entries;
 	s->seen.tlb_refills = s->lost.all.refills;
 	s->seen.tlb_refills_unchanged = s->lost.all.unchanged;

@@ -13,7 +13,7 @@
  * shadow_access.c and shadow_free.c; those of shadow_written() and shadow_wrote() are in
  * written.c.
  *
- * The caller serialises all calls except shadow_dsb_quick() and shadow_sync(),
+ * The caller serialises all calls except shadow_dsb_quick(), shadow_sync() and shadow_sp_el0(),
  * which each CPU's thread may call for its own CPU at any time.
  */
 #ifndef LULL_SHADOW_H
@@ -58,6 +58,7 @@ struct cpu {
 	struct context *context;	/* in TTBR0 now; NULL: no lower half */
 	struct context *kernel;		/* in TTBR1 */
 	uint64_t task;			/* sp_el0 while in the kernel */
+	uint64_t returns;		/* to user space, so far */
 	bool user;			/* at, or on its way to, EL0 */
 	struct {
 		uint64_t root, start, end;
@@ -126,6 +127,13 @@ bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form);
  * are in force. As with shadow_dsb_quick(), no lock is needed.
  */
 void shadow_sync(struct shadow *s, unsigned int cpu);
+
+/*
+ * A write of SP_EL0, without the lock. Returns true when that is all, false when something may be
+ * due because the CPU returns to user space: call shadow_user() then. shadow_msr() does both.
+ */
+bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value);
+void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc);
 
 /* The CPU's task goes to sleep of its own accord, as opposed to being preempted. */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc);

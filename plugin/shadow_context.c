@@ -8,6 +8,7 @@
  * become due when the task returns to user space; those in the kernel's half also when
  * it sleeps.
  */
+#include "once.h"
 #include "rely.h"
 #include "shadow_internal.h"
 #include "unload.h"
@@ -82,15 +83,35 @@ void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 		falls_due(s, cpu, obl, pc);
 }
 
-static void to_user(struct shadow *s, unsigned int cpu, uint64_t pc)
+/*
+ * Linux keeps the task in SP_EL0 while the CPU is in the kernel. It writes the user stack
+ * pointer there on the way to user space.
+ */
+bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value)
+{
+	struct cpu *c = &s->cpus[cpu];
+	bool user = !(value >> 63);
+
+	if (c->task != value)
+		c->range.root = 0;
+	write_once(&c->user, user);
+	if (!user) {
+		c->task = value;
+		return true;
+	}
+	c->returns++;
+	return !read_once(&s->obligations.open) && !read_once(&s->obligations.n_also) &&
+	       !read_once(&s->contigs.n) &&
+	       !(c->context && (read_once(&c->context->n_freed) || read_once(&c->context->n_relied)));
+}
+
+void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	struct cpu *c = &s->cpus[cpu];
 
-	c->user = true;
 	if (c->context)
 		written_user(s, cpu, c->context);
 	contig_user(s, c->task);
-	c->range.root = 0;
 	task_returns(s, cpu, c->task, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
@@ -226,19 +247,8 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 
 	switch (reg) {
 	case REG_SP_EL0:
-		/*
-		 * Linux keeps the task in SP_EL0 while the CPU is in the kernel. It
-		 * writes the user stack pointer there on the way to user space.
-		 */
-		if (value >> 63) {
-			if (c->task != value)
-				c->range.root = 0;
-			c->task = value;
-			c->user = false;
-		} else {
-			s->seen.user_returns++;
-			to_user(s, cpu, pc);
-		}
+		if (!shadow_sp_el0(s, cpu, value))
+			shadow_user(s, cpu, pc);
 		return;
 	case REG_TTBR0:
 		c->ttbr0 = value;

@@ -8,12 +8,13 @@
  * reaches the table. If no CPU can use an old entry at that time, it is checked again
  * when a CPU gets the context (shadow_context.c) or runs user code with it.
  */
+#include "once.h"
 #include "shadow_internal.h"
 
 static bool somebody_runs(const struct shadow *s, const struct obligation *obl, unsigned int *who)
 {
 	for_cpus(*who, obl->held & obl->context->current)
-		if (s->cpus[*who].user)
+		if (read_once(&s->cpus[*who].user))
 			return true;
 	return false;
 }

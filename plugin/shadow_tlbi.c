@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "once.h"
 #include "shadow_internal.h"
 
 static void pend(struct cpu *c, const struct pending *p)
@@ -55,7 +56,7 @@ static bool published(const struct shadow *s, const struct issued *i, const stru
 	const struct cpu *c = &s->cpus[i->cpu];
 
 	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= obl->when ||
-	       s->cpus[obl->cpu].dsb_is >= obl->when;
+	       read_once(&s->cpus[obl->cpu].dsb_is) >= obl->when;
 }
 
 /*
@@ -296,10 +297,11 @@ bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
 	case DSB_OSHLD: case DSB_NSHLD: case DSB_ISHLD: case DSB_LD:
 		return true;			/* order no stores */
 	case DSB_NSHST: case DSB_NSH: case DSB_NSHNXS:
-		c->dsb_nsh = now;
+		write_once(&c->dsb_nsh, now);
 		break;
 	default:
-		c->dsb_nsh = c->dsb_is = now;
+		write_once(&c->dsb_nsh, now);
+		write_once(&c->dsb_is, now);
 		break;
 	}
 	if (dsb_completes(form) != COMPLETES_NOTHING)

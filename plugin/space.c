@@ -119,7 +119,7 @@ static struct table *table_new(struct spaces *s, uint64_t pa, const struct regim
 	for (uint64_t at = pa & ~0xfffull; at < pa + 8ull * n; at += 0x1000) {
 		uint8_t *page = &s->followed[(at - s->ram.base) >> 12];
 
-		*page = (*page + 1) | WAS_TABLE;
+		write_once(page, (*page + 1) | WAS_TABLE);
 	}
 	s->bytes += sizeof(*t) + 16ull * n;
 	s->n_tables++;
@@ -143,7 +143,7 @@ static void table_read(struct spaces *s, struct table *t, uint64_t now)
 	 * Another vCPU may be storing to the table. A store before this read is seen by
 	 * the read; the callback of a later store calls shadow_store().
 	 */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__sync_synchronize();
 	for (unsigned int i = 0; i < t->n; i++) {
 		ram_read(&s->ram, t->pa + 8ull * i, &t->desc[i]);
 		if (desc_kind(&t->r, t->level, t->desc[i]) == DESC_INVALID)
@@ -169,7 +169,7 @@ static void table_leave(struct spaces *s, struct table *t)
 		table_unlink(s, t, i);
 	hash_del(&s->tables, &t->by_pa);
 	for (uint64_t at = t->pa & ~0xfffull; at < t->pa + 8ull * t->n; at += 0x1000)
-		s->followed[(at - s->ram.base) >> 12]--;
+		add_once(&s->followed[(at - s->ram.base) >> 12], -1);
 	table_free(s, t);
 }
 
@@ -352,7 +352,7 @@ bool page_was_table(struct spaces *s, uint64_t pa)
 	page = &s->followed[(pa - s->ram.base) >> 12];
 	if (*page != WAS_TABLE)
 		return false;
-	*page = 0;
+	write_once(page, 0);
 	return true;
 }
 

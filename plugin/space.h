@@ -41,6 +41,7 @@
 
 #include "hash.h"
 #include "list.h"
+#include "once.h"
 #include "ram.h"
 #include "walk.h"
 
@@ -152,7 +153,7 @@ struct table *table_at(const struct spaces *s, uint64_t pa, unsigned int *index)
 
 static inline bool page_is_followed(const struct spaces *s, uint64_t pa)
 {
-	return ram_has(&s->ram, pa, 1) && s->followed[(pa - s->ram.base) >> 12] & ~WAS_TABLE;
+	return ram_has(&s->ram, pa, 1) && read_once(&s->followed[(pa - s->ram.base) >> 12]) & ~WAS_TABLE;
 }
 
 /* A page is freed. Returns true if it has held a table since it was last freed. */

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "once.h"
 #include "written.h"
 
 #define PTE_AP2	(1ull << 7)
@@ -36,7 +37,7 @@ static void look(struct shadow *s, struct obligation *obl, struct relied *at)
 	if (!obl->relied.is || (obl->relied.unlock && !at->unlock))
 		owe_relied(obl, at);
 	for_cpus(cpu, obl->held & obl->context->loaded) {
-		if (!s->cpus[cpu].user)
+		if (!read_once(&s->cpus[cpu].user))
 			continue;
 		tell(s, obl, at);
 		return;
@@ -49,7 +50,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	struct relied at = { .is = true, .unlock = how == RELIES_UNLOCK, .cpu = cpu, .pc = pc };
 	uint64_t task = s->cpus[cpu].task;
 
-	s->seen.cleaned++;
+	add_once(&s->seen.cleaned, 1);
 	if (!s->obligations.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {

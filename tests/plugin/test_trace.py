@@ -216,6 +216,15 @@ def test_what_is_worse_than_a_known_issue(build: Callable[[str], Path], finding:
     assert worse and {f"{r['rule']}/{r['kind']}" for r in unknown} == set(worse[1].split())
 
 
+def test_the_same_noticed_elsewhere(build: Callable[[str], Path]) -> None:
+    """Of one change, what is noticed at two places is two reports, so that a known issue does not hide the second."""
+    text = (
+        (HERE / "traces" / "bad_written_no_dsb.txt").read_text().replace("; user 1\ndsb", "; user 1\nrelied 0 x\ndsb")
+    )
+    lines = list(map(json.loads, run(build("trace-cli"), text=text).splitlines()))
+    assert [(r["rule"], r["kind"]) for r in lines if "report" in r] == [("written", "no-dsb")] * 2
+
+
 def test_every_kind_has_its_story() -> None:
     """What docs and report readers know by name is shown once at least."""
     told = {kind for path in TRACES for kind in expected(path.read_text())}

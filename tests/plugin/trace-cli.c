@@ -685,7 +685,8 @@ static void do_enter(char **w, int n)
 	for (size_t hook = 0; hook < sizeof(names) / sizeof(names[0]); hook++) {
 		if (names[hook] && !strcmp(names[hook], w[2])) {
 			m.linux_guest.old_folios |= hook == HOOK_FREE_HUGE_PAGE;
-			linux_enter(&m.linux_guest, cpu, hook, x, line);
+			if (!linux_idle(&m.linux_guest, cpu, hook))
+				linux_enter(&m.linux_guest, cpu, hook, x, line);
 			return;
 		}
 	}
