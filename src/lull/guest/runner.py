@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -34,6 +35,12 @@ POWEROFF_SECONDS = 30.0
 ATTEMPTS = 3
 """Boots that are tried when the guest does not reach user space."""
 POLL_SECONDS = 0.05
+TELL_SECONDS = 5.0
+"""How often it is told what is waited for."""
+IDLE = 0.1
+"""CPUs of the host. A guest that waits uses less: its CPUs sleep, but for ticks."""
+SAID = 80
+"""The most characters of the console's last line that are told."""
 SKIPPED = 77
 """Exit status of a guest program that this kernel or machine cannot run."""
 WHOLE_ASID = "tlbi_broadcast_asid"
@@ -157,9 +164,27 @@ class Follower:
         self.outcome = BootOutcome()
         self.job_seconds = job_seconds
         self.tell = tell
-        self.doing = "booting"
-        self.deadline = time.monotonic() + boot_seconds
         self.ready = False
+        self.begins("booting", boot_seconds)
+
+    def begins(self, doing: str, seconds: float) -> None:
+        """Note what the guest begins to do, and how long it may take."""
+        self.doing, self.since = doing, time.monotonic()
+        self.deadline = self.since + seconds
+
+    def waiting(self, log: Path, busy: float) -> str:
+        """What is waited for, for people: for how long, and what the guest does.
+
+        Args:
+            log: the console.
+            busy: how many CPUs of the host QEMU has used lately.
+        """
+        now = time.monotonic()
+        words = [f"{self.doing}, {now - self.since:.0f} s of at most {self.deadline - self.since:.0f}"]
+        words.append(f"QEMU uses {busy:.1f} CPUs" if busy >= IDLE else "the guest's CPUs are idle")
+        if said := process.tail(log, 1).strip():
+            words.append(f"console: {said[-SAID:]}")
+        return "; ".join(words)
 
     def poll(self) -> None:
         """Read the lines written since the last call. Raises GuestGarbage when they break the protocol."""
@@ -195,24 +220,21 @@ class Follower:
     def event(self, message: dict[str, Any]) -> None:
         """Process an event of the guest's init: note it, and set the next deadline. Raises ValueError, KeyError."""
         kind = message["event"]
-        now = time.monotonic()
+        between = POWEROFF_SECONDS * toolchain.slowness()
         if kind == "ready":
             self.ready = True
-            self.doing = "starting its jobs"
             self.outcome.kernel = str(message["kernel"])
-            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
+            self.begins("starting its jobs", between)
         elif kind == "start":
             number = int(message["job"])
-            self.doing = f"job {number}"
+            self.begins(f"job {number}", self.job_seconds(number))
             self.tell(self.doing)
-            self.deadline = now + self.job_seconds(number)
         elif kind == "end":
             self.outcome.status[int(message["job"])] = int(message["status"])
-            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
+            self.begins(self.doing, between)
         elif kind == "done":
             self.outcome.done = int(message["status"])
-            self.doing = "powering off"
-            self.deadline = now + POWEROFF_SECONDS * toolchain.slowness()
+            self.begins("powering off", between)
         else:
             raise ValueError(f"unknown event {kind}")
 
@@ -277,10 +299,16 @@ def launch(
         with open(errors, "wb") as stderr:
             streams: dict[str, Any] = {"stdin": process.DEVNULL, "stdout": stderr, "stderr": stderr}
             with process.started(words, new_group=not interactive, **({} if interactive else streams)) as child:
+                told, used = time.monotonic(), 0.0
                 while child.poll() is None:
                     follower.poll()
-                    if not interactive and time.monotonic() > follower.deadline:
+                    now = time.monotonic()
+                    if not interactive and now > follower.deadline:
                         raise hang(follower, log)
+                    if now - told >= TELL_SECONDS:
+                        before, used = used, cpu_seconds(child.pid)
+                        tell(follower.waiting(log, (used - before) / (now - told)))
+                        told = now
                     time.sleep(POLL_SECONDS)
                 status = child.returncode
         follower.poll()
@@ -293,6 +321,15 @@ def launch(
     if plugin and plugin.mode == "count":
         follower.outcome.counts, follower.outcome.functions = read_counts(folder / plugin.output, errors)
     return follower.outcome
+
+
+def cpu_seconds(pid: int) -> float:
+    """Seconds of CPU that a process has used, by proc(5); 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 LOOK = "look for the last messages in the console log"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,12 @@ def account(booted: int, before: int, seconds: float) -> str:
 
 
 def job_name(boot: plan.Boot, text: str) -> str:
-    """``job 3`` as the name of the workload it runs; any other text as it is."""
+    """``job 3`` at the beginning of a text as the name of the workload that it runs; any other text as it is."""
+    word = re.match(r"job \d+\b", text)
     for job in boot.jobs:
-        if text == f"job {job.number}":
-            return job.workload.name + (f" [{job.spec.name}]" if job.spec.settings else "")
+        if word and word[0] == f"job {job.number}":
+            name = job.workload.name + (f" [{job.spec.name}]" if job.spec.settings else "")
+            return name + text.removeprefix(word[0])
     return text
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_a_whole_boot(tmp_path: Path) -> None:
     outcome = follower.outcome
     assert outcome.kernel == "6.12" and outcome.done == 0 and outcome.status == {1: 0}
     assert [w["window"] for w in outcome.windows] == [1001]
+
+
+def test_what_is_waited_for(tmp_path: Path) -> None:
+    """Since when, until when, the end of the console, and whether the guest does anything."""
+    path, console = tmp_path / "results", tmp_path / "console.log"
+    path.write_text(READY + '{"event":"start","job":1}\n')
+    follower = follow(path)
+    assert follower.waiting(console, 1.5) == "booting, 0 s of at most 100; QEMU uses 1.5 CPUs"
+    follower.poll()
+    console.write_text("one\r\ntwo\r\n")
+    follower.since -= 31
+    follower.deadline -= 31
+    assert follower.waiting(console, 0) == "job 1, 31 s of at most 100; the guest's CPUs are idle; console: two"
+    assert runner.cpu_seconds(os.getpid()) > 0 == runner.cpu_seconds(2**30)
 
 
 @pytest.mark.parametrize(

@@ -203,3 +203,4 @@ def test_what_the_account_says() -> None:
     assert loop.account(1, 0, 7) == "1 boot in 7 s"
     assert loop.account(2, 1, 61) == "2 boots in 1:01, 1 kept from before"
     assert loop.job_name(BOOT, "job 1") == "pingpong" and loop.job_name(BOOT, "booting") == "booting"
+    assert loop.job_name(BOOT, "job 1, 7 s") == "pingpong, 7 s" and loop.job_name(BOOT, "job 11") == "job 11"
