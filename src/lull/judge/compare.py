@@ -171,12 +171,12 @@ def _rows(series: Series, kernel: str) -> tuple[list[Row], list[str]]:
     problems: list[str] = []
     for key in [*ours, *(key for key in theirs if key not in ours)]:
         a, b = ours.get(key), theirs.get(key)
-        workload, vcpus, metric = key
+        workload, vcpus, _ = key
         if a is None or b is None or not a.values or not b.values:
             continue
         if (a.unit, a.operations, a.operation) != (b.unit, b.operations, b.operation):
             problems.append(
-                f"{kernel}: {workload} at {vcpus} vCPUs, {metric} is not the same measurement: "
+                f"{kernel}: {workload} at {vcpus} vCPUs is not the same measurement: "
                 f"{b.operations} x {b.operation or 'window'} in {b.unit}, "
                 f"{BASELINE} has {a.operations} x {a.operation or 'window'} in {a.unit}"
             )
@@ -184,7 +184,7 @@ def _rows(series: Series, kernel: str) -> tuple[list[Row], list[str]]:
         effect = stats.effect(a.values, b.values, exact=a.unit == COUNT_UNIT)
         both = Summary.of(a.values), Summary.of(b.values)
         rows.append(Row(kernel, *key, a.unit, a.operations, a.operation, *both, effect))
-    problems += _lacking(series, kernel)
+    problems = [*dict.fromkeys(problems), *_lacking(series, kernel)]
     corrected = stats.holm([row.effect.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)], problems
 

@@ -19,7 +19,7 @@ from lull.lab import Lab
 from lull.progress import progress
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
-from lull.run.measurements import breakdowns, held_up, measured, records_of
+from lull.run.measurements import breakdowns, held_up, measured, records_of, uneven
 from lull.run.records import Check, Results, host
 
 TIMED = 2.0
@@ -172,6 +172,8 @@ def run_boots(
         results.functions = breakdowns(measurements)
         results.checks = job_checks(boots[: len(statuses)], statuses) + step_checks(measurements) + [*further]
         results.commands = list(dict.fromkeys(process.commands))
+        for workload, (fewest, most) in uneven(measurements).items():
+            results.settings[f"per operation: {workload}"] = f"a boot did {fewest} to {most}"
         results.settings["boots"] = f"{len(statuses)} of {len(boots)}"
         cache.write_atomic(folder / "results.json", results.to_json())
 

@@ -96,10 +96,16 @@ def quiet(instructions: Sequence[int]) -> int:
 
 
 def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str) -> list[Record]:
-    """Measurements of all boots as records: values in the order of the run."""
+    """Measurements of all boots as records: values in the order of the run.
+
+    Those of a workload that did other numbers of operations in other boots (``uneven``) are of one operation each.
+    """
     values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     operations: dict[tuple[str, str], tuple[int, str]] = {}
+    timed = uneven(measurements)
     for m in measurements:
+        if m["workload"] in timed and m["operations"]:
+            m = per_operation(m)
         operations[m["kernel"], m["workload"]] = (m["operations"], m["unit"])
         if timing.METRIC not in m["metrics"]:  # by a clock that was made slower
             values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
@@ -117,6 +123,21 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
         size = (0, "") if metric.endswith(WORST) else operations[kernel, workload]
         found.append(Record(kernel, workload, vcpus, metric, unit, tuple(series), *size))
     return found
+
+
+def uneven(measurements: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Workload -> the fewest and the most operations that a boot did, where they differ: it runs for a time."""
+    done: dict[str, set[int]] = defaultdict(set)
+    for m in measurements:
+        done[m["workload"]].add(m["operations"])
+    return {workload: (min(found), max(found)) for workload, found in done.items() if len(found) > 1}
+
+
+def per_operation(m: Mapping[str, Any]) -> dict[str, Any]:
+    """A measurement as that of one operation. The values of the worst window stay as they are."""
+    n = m["operations"]
+    metrics = {metric: value / n for metric, value in m["metrics"].items()}
+    return {**m, "operations": 1, "seconds": m["seconds"] / n, "metrics": metrics}
 
 
 def held_up(records: Sequence[Record], costs: timing.Costs) -> list[Record]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from lull.judge import compare
 from lull.run import measurements
-from lull.run.records import Breakdown, Results
+from lull.run.records import Breakdown, Record, Results
 
 
 def boot(kernel: str, **counts: float) -> dict[str, Any]:
@@ -47,3 +48,35 @@ def test_results_keep_them() -> None:
     raw["functions"][0]["counts"] = 3
     with pytest.raises(ValueError, match=r"functions\[0\]: counts is not a table"):
         Results.from_json(json.dumps(raw))
+
+
+def timed(kernel: str, operations: int, tlbis: float) -> dict[str, Any]:
+    """A measurement of a program that runs for a time."""
+    metrics = {"tlbi_broadcast": tlbis}
+    return {
+        "kernel": kernel, "workload": "t", "operations": operations, "unit": "call", "seconds": 0.2, "metrics": metrics,
+    }  # fmt: skip
+
+
+def test_other_numbers_of_operations_are_compared_per_operation() -> None:
+    """Whichever boot did how many: the values are those of one. What does the same each time keeps its numbers."""
+    boots = [timed("stock", 100, 200), timed("stock", 400, 800), timed("lull", 50, 25)]
+    even = [{**boots[0], "workload": "e"}, {**boots[2], "workload": "e", "operations": 100}]
+    records = measurements.records_of([*boots, *even], 4, "seconds")
+    found = {(r.kernel, r.workload): (r.values, r.operations) for r in records if r.metric == "tlbi_broadcast"}
+    assert found["stock", "t"] == ((2, 2), 1) and found["lull", "t"] == ((0.5,), 1)
+    assert found["stock", "e"] == ((200,), 100) and found["lull", "e"] == ((25,), 100)
+    comparison = compare.compare(Results("1", "7.3", {}, records))
+    assert comparison.problems == () and {row.workload for row in comparison.rows} == {"t", "e"}
+    assert measurements.uneven([*boots, *even]) == {"t": (50, 400)}
+
+
+def test_what_cannot_be_compared_is_one_line() -> None:
+    """Not one for each metric."""
+    records = [
+        Record(kernel, "w", 4, metric, "count", (1.0,), operations, "page")
+        for kernel, operations in (("stock", 3), ("lull", 4))
+        for metric in ("a", "b")
+    ]
+    (problem,) = compare.compare(Results("1", "7.3", {}, records)).problems
+    assert problem == "lull: w at 4 vCPUs is not the same measurement: 4 x page in count, stock has 3 x page in count"
