@@ -237,6 +237,16 @@ def interrupted(number: int, frame: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tool; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    status = ended(words)
+    if words[:1] != ["check"] or "--bisect" not in words:
+        return status
+    from lull.check import ci  # slow to import, and not for commands that need Python alone
+
+    return ci.CODES.get(status, ci.STOP)
+
+
+def ended(words: list[str]) -> int:
+    """Run the command line; returns the exit code of EXIT_CODES."""
     # Ended by a timeout, a CI or a lost terminal we go as with Ctrl-C: children first.
     # What who started us had us ignore, as nohup does, we ignore.
     for number in (signal.SIGTERM, signal.SIGHUP):

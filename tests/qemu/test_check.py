@@ -12,12 +12,14 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any, cast
+from xml.etree import ElementTree
 
 import pytest
 from support import FAKE, Tool
 
 from lull import base as bases
 from lull import plan, report
+from lull.check import ci
 from lull.check import data as check_data
 from lull.check import results as check_results
 from lull.check import show as check_show
@@ -27,6 +29,7 @@ from lull.check import verdicts as check_verdicts
 from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.report import data as report_data
+from lull.run import records
 from lull.run.records import Results
 
 Check = Callable[..., CompletedProcess[str]]
@@ -229,6 +232,87 @@ def test_a_finished_boot_is_not_repeated(checked: Check, tmp_path: Path) -> None
     assert checked("--kernel", "stock", "--out", str(out)).returncode == 0
     assert len(starts(tmp_path)) == 1
     assert checked("--kernel", "stock", "--repeat", "2", "--out", str(out)).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "words", "code"),
+    [
+        ("silent", [], 0),
+        ("reports", [], 1),
+        ("warning", [], 1),
+        ("failing", [], 1),
+        ("blind", [], 125),
+        ("error", [], 125),
+        ("panic", [], 125),
+        ("silent", ["--vcpus", "65"], 128),
+        ("silent", ["--no-such-option"], 128),
+    ],
+)
+def test_bisect(checked: Check, what: str, words: list[str], code: int) -> None:
+    """What git bisect run takes for good, bad, to be skipped; and what ends it."""
+    done = checked("--kernel", "stock", "--bisect", *words, what=what)
+    assert done.returncode == code, done.stdout + done.stderr
+
+
+def test_files_for_ci(checked: Check, tmp_path: Path) -> None:
+    """A case for each boot, in KTAP and in JUnit's XML: what failed says why."""
+    files = [f"--{form}={tmp_path / form}" for form in ("ktap", "junit")]
+    checked("--kernel", "stock", "--kernel", "lull", *files)
+    lines = (tmp_path / "ktap").read_text().splitlines()
+    assert lines[:2] == ["KTAP version 1", "1..2"] and lines[2].startswith("# verdict: silent: ")
+    assert [line for line in lines if not line.startswith("#")][2:] == [
+        "ok 1 stock on max, 4 vCPUs, boot 1: count",
+        "ok 2 lull on max, 4 vCPUs, boot 1: count",
+    ]
+    suite = ElementTree.parse(tmp_path / "junit").getroot()
+    assert suite.attrib == {"name": "lull check", "tests": "2", "failures": "0", "skipped": "0", "errors": "0"}
+    assert [case.attrib["classname"] for case in suite] == ["stock", "lull"] and float(suite[0].attrib["time"]) > 0
+    checked("--kernel", "stock", *files, what="reports")
+    assert "\nnot ok 1 stock on max, 4 vCPUs, boot 1: count\n" in (tmp_path / "ktap").read_text()
+    (failure,) = ElementTree.parse(tmp_path / "junit").getroot().iter("failure")
+    assert failure.attrib["message"].startswith("reports: ")
+    done = checked("--junit", str(tmp_path))
+    assert done.returncode == 2 and "is a folder" in done.stderr
+
+
+def test_cases_of_ci() -> None:
+    """A mutant is ok when it was caught by its rule; what XML or KTAP cannot have is not written; skipped is said."""
+    mutant = check_data.Mutant("m", "", ("free/table",), "w")
+    odd = {**NEW, "text": ["report 2: \x1b[31m#1 \0"]}
+    job = plan.Job(1, plan.Workload("a", "a"), plan.Spec("mine", "mine"))
+    skipped = result("stock", "max", status={"1": 77})
+    skipped = replace(skipped, trial=replace(skipped.trial, boot=replace(skipped.trial.boot, jobs=(job,))))
+    boots = [
+        result("lab", "max", mutant, reports=[KNOWN]),
+        result("lab", "max", mutant),
+        result("x#", "max", reports=[odd]),
+        skipped,
+    ]
+    found = ci.cases(boots, [records.Check("gather: entries", "failed", "5 of 4")])
+    assert [case.verdict for case in found] == ["ok", "failed", "failed", "skipped", "failed"]
+    ElementTree.fromstring(ci.junit(found))
+    text = ci.ktap(found)
+    assert "ok 4 stock on max # SKIP every program was skipped\n" in text and "not ok 3 x on max\n" in text
+    assert len(re.findall(r"(?m)^(?:not )?ok \d", text)) == 5
+
+
+def test_known_findings_of_the_user(checked: Check, tmp_path: Path) -> None:
+    """In the form of plugin/findings.toml; what is not of it is still a report. A file that is wrong is refused."""
+    file = tmp_path / "known.toml"
+    file.write_text('[mine]\nabout = "ours"\nrule = "free"\nchanged = ["f"]\n')
+    (mine,) = check_data.load_findings(file)
+    own = {**NEW, "rule": "free", "changed": {"functions": ["f"]}}
+    assert mine.describes(own, "7.3") and not mine.describes(NEW, "7.3")
+    assert (
+        "known finding mine: ours"
+        in check_verdicts.judged(
+            result("stock", "max").trial, "", {**result("stock", "max").raw, "reports": [own]}, [mine]
+        ).lines()
+    )
+    assert checked("--kernel", "stock", "--known", str(file)).returncode == 0
+    file.write_text('[mine]\nabout = "ours"\n')
+    done = checked("--kernel", "stock", "--known", str(file))
+    assert done.returncode == 2 and "'rule' is missing" in done.stderr
 
 
 def test_json(checked: Check) -> None:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from lull import cache, plan, took
+from lull.check import ci
 from lull.check.boots import guests_of, one_boot
 from lull.check.data import KnownFinding
 from lull.check.kernels import CheckedKernel, of_base
@@ -19,6 +20,9 @@ from lull.lab import Lab
 from lull.run import loop
 from lull.run.loop import Kept, Turn, holding
 
+Form = Callable[[Sequence[ci.Case]], str]
+"""Writes results in the form of a CI."""
+
 
 def conduct(
     lab: Lab,
@@ -29,6 +33,8 @@ def conduct(
     out: Path | None,
     *,
     as_json: bool,
+    files: Mapping[Form, Path | None] | None = None,
+    bisect: bool = False,
 ) -> int:
     """Boot the trials in turn, write check.json and results.json after each, and print the results.
 
@@ -40,6 +46,8 @@ def conduct(
         findings: known defects, whose reports do not fail a boot.
         out: the folder of the results; None: a new one in ./results.
         as_json: print check.json instead of the tables.
+        files: ``ci.ktap`` and ``ci.junit`` -> the file that is written in this form.
+        bisect: return a code for ``git bisect run`` (``ci.bisect_code``).
     """
     names = dict.fromkeys(trial.boot.image for trial in trials)
     own = {kernel.name: kernel for kernel in given}
@@ -66,8 +74,13 @@ def conduct(
         ]
         loop.conduct(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
     goals = missed(as_results(lab, results, options))
+    for form, file in (files or {}).items():
+        if file:
+            cache.write_atomic(file, form(ci.cases(results, goals)))
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
         show(results, folder, goals, options.walk)
+    if bisect:
+        return ci.bisect_code(results)
     return exit_code(results) or (FELL_SHORT if goals else 0)

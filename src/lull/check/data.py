@@ -135,7 +135,7 @@ class KnownFinding:
         name: its name in the file.
         about: what is wrong, in one line.
         rule, kind: the rule and kind of its reports; an empty kind: every kind.
-        doc: file and anchor of its description.
+        doc: file and anchor of its description, if it has one.
         changed, noticed: functions that are all on the call chain that changed the entry, or where the checker noticed.
         level: the level of the entry in the page tables; None: any.
         conflict: in which property the old entry contradicts the new one, as in the report; empty: in any.
@@ -147,7 +147,7 @@ class KnownFinding:
     name: str
     about: str
     rule: str
-    doc: str
+    doc: str = ""
     changed: tuple[str, ...] = ()
     noticed: tuple[str, ...] = ()
     kind: str = ""

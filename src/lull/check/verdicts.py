@@ -90,7 +90,7 @@ class BootResult:
         for place, report in enumerate(self.reports):
             if place in self.known:
                 finding = self.known[place]
-                found.append(f"known finding {finding.name}: {finding.about} ({finding.doc})")
+                found.append(f"known finding {finding.name}: {finding.about}" + f" ({finding.doc})" * bool(finding.doc))
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
                 found += plugin_output.lines(report)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lull import options, plan, timing
-from lull.check import data
+from lull.check import ci, data
 from lull.check.conduct import conduct
 from lull.check.kernels import CheckedKernel, is_plain, of_debian, of_user, users_name
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
@@ -73,6 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
     add("append")
     add("out")
+    own("--known", metavar="FILE", type=Path, help="findings of yours, as in plugin/findings.toml: they fail no check")
+    own("--ktap", metavar="FILE", type=options.FILE, help="also write the results as KTAP")
+    own("--junit", metavar="FILE", type=options.FILE, help="also write the results as JUnit's XML")
+    own(
+        "--bisect",
+        action="store_true",
+        help="exit codes for 'git bisect run': 0 good, 1 bad, 125 cannot be judged, 128 stop",
+    )
     options.add_program(parser, options.OWN_SECONDS)
     parser.epilog = (
         "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
@@ -179,6 +187,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         raise UsageError("--mutants is every mutant, --mutant some", remedy="leave one out")
     if sum(map(bool, (arguments.image, arguments.debian, arguments.kernel, of_mutants))) > 1:
         raise UsageError("IMAGE, --debian, --kernel and mutants are different kernels", remedy="choose one of them")
+    if arguments.bisect and of_mutants:
+        raise UsageError("--bisect is for kernels without a mutant", remedy="leave it out")
     if arguments.symbols and not arguments.image:
         raise UsageError("--symbols is for an IMAGE, and none is named", remedy="name the IMAGE that they belong to")
     chosen = CheckOptions(
@@ -192,7 +202,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments, users_names(lab, arguments))
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
-    findings = data.load_findings()
+    findings = data.load_findings() + (data.load_findings(arguments.known) if arguments.known else [])
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
@@ -200,4 +210,14 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     given = users_kernels(lab, arguments)
     if given:
         trials = kernels(lab, arguments, [kernel.name for kernel in given])
-    return conduct(lab, trials, given, chosen, findings, arguments.out, as_json=arguments.json)
+    return conduct(
+        lab,
+        trials,
+        given,
+        chosen,
+        findings,
+        arguments.out,
+        as_json=arguments.json,
+        files={ci.ktap: arguments.ktap, ci.junit: arguments.junit},
+        bisect=arguments.bisect,
+    )
