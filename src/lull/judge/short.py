@@ -35,6 +35,8 @@ LINES = (
     Line("pingpong/same-cpu", "insns_quiet", "a cost: instructions, per two context switches"),
 )
 """What each system was published with, and where Lull is worse."""
+MORE_IS_BETTER = ("memmap_given_back",)
+"""Of the metrics of LINES those that are better if they are larger."""
 
 
 def value(results: Results, kernel: str, line: Line) -> str:

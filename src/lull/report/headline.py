@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
-from lull.judge import tables
+from lull.judge import short, tables
 from lull.judge.compare import CONTROL_CHECK
 from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
 from lull.report.data import ReportSource
@@ -57,6 +58,8 @@ class Head:
         compared: what was compared with what, a sentence for each run.
         vcpus: that broadcasts were counted with.
         broadcasts: workload, what an operation is, stock's and Lull's broadcasts of it.
+        changes: what is better, worse, and cannot be told on Lull, in this order; of each workload what is counted, in
+            the words of the short run's table, and how much on stock and Lull.
         came_out: the goals that held; what failed or was skipped, goal or not.
         why: how many were skipped for which reason.
         control: how the A/A control came out, of each run: its verdict, and why or what it found.
@@ -66,6 +69,7 @@ class Head:
     compared: list[str]
     vcpus: int
     broadcasts: list[tuple[str, str, str, str]]
+    changes: list[tuple[str, list[tuple[str, str, str, str]]]]
     came_out: Tally
     why: list[str]
     control: list[tuple[str, str]]
@@ -86,7 +90,8 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
     run = RunSlice(most, [record for record in records if record.vcpus == most])
     controls = [check for check in checks if check.name == CONTROL_CHECK]
     control = [(c.verdict, reason(c) if c.verdict == "skipped" else c.detail) for c in controls]
-    return Head(title(came_out, sources, run), said, most, broadcasts(run), came_out, why(checks), control)
+    first = title(came_out, sources, run)
+    return Head(first, said, most, broadcasts(run), changes(run), came_out, why(checks), control)
 
 
 def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> str:
@@ -174,6 +179,30 @@ def broadcasts(run: RunSlice) -> list[tuple[str, str, str, str]]:
         stock, lull = found[workload]
         shown.append((workload, operation, tables.number(stock), tables.number(lull)))
     return shown
+
+
+BETTER, WORSE, UNTOLD = "Better on lull", "Worse on lull", "Cannot be told: boots of one kernel differ as much"
+
+
+def changes(run: RunSlice) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
+    """What is better, worse, and cannot be told on Lull: the lines of a short run, and broadcasts where they tell most.
+
+    A kernel has more if each of its boots has more than each of the other's. What is equal is left out.
+    """
+    told = {line.workload for line in short.LINES if line.metric == BROADCASTS}
+    rest = [workload for workload, *_ in broadcasts(run) if workload not in told]
+    found: dict[str, list[tuple[str, str, str, str]]] = {BETTER: [], WORSE: [], UNTOLD: []}
+    for line in (*short.LINES, *(short.Line(workload, BROADCASTS, "") for workload in rest)):
+        stock, lull = (run.find([kernel], line.workload, [line.metric]) for kernel in (STOCK, LULL))
+        if not stock or not lull or set(stock.values) == set(lull.values):
+            continue
+        fewer, more = max(lull.values) < min(stock.values), min(lull.values) > max(stock.values)
+        if line.metric in short.MORE_IS_BETTER:
+            fewer, more = more, fewer
+        text = line.text or f"{short.TLBIS} {stock.operation or 'operation'}"
+        shown = [tables.number(median(one.values) / (one.operations or 1), one.unit) for one in (stock, lull)]
+        found[BETTER if fewer else WORSE if more else UNTOLD].append((line.workload, text, shown[0], shown[1]))
+    return [(word, rows) for word, rows in found.items() if rows]
 
 
 def why(checks: Iterable[Check]) -> list[str]:

@@ -19,6 +19,7 @@ from support import Tool
 from lull import picture, report
 from lull.check import tables as check_tables
 from lull.errors import UsageError
+from lull.judge import short
 from lull.judge.goals import BROADCASTS, RunSlice
 from lull.judge.tables import Grid
 from lull.report import data as report_data
@@ -218,13 +219,41 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
     assert text.startswith("1 goal held, 1 failed, 5 skipped")
     assert "Linux 6.12.117, stock against lab+residency=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
-    assert "4.323 → 0.066 mprotect_ per_ cpu, per mprotect" in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
+    line = "Better on lull, stock → lull, at 4 vCPUs 4.323 → 0.066 mprotect_ per_ cpu: broadcast TLBIs, per mprotect"
+    assert line in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
     skipped = sum(check.verdict == "skipped" for check in results.checks)
     assert (
         f"1 held 1 failed {skipped} skipped: 1 not measured in this run, 1 meant for another number of vCPUs, "
         "2 with too few repeats to tell, 1 for reasons that stand with each below" in text
     )
     assert "A/A control skipped: with too few repeats to tell" in text
+
+
+def test_what_changed_is_said_in_this_order() -> None:
+    """Better, worse, what boots cannot tell, in the words of the short run's table; memory given back is better."""
+    values = {
+        ("swap_bench", BROADCASTS): ((10, 11), (2, 9)),
+        ("hvo_one/allocate-1g", "memmap_given_back"): ((0, 0), (5, 5)),
+        ("pingpong/same-cpu", "insns_quiet"): ((10, 11), (12, 13)),
+        ("fork_exec", BROADCASTS): ((3, 5), (4, 4)),
+        ("young", BROADCASTS): ((7, 7), (7, 7)),
+        ("storm", BROADCASTS): ((1, 1), (2, 3)),
+    }
+    records = [
+        Record(kernel, workload, 4, metric, "", one, 1, "page")
+        for (workload, metric), both in values.items()
+        for kernel, one in zip(("stock", "lull"), both, strict=True)
+    ]
+    found = {word: [row[0] for row in rows] for word, rows in headline.changes(RunSlice(4, records))}
+    assert list(found) == [headline.BETTER, headline.WORSE, headline.UNTOLD]
+    assert list(found.values()) == [
+        ["swap_bench", "hvo_one/allocate-1g"],
+        ["pingpong/same-cpu", "storm"],
+        ["fork_exec"],
+    ]
+    lines = {row[:2] for row in short.grid(Results("", "", {}, records)).rows}
+    rows = [row[:2] for _, group in headline.changes(RunSlice(4, records)) for row in group]
+    assert set(rows) - lines == {("storm", "broadcast TLBIs, per page")}
 
 
 def test_there_is_no_cross_where_nothing_failed(folders: dict[str, Path]) -> None:
