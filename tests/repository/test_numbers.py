@@ -119,3 +119,13 @@ def test_findings_of_readme_are_those_of_the_table() -> None:
         r"checker found\n?\s*(\w+) \[defects\].*, of which 7\.3 has (\w+)\.[^.]*others have fixed (\w+)\.", README
     )
     assert said and said.groups() == tuple(words[len(each)] for each in (seen, here, others))
+
+
+def test_readme_is_short_and_quotes_the_run_of_the_tutorial() -> None:
+    """At most 110 lines; the lines of the short run's table, and of the report of a mutant, are the same in both."""
+    assert len(README.splitlines()) <= 110
+    tutorial = (REPOSITORY / "docs/tutorial.md").read_text()
+    run = re.findall(r"(?m)^    \S+ +(?:broadcast TLBIs|a cost: instructions), .*$", README)
+    mutant = re.findall(r"(?m)^(?:    report \d|      (?:entry|changed|TLBIs) ).*$", README)
+    assert len(run) >= 3 and len(mutant) >= 4
+    assert [line for line in (*run, *mutant) if f"{line}\n" not in tutorial] == []
