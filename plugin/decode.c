@@ -255,6 +255,7 @@ static const struct {
 	{ 0xffffffff, 0xd5032e9f, decode_mark },
 	{ 0xffffffff, 0xd5032eff, decode_mark },
 	{ 0xffffffff, 0xd5032f1f, decode_mark },
+	{ 0xffffffff, 0xd5032f3f, decode_mark },
 	{ 0xfffff3ff, 0xd503323f, decode_dsb_nxs },
 	{ 0xfffff0ff, 0xd503309f, decode_dsb },
 	/* ISB, whatever CRm; ERET, ERETAA, ERETAB */

@@ -43,6 +43,7 @@ enum mark {
 	MARK_LOADED = 119,
 	/* x0 = physical address of a PGD, x1 = address: the flush of that entry is deferred */
 	MARK_COLLECTED = 120,
+	MARK_PROGRAM = 121,/* not the kernel's. x0 = 1 + number of the program that has ended: cover.h */
 };
 
 /* Where a TLBI takes effect: this PE, its Inner Shareable domain, its Outer Shareable domain. */

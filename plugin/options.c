@@ -8,7 +8,7 @@
 #include "options.h"
 
 enum { KEY_MODE, KEY_OUT, KEY_INSNS, KEY_SKIP, KEY_COST, KEY_QUANTUM, KEY_FUNCTIONS, KEY_SPECULATION, KEY_NTLBPA,
-       KEY_SYMBOLS, KEYS };
+       KEY_SYMBOLS, KEY_COVER, KEYS };
 
 /* struct option.mode: an option of both modes. */
 enum { ANY_MODE = -1 };
@@ -50,6 +50,7 @@ static const struct option {
 	[KEY_SPECULATION] = { .key = "speculation", .values = "on off", .mode = MODE_CHECK },
 	[KEY_NTLBPA] = { .key = "ntlbpa", .values = "0 1", .mode = MODE_CHECK },
 	[KEY_SYMBOLS] = { .key = "symbols", .wanted = "a file name", .mode = MODE_CHECK },
+	[KEY_COVER] = { .key = "cover", .wanted = "a file name", .mode = MODE_CHECK },
 };
 
 /* Returns the position of value in a list of words, or -1. */
@@ -191,6 +192,9 @@ static bool parse_value(struct options *o, int key, const char *value)
 	case KEY_NTLBPA:
 		o->ntlbpa = choice;
 		return true;
+	case KEY_COVER:
+		o->cover = value;
+		return *value;
 	default:
 		o->symbols = value;
 		return *value;
@@ -238,7 +242,7 @@ bool options_parse(struct options *o, int argc, char **argv,
 		const char *value;
 
 		if (key < 0) {
-			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
+			snprintf(error, size, "unknown option '%.*s' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)",
 				 (int)(len < 64 ? len : 64), argv[i]);
 			return false;
 		}

@@ -52,6 +52,7 @@ struct options {
 	bool speculation;
 	enum ntlbpa ntlbpa;
 	const char *symbols;		/* points into the arguments; NULL: not known */
+	const char *cover;		/* points into the arguments; NULL: not asked for */
 };
 
 /*

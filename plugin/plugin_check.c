@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cover.h"
 #include "decode.h"
 #include "linux.h"
 #include "once.h"
@@ -334,6 +335,10 @@ static void on_mark(unsigned int cpu, void *userdata)
 	case MARK_LOADED:
 		shadow_published(&shadow, cpu, x0, read_x(cpu, 1), site->pc);
 		break;
+	case MARK_PROGRAM:
+		if (shadow.reports.cover)
+			__atomic_store_n(&shadow.reports.cover->ended, x0, __ATOMIC_RELEASE);
+		break;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -350,6 +355,13 @@ static void on_window(unsigned int cpu, void *userdata)
 		shadow_close(&shadow, cpu, id);
 	check_output();
 	pthread_mutex_unlock(&lock);
+}
+
+/* Stores the same byte again and again: the host only clears it. */
+static void on_kernel_block(unsigned int cpu, void *byte)
+{
+	(void)cpu;
+	__atomic_store_n((uint8_t *)byte, 1, __ATOMIC_RELAXED);
 }
 
 static void on_sync(unsigned int cpu, void *unused)
@@ -480,6 +492,9 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 		if (i == 0 && user)
 			qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, regs,
 							     (void *)(uintptr_t)pc);
+		if (i == 0 && !user && shadow.reports.cover)
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
+				cover_block(shadow.reports.cover, pc - guest.symbols.slide));
 		hook = linux_hook_at(&guest, pc);
 		if (hook >= 0)
 			qemu_plugin_register_vcpu_insn_exec_cb(handle,
@@ -543,6 +558,11 @@ static bool install(char *error, size_t size)
 	shadow.stack = on_stack;
 	if (!linux_init(&guest, &shadow, options.symbols, error, size))
 		return false;
+	if (options.cover) {
+		shadow.reports.cover = cover_open(options.cover, error, size);
+		if (!shadow.reports.cover)
+			return false;
+	}
 	report_header(out, api, ncpus, options.speculation);
 	linux_report(&guest, out);
 	return true;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cover.h"
 #include "json.h"
 #include "report.h"
 #include "report_text.h"
@@ -241,6 +242,7 @@ void report(struct reports *r, const struct finding *f)
 		k = container_of(n, struct known, node);
 		if (!strcmp(k->rule, f->rule) && !strcmp(k->kind, f->kind)) {
 			k->count++;
+			cover_report(r->cover, k->number);
 			return;
 		}
 	}
@@ -249,6 +251,7 @@ void report(struct reports *r, const struct finding *f)
 		abort();
 	*k = (struct known){ .rule = f->rule, .kind = f->kind, .number = ++r->n, .count = 1 };
 	hash_add(&r->by_key, &k->node, key);
+	cover_report(r->cover, k->number);
 
 	json_open(&j, '{');
 	json_field(&j, "report", k->number);

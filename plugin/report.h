@@ -57,6 +57,7 @@ struct reports {
 	struct hash by_key;
 	unsigned int n;
 	uint64_t occurrences;
+	struct coverage *cover;		/* takes the occurrences of each (cover.h); may be NULL */
 	bool failed;			/* report_error() was called */
 	struct stack *stacks;		/* number n is stacks[n - 1] */
 	unsigned int n_stacks;

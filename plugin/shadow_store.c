@@ -13,6 +13,7 @@
  * L, "Using break-before-make when updating translation table entries"). This must hold
  * for the new entry and each older one that a CPU can still hold.
  */
+#include "cover.h"
 #include "rely.h"
 #include "shadow_internal.h"
 
@@ -91,6 +92,8 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 	if (!owe_make(&s->obligations, &model))
 		return;
 	s->seen.obligations++;
+	if (s->reports.cover)
+		cover_owed(s->reports.cover, &model, ch->stack ? &s->reports.stacks[ch->stack - 1] : NULL);
 	if (!s->cpus[ch->cpu].section)
 		s->cpus[ch->cpu].section = ch->when;
 }

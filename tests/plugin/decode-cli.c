@@ -16,7 +16,7 @@ int main(void)
 	};
 	static const char * const marks[] = {
 		[MARK_FREE] = "free", [MARK_DEAD] = "dead", [MARK_KERNEL_PTE] = "kernel-pte",
-		[MARK_LOADED] = "loaded", [MARK_COLLECTED] = "collected",
+		[MARK_LOADED] = "loaded", [MARK_COLLECTED] = "collected", [MARK_PROGRAM] = "program",
 	};
 	static const char * const registers[] = {
 		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0", "vbar",

@@ -61,6 +61,10 @@ static void answer(int argc, char **argv)
 		printf(" symbols=");
 		put_hex(o.symbols, strlen(o.symbols));
 	}
+	if (o.cover) {
+		printf(" cover=");
+		put_hex(o.cover, strlen(o.cover));
+	}
 	putchar('\n');
 }
 

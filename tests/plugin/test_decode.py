@@ -152,7 +152,7 @@ def test_markers_and_sgi(cross: str, tmp_path: Path, decode: Decode) -> None:
 def test_lab_markers(cross: str, tmp_path: Path, decode: Decode) -> None:
     """And no other hint."""
     words = assemble(cross, tmp_path, [f"hint #{n}" for n in range(112, 128)])
-    marks = {114: "free", 115: "dead", 116: "kernel-pte", 119: "loaded", 120: "collected"}
+    marks = {114: "free", 115: "dead", 116: "kernel-pte", 119: "loaded", 120: "collected", 121: "program"}
     assert decode(words)[2:] == [f"mark {marks[n]}" if n in marks else "other leaves" for n in range(114, 128)]
 
 
@@ -291,7 +291,7 @@ def test_whole_barrier_and_hint_space(cross: str, tmp_path: Path, decode: Decode
         elif text in ("hint #0x70", "hint #0x71"):
             assert got == ("open" if text.endswith("0") else "close")
             count += 1
-        elif text in ("hint #0x72", "hint #0x73", "hint #0x74", "hint #0x77", "hint #0x78"):
+        elif text in ("hint #0x72", "hint #0x73", "hint #0x74", "hint #0x77", "hint #0x78", "hint #0x79"):
             assert got.startswith("mark ")
             count += 1
         elif text.startswith("isb"):
@@ -299,7 +299,7 @@ def test_whole_barrier_and_hint_space(cross: str, tmp_path: Path, decode: Decode
             count += 1
         else:
             assert got == "other leaves", f"{word:#x} {text}"
-    assert count == len(DSB) + 2 + len(DSB_NXS) + 7 + 16
+    assert count == len(DSB) + 2 + len(DSB_NXS) + 8 + 16
 
 
 def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> None:

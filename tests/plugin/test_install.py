@@ -85,7 +85,8 @@ def test_other_target(install: Install, tmp_path: Path) -> None:
         ((), "option out=FILE is missing"),
         (
             ("out=counts", "colour=on"),
-            "unknown option 'colour' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
+            "unknown option 'colour' "
+            "(known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)",
         ),
         (("out=counts", "mode=colour"), "option mode='colour' is not one of: count check"),
         (("out=/nowhere/counts",), "cannot write to '/nowhere/counts': No such file or directory"),

@@ -27,7 +27,7 @@ def ask(cli: Talk, arguments: list[bytes]) -> list[str]:
 INSNS = [b"segment", b"each", b"block"]
 COSTS = [b"insn", b"tlbi", b"broadcast", b"latency", b"dsb"]
 COUNTS = (b"insns", b"skip", b"cost", b"quantum", b"functions")
-CHECKS = (b"speculation", b"ntlbpa", b"symbols")
+CHECKS = (b"speculation", b"ntlbpa", b"symbols", b"cover")
 MODE_OF = {**dict.fromkeys(COUNTS, b"count"), **dict.fromkeys(CHECKS, b"check")}
 
 
@@ -70,6 +70,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
             b"out": value != b"",
             b"functions": value != b"",
             b"symbols": value != b"",
+            b"cover": value != b"",
             b"insns": value in INSNS,
             b"speculation": value in (b"on", b"off"),
             b"ntlbpa": value in (b"0", b"1"),
@@ -94,7 +95,7 @@ def meaning(arguments: list[bytes]) -> list[str] | None:
     quantum = min(max(broadcast // 4, 100_000), 10_000_000) if broadcast else 10_000_000
     said.append(f"quantum={picoseconds(values[b'quantum']) if b'quantum' in values else quantum}")
     said += [f"functions={values[b'functions'].hex()}"] if b"functions" in values else []
-    said += [f"symbols={values[b'symbols'].hex()}"] if b"symbols" in values else []
+    said += [f"{key}={values[key.encode()].hex()}" for key in ("symbols", "cover") if key.encode() in values]
     return said
 
 
@@ -103,12 +104,14 @@ RIGHT = st.sampled_from(
     + [b"insns=" + i for i in INSNS]
     + [b"functions=f", b"functions="]
     + [b"ntlbpa=0", b"ntlbpa=1", b"ntlbpa=2"]
-    + [b"symbols=System.map", b"symbols="]
+    + [b"symbols=System.map", b"symbols=", b"cover=f", b"cover="]
     + [b"cost=insn:1", b"cost=dsb:0.04", b"cost=broadcast:3390.125", b"cost=tlbi:1.2345", b"cost=tlbi:00000000000001"]
     + [b"quantum=5", b"quantum=0.001", b"quantum=0", b"quantum=10000000"]
     + [b"skip=ffff800080012340-ffff800080012380", b"skip=0x0-0XFf", b"skip=1-1"]
 )
-WORDS = b"mode out insns skip speculation ntlbpa symbols cost quantum insn dsb = @ - : . count check each on off 0x"
+WORDS = (
+    b"mode out insns skip speculation ntlbpa symbols cover cost quantum insn dsb = @ - : . count check each on off 0x"
+)
 WORDS += b" 4096 0 1 % \xff , -"
 PIECES = st.lists(st.sampled_from(WORDS.split()) | st.binary(min_size=1, max_size=2), max_size=6).map(b"".join)
 WILD = st.binary(max_size=700)
@@ -161,7 +164,8 @@ def test_options(cli: Talk, arguments: list[bytes]) -> None:
         ("out=x mode=cheque", "option mode='cheque' is not one of: count check"),
         (
             "out=x memory=1",
-            "unknown option 'memory' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)",
+            "unknown option 'memory' "
+            "(known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)",
         ),
     ],
 )

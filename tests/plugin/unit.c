@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "count.h"
+#include "cover.h"
 #include "json.h"
 #include "options.h"
 
@@ -176,11 +178,11 @@ static void test_options_bad(void)
 	CHECK(!options_parse(&o, 0, NULL, e, sizeof(e)));
 	CHECK_STR(e, "option out=FILE is missing: where to write the counts");
 	CHECK(!parse(&o, ARGS("out=x", "modes=count"), e));
-	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)");
+	CHECK_STR(e, "unknown option 'modes' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)");
 	CHECK(!parse(&o, ARGS("out=x", "mod=count"), e));
-	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)");
+	CHECK_STR(e, "unknown option 'mod' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)");
 	CHECK(!parse(&o, ARGS("=x"), e));
-	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols)");
+	CHECK_STR(e, "unknown option '' (known: mode out insns skip cost quantum functions speculation ntlbpa symbols cover)");
 	CHECK(!parse(&o, ARGS("out=x", "mode=chec"), e));
 	CHECK_STR(e, "option mode='chec' is not one of: count check");
 	CHECK(!parse(&o, ARGS("out=x", "insns=seg"), e));
@@ -460,6 +462,55 @@ static void test_count_every_form(void)
 	count_free(&c);
 }
 
+/* How many bytes were reached in each half. */
+static unsigned int reached(const struct coverage *c, unsigned int half)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < COVER_HALF; i++)
+		n += c->reached[half * COVER_HALF + i];
+	return n;
+}
+
+static void test_cover(void)
+{
+	char file[] = "/tmp/lull-unit-XXXXXX", error[256] = "";
+	struct context context = { .loaded = CPU(1) };
+	struct obligation obl = { .context = &context, .old = 0x60000040000fc3, .what.level = 3 };
+	struct stack here = { .n = 2, .pc = { 0x1000, 0x2000 } }, there = { .n = 2, .pc = { 0x1000, 0x3000 } };
+	struct coverage *c;
+
+	CHECK(!cover_open("/nowhere/file", error, sizeof(error)));
+	CHECK_STR(error, "/nowhere/file: No such file or directory");
+	close(mkstemp(file));
+	c = cover_open(file, error, sizeof(error));
+	CHECK(c && !c->ended && !c->reports && !reached(c, 0) && !reached(c, 1));
+
+	for (uint64_t pc = 0; pc < 4096; pc += 4)
+		*cover_block(c, 0xffff800080000000 + pc) = 1;
+	CHECK(reached(c, 0) > 900 && reached(c, 0) <= 1024 && !reached(c, 1));
+
+	cover_owed(c, &obl, &here);
+	cover_owed(c, &obl, &here);
+	obl.old += 0x1000;		/* another page: the same thing */
+	cover_owed(c, &obl, &here);
+	CHECK(reached(c, 1) == 1);
+	cover_owed(c, &obl, &there);	/* another way to the same code */
+	obl.held = CPU(1);		/* another CPU has it */
+	cover_owed(c, &obl, &here);
+	context.loaded = 0;		/* and has not the address space loaded */
+	cover_owed(c, &obl, &here);
+	obl.old |= 1ull << 52;		/* contiguous */
+	cover_owed(c, &obl, &here);
+	CHECK(reached(c, 1) == 5);
+
+	cover_report(c, 2);
+	cover_report(c, 2);
+	cover_report(NULL, 1);
+	CHECK(c->reports == 2 && c->occurrences[1] == 2 && !c->occurrences[0]);
+	unlink(file);
+}
+
 int main(void)
 {
 	static const struct {
@@ -481,6 +532,7 @@ int main(void)
 		TEST(count_errors),
 		TEST(count_header),
 		TEST(count_every_form),
+		TEST(cover),
 	};
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cover - what a program of the guest has reached, for a search of programs (./lull search).
+ *
+ * A file that the host maps, too, has a byte for each thing that was reached: for blocks of kernel code in its first half,
+ * by address; in its second half for ways in which an entry was taken away: by which code, what it was and became, and
+ * whether other CPUs had it. Different things may share a byte. The host clears the bytes, reads them when a program has
+ * ended, which a marker says, and sees which reports the program has added to.
+ */
+#ifndef LULL_COVER_H
+#define LULL_COVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "owe.h"
+#include "report.h"
+
+#define COVER_REPORTS	1024	/* the most reports whose occurrences are counted */
+#define COVER_HALF	32768	/* 2^15: cover.c */
+
+struct coverage {
+	uint64_t ended;			/* x0 of the last marker: 1 more than the programs that have ended */
+	uint64_t reports;		/* different ones */
+	uint32_t occurrences[COVER_REPORTS]; /* of report n at n - 1 */
+	uint8_t reached[2 * COVER_HALF];
+};
+
+/* Make and map the file. Returns NULL with a reason in @error. */
+struct coverage *cover_open(const char *file, char *error, size_t size);
+
+/* The byte of the block of kernel code at @pc, as in the kernel's symbols. */
+uint8_t *cover_block(struct coverage *c, uint64_t pc);
+
+/* A report was made, for the first time or again. @c may be NULL. */
+static inline void cover_report(struct coverage *c, unsigned int number)
+{
+	if (!c)
+		return;
+	c->occurrences[(number - 1) % COVER_REPORTS]++;
+	if (c->reports < number)
+		c->reports = number;
+}
+
+/* An entry was taken away, by the code with the stack @s. */
+void cover_owed(struct coverage *c, const struct obligation *obl, const struct stack *s);
+
+#endif
