@@ -45,7 +45,7 @@ class Kind(Generic[T]):
         return self.read(word)
 
 
-UNCHECKED = ("check", "selftest", "soak")
+UNCHECKED = ("check", "search", "selftest", "soak")
 """Commands that refuse a suite with guests of the guest."""
 
 

@@ -372,6 +372,7 @@ def command(
     results: Path,
     disk: Path | None = None,
     console: str = "stdio",
+    talk: Path | None = None,
 ) -> list[str]:
     """The command line of a guest, without the options of the plugin and of a slower clock.
 
@@ -380,7 +381,9 @@ def command(
         results: the file that takes the output of the second UART, to which the guest writes its results.
         disk: the image of a disk; the guest's writes to it are discarded.
         console: where the first UART goes: a file, or STDIO.
+        talk: the socket at which the host writes to the second UART; None: nobody does.
     """
+    kept = f"socket,id=results,path={escape(talk)},server=on,wait=off,logfile=" if talk else "file,id=results,path="
     options = [
         ("-display", "none"),
         ("-monitor", "none"),
@@ -388,7 +391,7 @@ def command(
         ("-smp", machine.smp),
         ("-m", f"{machine.memory_mib}M"),
         ("-chardev", console if console.startswith("stdio") else f"file,id=console,path={escape(console)}"),
-        ("-chardev", f"file,id=results,path={escape(results)}"),
+        ("-chardev", kept + escape(results)),
         ("-serial", "chardev:console"),
         ("-serial", "chardev:results"),
         ("-kernel", str(kernel)),

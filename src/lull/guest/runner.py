@@ -87,6 +87,19 @@ class Plugin:
 
 
 @dataclass
+class Talk:
+    """How a thread of the host talks to a program of the guest by the second UART.
+
+    Args:
+        socket: the path of QEMU's socket, at most 100 characters.
+        over: the thread has given the guest up: it counts as hung.
+    """
+
+    socket: Path
+    over: bool = False
+
+
+@dataclass
 class Guest:
     """Everything that a boot needs except its job.
 
@@ -99,6 +112,7 @@ class Guest:
         arguments: kernel parameters that ``append`` is added to.
         limit_factor: factor on the time limits, for kernels that are slower than others.
         disk: the image of the guest's disk.
+        talk: who talks to the guest; None: nobody.
     """
 
     qemu: Qemu
@@ -111,6 +125,7 @@ class Guest:
     arguments: str = APPEND
     limit_factor: float = 1.0
     disk: Path | None = None
+    talk: Talk | None = None
 
     def parameters(self) -> str:
         """The kernel's command line."""
@@ -283,6 +298,7 @@ def launch(
         results=results,
         disk=guest_.disk,
         console=f"{STDIO},logfile={escape(log)}" if interactive else str(log),
+        talk=guest_.talk.socket if guest_.talk else None,
     )
     if guest_.machine.slower > 1:
         words = clock.slowed(words, guest_.machine.slower, folder / "machine.dtb")
@@ -303,7 +319,8 @@ def launch(
                 while child.poll() is None:
                     follower.poll()
                     now = time.monotonic()
-                    if not interactive and now > follower.deadline:
+                    late = now > follower.deadline or bool(guest_.talk and guest_.talk.over)
+                    if not interactive and late:
                         raise hang(follower, log)
                     if now - told >= TELL_SECONDS:
                         before, used = used, cpu_seconds(child.pid)
