@@ -33,7 +33,7 @@ GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {
     **dict.fromkeys(("held", "agrees", "caught", "silent", "nothing"), GOOD),
     **dict.fromkeys(("failed", "differs", "missed", "reports", "crashed", "hung"), BAD),
-    **dict.fromkeys(("skipped", "not", "blind"), QUIET),
+    **dict.fromkeys(("skipped", "not", "not judged", "blind"), QUIET),
 }
 """By the first word of a cell."""
 

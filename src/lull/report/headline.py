@@ -89,7 +89,7 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
     said = [compared(source, named=len(sources) > 1) for source in runs]
     run = RunSlice(most, [record for record in records if record.vcpus == most])
     controls = [check for check in checks if check.name == CONTROL_CHECK]
-    control = [(c.verdict, reason(c) if c.verdict == "skipped" else c.detail) for c in controls]
+    control = [("not judged", reason(c)) if c.verdict == "skipped" else (c.verdict, c.detail) for c in controls]
     first = title(came_out, sources, run)
     return Head(first, said, most, broadcasts(run), changes(run), came_out, why(checks), control)
 
@@ -110,7 +110,7 @@ def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> st
         return capital(verdicts[0])
     parts = [count(came_out.held, "goal") + " held"] if came_out.held else []
     parts += [f"{came_out.failed} failed"] if came_out.failed else []
-    parts += [f"{came_out.skipped} skipped"] if came_out.skipped else []
+    parts += [f"{came_out.skipped} not judged"] if came_out.skipped else []
     if came_out.held + came_out.failed:
         return ", ".join(parts)
     return gained(run) or ", ".join(["No goal was judged", *parts])

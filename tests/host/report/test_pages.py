@@ -67,7 +67,7 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     found = made(folders["run"])
     index, tlbi, goals = found[pages.INDEX], found["tlbi.md"], found["goals.md"]
     assert str(folders["run"]) in index.partition("\n")[0]
-    assert "* 1 goal held, 1 failed, 1 skipped." in index
+    assert "* 1 goal held, 1 failed, 1 not judged." in index
     assert ["mprotect_per_cpu", "mprotect", "4.323", "0.066"] in rows(index, "mprotect_per_cpu")
     (row,) = rows(tlbi.partition("\n## tlbi_broadcast_user")[2].partition("\n## ")[0], "stock")
     assert row[1].startswith("4.323 ±")

@@ -217,16 +217,16 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     for number in range(3):
         put(folders["run"].parent / "first" / "boots" / f"r{number}", "boot.json", "{}")
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
-    assert text.startswith("1 goal held, 1 failed, 5 skipped")
+    assert text.startswith("1 goal held, 1 failed, 5 not judged")
     assert "Linux 6.12.117, stock against lab+residency=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
     line = "Better on lull, stock → lull, at 4 vCPUs 4.323 → 0.066 mprotect_ per_ cpu: broadcast TLBIs, per mprotect"
     assert line in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
     skipped = sum(check.verdict == "skipped" for check in results.checks)
     assert (
-        f"1 held 1 failed {skipped} skipped: 1 not measured in this run, 1 meant for another number of vCPUs, "
+        f"1 held 1 failed {skipped} not judged: 1 not measured in this run, 1 meant for another number of vCPUs, "
         "2 with too few repeats to tell, 1 for reasons that stand with each below" in text
     )
-    assert "A/A control skipped: with too few repeats to tell" in text
+    assert "A/A control not judged: with too few repeats to tell" in text
 
 
 def test_what_changed_is_said_in_this_order() -> None:
