@@ -290,7 +290,11 @@ class Lab:
         memory_mib = max(guest_.machine.memory_mib, boot.memory)
         machine = replace(guest_.machine, memory_mib=memory_mib)
         guest_ = replace(guest_, machine=machine, append=f"{guest_.append} {boot.append}".strip())
-        return launch_retrying(guest_, self.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        try:
+            return launch_retrying(guest_, self.job_script(boot), folder, job_seconds=limits, tell=tell, say=say)
+        except LullError as error:
+            error.what, error.remedy = plan.named(boot, error.what), plan.named(boot, error.remedy)
+            raise
 
     def describe(self) -> dict[str, object]:
         """The versions of everything that was used, for results.json."""

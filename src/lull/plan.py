@@ -351,6 +351,12 @@ def time_limits(boot: Boot, vcpus: int) -> Callable[[int], float]:
     return lambda number: limits.get(number, 60.0)
 
 
+def named(boot: Boot, text: str) -> str:
+    """``text`` with each ``job 3`` as the name of the workload that this job of ``boot`` runs."""
+    names = {j.number: j.workload.name + f" [{j.spec.name}]" * bool(j.spec.settings) for j in boot.jobs}
+    return re.sub(r"\bjob (\d+)\b", lambda found: names.get(int(found[1]), found[0]), text)
+
+
 def plan_key(boots: Sequence[Boot], *extra: str) -> str:
     """Identity of a plan: an interrupted run resumes only the same one."""
     return cache.key_of(repr(list(boots)), *extra)

@@ -112,7 +112,7 @@ class Course:
                 switches,
                 place,
                 self.cpus(),
-                lambda text: step.update(loop.job_name(boot, text)),
+                lambda text: step.update(plan.named(boot, text)),
                 patient=True,
             )
         return experiment.kept(boot, outcome, place, False)

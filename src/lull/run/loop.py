@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,7 +64,7 @@ def conduct(
         for number, turn in enumerate(turns, 1):
 
             def tell(text: str, number: int = number, boot: plan.Boot = turn.boot) -> None:
-                step.update(f"{number}/{total} " * bool(total) + f"{boot.name}: {job_name(boot, text)}")
+                step.update(f"{number}/{total} " * bool(total) + f"{boot.name}: {plan.named(boot, text)}")
 
             tell("booting")
             place = folder / within / turn.boot.name
@@ -97,16 +96,6 @@ def account(booted: int, before: int, seconds: float) -> str:
     """How many boots were done in this time, and how many an interrupted command had completed before."""
     note = f"{booted} boot{'s' * (booted != 1)} in {clock(seconds)}"
     return f"{note}, {before} kept from before" if before else note
-
-
-def job_name(boot: plan.Boot, text: str) -> str:
-    """``job 3`` at the beginning of a text as the name of the workload that it runs; any other text as it is."""
-    word = re.match(r"job \d+\b", text)
-    for job in boot.jobs:
-        if word and word[0] == f"job {job.number}":
-            name = job.workload.name + (f" [{job.spec.name}]" if job.spec.settings else "")
-            return name + text.removeprefix(word[0])
-    return text
 
 
 def results_folder(named: Path | None, key: str) -> Path:

@@ -202,5 +202,6 @@ def test_what_the_account_says() -> None:
     """Boots of now, and those of before, if any."""
     assert loop.account(1, 0, 7) == "1 boot in 7 s"
     assert loop.account(2, 1, 61) == "2 boots in 1:01, 1 kept from before"
-    assert loop.job_name(BOOT, "job 1") == "pingpong" and loop.job_name(BOOT, "booting") == "booting"
-    assert loop.job_name(BOOT, "job 1, 7 s") == "pingpong, 7 s" and loop.job_name(BOOT, "job 11") == "job 11"
+    assert plan.named(BOOT, "job 1, 7 s") == "pingpong, 7 s" and plan.named(BOOT, "booting") == "booting"
+    assert plan.named(BOOT, "hung: job 1 did not end") == "hung: pingpong did not end"
+    assert plan.named(BOOT, "job 11") == "job 11"
