@@ -588,8 +588,11 @@ def test_no_screen_is_too_narrow(width: int, whole: str, tmp_path: Path) -> None
 
 @browser
 def test_pictures_and_prose_fit_a_telephone(whole: str, tmp_path: Path) -> None:
-    """Nothing of them is to be scrolled for; tables of figures may be."""
-    assert looked_at(whole, 400, OUTSIDE.replace("CHOSEN", ".plot, .prose td, p, h2"), tmp_path) == ""
+    """Nothing of prose is to be scrolled for; tables of figures may be, and pictures, whose labels can be read so."""
+    assert looked_at(whole, 400, OUTSIDE.replace("CHOSEN", ".drawing, .prose td, p, h2"), tmp_path) == ""
+    size = """Math.min(...[...document.querySelectorAll('.plot')].map(
+        e => e.getBoundingClientRect().width / e.viewBox.baseVal.width * 8))"""
+    assert float(looked_at(whole, 400, size, tmp_path)) >= 8
 
 
 def many_kernels() -> Results:
