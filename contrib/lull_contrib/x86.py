@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from lull import __version__, cache, guest, paths, plan, process
-from lull.errors import GuestGarbage, LullError, MissingError, UsageError
+from lull.errors import GuestGarbage, LullError, UsageError
 from lull.guest import qemu
 from lull.guest.runner import APPEND, BootOutcome, Guest
 from lull.judge import tables
@@ -26,7 +26,7 @@ from lull.lab import Lab
 from lull.linux import build, toolchain, tree
 from lull.plan import Boot, Spec, Workload
 from lull.progress import progress
-from lull.requirements import Requirement, apt_line, missing
+from lull.requirements import Requirement, require
 from lull.run import loop
 from lull.run.experiment import job_checks, kept
 from lull.run.loop import Kept, Tell, Turn
@@ -126,8 +126,7 @@ class X86Lab:
     def require(self) -> None:
         """Raise MissingError when packages are not installed."""
         native = toolchain.host_is_x86()
-        if packages := missing(REQUIREMENTS if native else (*REQUIREMENTS, *CROSS)):
-            raise MissingError(f"lull x86 needs {', '.join(packages)}", remedy=apt_line(packages))
+        require("lull x86", REQUIREMENTS if native else (*REQUIREMENTS, *CROSS))
 
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lull import process
+from lull.errors import MissingError
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Requirement:
 def missing(wanted: Iterable[Requirement]) -> list[str]:
     """The packages that are not installed, each once."""
     return list(dict.fromkeys(r.package for r in wanted if not r.present()))
+
+
+def require(what: str, wanted: Iterable[Requirement]) -> None:
+    """Raise MissingError when packages that ``what`` needs are not installed."""
+    if packages := missing(wanted):
+        raise MissingError(f"{what} needs {', '.join(packages)}", remedy=apt_line(packages))
 
 
 def apt_line(packages: Iterable[str]) -> str:

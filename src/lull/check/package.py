@@ -11,9 +11,9 @@ from email.utils import formatdate
 from pathlib import Path
 
 from lull import __version__, cache, paths, process
-from lull.errors import BuildError, MissingError
+from lull.errors import BuildError
 from lull.progress import progress
-from lull.requirements import Requirement, apt_line, missing
+from lull.requirements import Requirement, require
 
 PACKAGE = "lull-checker"
 NEEDED = [
@@ -71,8 +71,7 @@ def name(version: str = __version__) -> str:
 
 def package() -> Path:
     """The package, built for this machine or from the cache. Raises BuildError, MissingError."""
-    if packages := missing(NEEDED):
-        raise MissingError(f"making the package needs {', '.join(packages)}", remedy=apt_line(packages))
+    require("making the package", NEEDED)
     sources = sorted(path for path in paths.PLUGIN.iterdir() if path.is_file())
     key = cache.key_of_files([*sources, Path(__file__)], name(), maintainer())
 

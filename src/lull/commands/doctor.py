@@ -15,7 +15,7 @@ from lull.guest import qemu
 from lull.lab import Lab
 from lull.linux import apt, pins, toolchain, tree
 from lull.linux.fetch import Fetched, busybox_entry, kernel_entry
-from lull.requirements import Requirement, apt_line, missing
+from lull.requirements import Requirement, apt_line
 
 NEED_GIB = 8
 """Free space a cold run needs: source, two builds, Python packages."""
@@ -31,14 +31,14 @@ class DoctorLine:
     detail: str
 
 
-def requirements() -> list[Requirement]:
-    """What packages.txt asks of this machine."""
-    found = []
+def requirements() -> dict[Requirement, str]:
+    """What packages.txt asks of this machine -> what a line says where it is not there; tests alone need some."""
+    found = {}
     for line in (paths.REPOSITORY / "src/lull/packages.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             host, package, probe, purpose = line.split(maxsplit=3)
-            if host == "any" or not toolchain.host_is_arm64():
-                found.append(Requirement(package, probe, purpose))
+            if host != "cross" or not toolchain.host_is_arm64():
+                found[Requirement(package, probe, purpose)] = "note" if host == "test" else "missing"
     return found
 
 
@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def examine(lab: Lab) -> list[DoctorLine]:
     """Look at everything. Archives are asked for the pinned files, and nothing is fetched."""
-    findings = [DoctorLine(r.package, "ok" if r.present() else "missing", r.purpose) for r in requirements()]
+    findings = [
+        DoctorLine(r.package, "ok" if r.present() else otherwise, r.purpose) for r, otherwise in requirements().items()
+    ]
 
     def note(name: str, good: object, detail: str, otherwise: str = "note") -> None:
         findings.append(DoctorLine(name, "ok" if good else otherwise, detail))
@@ -125,7 +127,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Print the findings; 3 when something needed is missing, with the line that installs it."""
     findings = examine(lab)
     lines = [f"{f.state:8} {f.name:24} {f.detail}" for f in findings]
-    if packages := missing(requirements()):
-        lines += ["", apt_line(packages)]
+    packages = {r.package for r in requirements()}
+    if lacking := [f.name for f in findings if f.state == "missing" and f.name in packages]:
+        lines += ["", apt_line(lacking)]
     plan.show(lines, [asdict(f) for f in findings], as_json=arguments.json)
     return 3 if any(f.state == "missing" for f in findings) else 0

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from lull import cache
 from lull.base import Base
-from lull.errors import BuildError, MissingError, UsageError
+from lull.errors import BuildError, UsageError
 from lull.linux import series
 from lull.linux.build import Builder, asked_options, fragments_text, kconfig_reason, kernel_key
 from lull.linux.toolchain import Toolchain
 from lull.linux.tree import Tree
 from lull.progress import progress
-from lull.requirements import Requirement, apt_line, missing
+from lull.requirements import Requirement, require
 
 LULL, STOCK = "lull", "stock"
 """The kernels of a base that are packaged."""
@@ -181,8 +181,7 @@ class Packager:
         """
         have = asked_options((self.out / ".config").read_text())
         wanted = [*ALWAYS, *(r for option, more in WHEN.items() if have.get(option) == "y" for r in more)]
-        if packages := missing(wanted):
-            raise MissingError(f"making packages needs {', '.join(packages)}", remedy=apt_line(packages))
+        require("making packages", wanted)
         if self.debug and have.get("CONFIG_DEBUG_INFO") != "y":
             raise UsageError(
                 "this configuration makes no debug symbols",

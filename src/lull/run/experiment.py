@@ -13,10 +13,12 @@ from typing import Any
 
 from lull import __version__, cache, plan, process, timing, took
 from lull.errors import GuestGarbage
+from lull.guest import clock
 from lull.guest.qemu import Machine, machine_metrics
 from lull.guest.runner import SKIPPED, BootOutcome
 from lull.lab import Lab
 from lull.progress import progress
+from lull.requirements import require
 from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
 from lull.run.measurements import breakdowns, held_up, measured, records_of, uneven
@@ -97,6 +99,7 @@ def measure(
     Returns: what it found, and the folder that it is in.
     """
     if model:
+        require("modelled time", [clock.FDTPUT])
         machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
     images = list(dict.fromkeys(b.image for b in boots))
     booting = took.of_boots(boots, loop.left(boots, out) if out else len(boots))
