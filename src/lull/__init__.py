@@ -5,3 +5,4 @@ The command ``./lull`` starts ``lull.cli``. docs/architecture.md says which pack
 """
 
 __version__ = "0.1.0"
+"""The only place of the version. CONTRIBUTING.md says how a release is made."""

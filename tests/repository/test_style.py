@@ -70,6 +70,12 @@ def test_no_host_names_of_registries() -> None:
     assert not guilty
 
 
+def test_the_version_is_in_the_changelog() -> None:
+    """Its section has the notes of its tag. What is newer is above it, as unreleased; another version is not."""
+    headings = re.findall(r"(?m)^## ([\w.]+)", (REPOSITORY / "CHANGELOG.md").read_text())
+    assert next(heading for heading in headings if heading != "Unreleased") == lull.__version__
+
+
 HOOKS = (".githooks/commit-msg", ".githooks/pre-commit")
 
 

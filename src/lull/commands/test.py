@@ -22,10 +22,13 @@ from lull.lab import Lab
 from lull.linux import fitting, releases, upstream
 from lull.linux.toolchain import jobs
 from lull.linux.tree import kernel_version
+from lull.progress import say
 
 PARALLEL = ("-n", str(min(jobs(), 4)), "--maxschedchunk=1")
 """Options of pytest-xdist. A guest under the checker uses little more than one CPU, and up to 2 GiB of memory. A
 process gets one test at a time, because tests are sorted, and take from a millisecond to minutes."""
+COVERAGE = ("--cov=lull", "--cov-report=")
+"""Options of pytest-cov: count the lines of src/lull that run within the processes of the tests."""
 WITHOUT = options.SHARED - {"--offline", "--dry-run", "--tree", "--base"}
 
 
@@ -53,7 +56,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run pytest over tests/. Returns 0, or 1 when a test failed. Raises UsageError."""
     if arguments.upstream:
         return run_upstream(lab, arguments)
-    words = [sys.executable, "-m", "pytest", *PARALLEL, "--durations=8"]
+    words = [sys.executable, "-m", "pytest", *PARALLEL, *COVERAGE, "--durations=8"]
     without = "guest" if arguments.fast else "" if arguments.all else "whole"
     other = lab.base.name != DEFAULT
     if other and arguments.fast:
@@ -73,8 +76,14 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         "LULL_TEST_OFFLINE": "1" if arguments.offline else "",
         "LULL_TEST_TREE": str(lab.user_tree.absolute()) if lab.user_tree else "",
         "LULL_TEST_ONLY": only,
+        "COVERAGE_FILE": str(cache.root() / "coverage"),
     }
-    return 0 if subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode == 0 else 1
+    status = subprocess.run(words, cwd=paths.REPOSITORY, env=environment, check=False).returncode
+    report = [sys.executable, "-m", "coverage", "report", "--format=total"]
+    covered = subprocess.run(report, cwd=paths.REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    if covered.returncode == 0:
+        say(f"these tests ran {covered.stdout.strip()} % of the lines of src/lull")
+    return 0 if status == 0 else 1
 
 
 @dataclass(frozen=True)
