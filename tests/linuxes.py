@@ -92,7 +92,7 @@ def base(folder: Path) -> Base:
             "odd: change c", change("init/c", text("c"), text("c", (10, "odd")))
         ),
     }
-    return bases.load(str(write_files(folder / "kernel", files) / "bases/6.12.toml"))
+    return bases.load_base(str(write_files(folder / "kernel", files) / "bases/6.12.toml"))
 
 
 def files(folder: Path) -> dict[str, str]:

@@ -203,7 +203,7 @@ def write(tree: Path, port: Port, base: Base, base_name: str) -> Written:
         if gone := [name for name in there if f"features.{name}" in left]:
             git(tree, "branch", "-q", "-D", *gone)
         cache.write_atomic(file, toml_of(base, source, mark, left))
-        target = bases.load(str(file))
+        target = bases.load_base(str(file))
     changes = series.changes(tree, target)
     series.write(changes)
     return Written(name, changes, notices)

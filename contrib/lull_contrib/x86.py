@@ -250,7 +250,7 @@ def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Res
 
     with loop.holding(out, key) as folder:
         turns = [Turn(boot, partial(one, boot), partial(ended, boot)) for boot in planned]
-        loop.conduct(turns, folder, f"running {len(planned)} guests, {x86.machine}")
+        loop.do_boots(turns, folder, f"running {len(planned)} guests, {x86.machine}")
         results.records = records_of(measurements, x86.machine.vcpus, "seconds_virtual")
         results.checks = job_checks(planned, statuses)
         for suite, guest_ in zip(suites, tested, strict=True):

@@ -271,13 +271,13 @@ def known() -> list[str]:
     return sorted(p.stem for p in paths.BASES.glob("*.toml"))
 
 
-def load(name: str = DEFAULT) -> Base:
+def load_base(name: str = DEFAULT) -> Base:
     """A base by name, or by the path of its TOML file. Raises UsageError when there is none, or it is malformed."""
     path = Path(name) if name.endswith(".toml") else paths.BASES / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
     with toml.reading("a base file", path, f"{paths.BASES / f'{DEFAULT}.toml'} explains each line"):
-        return parse(toml.load(path), path.resolve())
+        return parse(toml.load_toml(path), path.resolve())
 
 
 def parse(raw: dict[str, Any], path: Path) -> Base:

@@ -67,7 +67,7 @@ class Lab:
     @cached_property
     def base(self) -> bases.Base:
         """The base kernel."""
-        return bases.load(self.base_name)
+        return bases.load_base(self.base_name)
 
     @cached_property
     def suite(self) -> bases.Suite:
@@ -205,9 +205,9 @@ class Lab:
         """
         if not (listed := self.suite.userland):
             return None
-        wanted = userland.load(listed)
+        wanted = userland.load_userland(listed)
         wanted = replace(wanted, packages=tuple(dict.fromkeys([*wanted.packages, *self.packages])))
-        return userland.build(self.store, wanted, [] if self.packages else pins.load(listed.parent.name))
+        return userland.build(self.store, wanted, [] if self.packages else pins.load_pins(listed.parent.name))
 
     @cached_property
     def plugin(self) -> Path:
@@ -272,7 +272,7 @@ class Lab:
 
     def symbols_of(self, kernel: str) -> symbols.Symbols:
         """The symbols of a kernel."""
-        return symbols.load(self.kernel(kernel).system_map, self.toolchain.nm)
+        return symbols.load_symbols(self.kernel(kernel).system_map, self.toolchain.nm)
 
     def guest_of(self, image: Path, machine: Machine, append: str, plugin: Plugin | None) -> Guest:
         """What a boot of ``image`` needs; ``append``: further kernel parameters."""

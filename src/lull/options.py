@@ -277,7 +277,7 @@ def model(arguments: argparse.Namespace) -> timing.CostModel | None:
         return None
     if arguments.accel != "tcg":
         raise UsageError("modelled time needs --accel tcg", remedy="leave one out: kvm has seconds of its own")
-    return timing.load(arguments.timing)
+    return timing.load_model(arguments.timing)
 
 
 def require_both(arguments: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ def groups(store: Store) -> Iterable[tuple[str, list[Pin]]]:
     guest = userland.guest_apt(store)
     yield LIBRARIES, pinned(store, guest.closure(selftests.LIBRARIES), selftests.LIBRARIES)
     for file in DISKS:
-        wanted = userland.load(file)
+        wanted = userland.load_userland(file)
         listing = guest.closure(wanted.packages, [package for _, package in wanted.sources])
         yield file.parent.name, pinned(store, listing)
 

@@ -149,7 +149,7 @@ def load_workloads(path: Path) -> dict[str, Workload]:
                 about=str(entry["about"]),
                 short="short" in entry,
             )
-            for name, entry in toml.load(path).items()
+            for name, entry in toml.load_toml(path).items()
         }
 
 

@@ -130,7 +130,7 @@ def known() -> list[str]:
     return sorted(path.stem for path in paths.TIMING.glob("*.toml") if path.stem != TEMPLATE)
 
 
-def load(name: str) -> CostModel:
+def load_model(name: str) -> CostModel:
     """A model by name, or by the path of its TOML file.
 
     Raises: UsageError when the file does not exist, or is not a cost file; the message says what is wrong in it.

@@ -35,7 +35,7 @@ def reading(what: str, path: Path, remedy: str = "") -> Iterator[None]:
         raise UsageError(f"not {what}: {reason}", where=str(path), remedy=remedy) from error
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> dict[str, Any]:
     """The contents of a TOML file. Raises OSError, and ValueError when it is not TOML."""
     return tomllib.loads(path.read_text())
 

@@ -18,7 +18,7 @@ from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import launch_retrying
 from lull.run.records import Results
 
-BASE = bases.load()
+BASE = bases.load_base()
 MUTANTS = check_data.load_mutants(BASE.mutants)
 SHOWN = {m.rules[0]: m.name for m in check_data.load_mutants(BASE.mutants, BASE.series).values()}.values()
 """One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""

@@ -40,7 +40,7 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
     By the names of its workloads: --full builds rivals, too.
     """
     out = tmp_path / "out"
-    base = bases.load()
+    base = bases.load_base()
     usual = [w.name for w in plan.select_workloads([], plan.load_workloads(base.workloads))]
     done = real("run", *(word for name in usual for word in ("--workload", name)), "--repeat", "1", "--out", str(out))
     assert done.returncode in (0, 1), done.stdout[-4000:] + done.stderr[-4000:]

@@ -23,9 +23,9 @@ class TestKernels:
         """Nothing differs from stock in any suite, and what ran is not nothing."""
         lab = lab_under_test()
         lab.suite_name = "real"
-        suites = list(selftests.load().values())
+        suites = list(selftests.load_suites().values())
         specs = [plan.parse_spec(k, lab.base) for k in lab.base.default_kernels]
-        status = selftests.conduct(lab, suites, specs, 1, tmp_path / "run")
+        status = selftests.do_suites(lab, suites, specs, 1, tmp_path / "run")
         SUMMARY.extend((tmp_path / "run/selftests.md").read_text().splitlines()[:20])
         found = json.loads((tmp_path / "run/selftests.json").read_text())
         assert status == 0, found["findings"]
@@ -36,7 +36,7 @@ class TestKernels:
         lab = lab_under_test()
         lab.suite_name = "real"
         kernel = of_debian(lab, "6.1-cloud-arm64")
-        status = selftests.conduct(lab, [selftests.load()["basic"]], [], 1, tmp_path / "run", checked=[kernel])
+        status = selftests.do_suites(lab, [selftests.load_suites()["basic"]], [], 1, tmp_path / "run", checked=[kernel])
         found = json.loads((tmp_path / "run/selftests.json").read_text())
         assert status == 0, found["findings"]
         assert sum(e.get(kernel.name) == "ok" for e in found["outcomes"].values()) > 20

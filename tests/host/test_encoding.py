@@ -15,13 +15,13 @@ from lull.guest import userland
 from lull.selftests import suite_outcomes
 
 READERS: list[Callable[[Path], object]] = [
-    lambda path: base.load(str(path)),
+    lambda path: base.load_base(str(path)),
     plan.load_workloads,
     data.load_mutants,
-    selftests.load,
+    selftests.load_suites,
     suite_outcomes.load_baseline,
-    userland.load,
-    lambda path: timing.load(str(path)),
+    userland.load_userland,
+    lambda path: timing.load_model(str(path)),
 ]
 
 

@@ -13,7 +13,7 @@ from lull import guest, paths, plan
 from lull.errors import UsageError
 from lull.guest import userland
 
-BASE = bases.load()
+BASE = bases.load_base()
 WORKLOADS = plan.load_workloads(BASE.workloads)
 
 
@@ -104,7 +104,7 @@ def test_a_workloads_policy_may_name_another_kernel() -> None:
 
 def test_a_rival_runs_beside_stock_and_lull() -> None:
     """If asked for, of a base that has one; not for a workload with kernels of its own, nor when kernels are named."""
-    base = bases.load("7.3")
+    base = bases.load_base("7.3")
     swap, hvo = replace(WORKLOADS["swap_bench"], policies=()), WORKLOADS["hvo"]
     assert [s.name for s in plan.specs_for(swap, [], base, rivals=True)] == ["stock", "lull", "active_cpu"]
     assert [s.name for s in plan.specs_for(swap, [], base)] == ["stock", "lull"]
@@ -241,7 +241,7 @@ def test_every_workload_has_its_program() -> None:
 @pytest.mark.parametrize("name", bases.known())
 def test_base_file_is_whole(name: str) -> None:
     """Every fragment, mail and letter that the base names exists, and no other."""
-    base = bases.load(name)
+    base = bases.load_base(name)
     for kernel in base.kernels.values():
         assert all(f.is_file() for f in kernel.fragments)
     for feature in base.features.values():
@@ -259,7 +259,7 @@ def test_every_suite_is_whole() -> None:
         assert BASE.suite_named(suite.name) is suite
         assert suite.fragments and all(f.is_file() for f in suite.fragments)
         plan.load_workloads(suite.workloads)
-        assert suite.userland and userland.load(suite.userland).packages
+        assert suite.userland and userland.load_userland(suite.userland).packages
         assert set(suite.guests) <= set(BASE.kernels)
 
 
@@ -292,4 +292,4 @@ def test_what_makes_the_lab_kernel_is_no_part_of_lull() -> None:
 def test_unknown_base() -> None:
     """The known ones are listed."""
     with pytest.raises(UsageError, match="unknown base"):
-        bases.load("5.4")
+        bases.load_base("5.4")

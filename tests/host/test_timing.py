@@ -45,7 +45,7 @@ def test_the_models_are_whole() -> None:
     """Each says where its costs come from and has figures of both kinds: fitted to, and not."""
     assert timing.known() == ["ampere-32", "kunpeng-920", "snapdragon-888"]
     for name in timing.known():
-        model = timing.load(name)
+        model = timing.load_model(name)
         assert model.name == name and model.about
         assert set(model.sources) - {"receive"} == {"insn", "tlbi", "broadcast", "latency", "dsb", "walk"}
         assert {figure.calibrated for figure in model.figures} == {True, False}
@@ -53,17 +53,17 @@ def test_the_models_are_whole() -> None:
 
 def test_costs_are_what_the_published_numbers_give() -> None:
     """The arithmetic that the sources state."""
-    ampere = timing.load("ampere-32")
+    ampere = timing.load_model("ampere-32")
     assert ampere.costs.broadcast == pytest.approx(2.1696 / 640_000 * 1e9, rel=1e-3)
     for name, before, flush in (("kunpeng-920", 13.460, 890), ("snapdragon-888", 14.69, 310)):
-        costs = timing.load(name).costs
+        costs = timing.load_model(name).costs
         assert costs.broadcast + costs.tlbi + 2 * costs.dsb == flush
         assert costs.insn == pytest.approx((before * 1e9 / 2_560_000 - flush) / 25_060, rel=2e-3)
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     """By its path; what may be left out has a default; the plugin gets every cost that it knows."""
-    model = timing.load(written(tmp_path, GOOD))
+    model = timing.load_model(written(tmp_path, GOOD))
     assert (model.name, model.about, model.cpus) == ("mine", "a machine", 8)
     assert model.costs == timing.Costs(0.5, 10, 1000, 20.25, 0, 0)
     assert model.options() == (
@@ -80,12 +80,12 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 def test_an_unknown_name_gets_the_nearest() -> None:
     """As every other name of the tool; the template is no model."""
     with pytest.raises(UsageError) as error:
-        timing.load("ampere-23")
+        timing.load_model("ampere-23")
     assert "did you mean ampere-32?" in error.value.text()
     with pytest.raises(UsageError, match="unknown timing model 'template2'"):
-        timing.load("template2")
+        timing.load_model("template2")
     with pytest.raises(UsageError, match=r"there is no cost file 'none\.toml'"):
-        timing.load("none.toml")
+        timing.load_model("none.toml")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, message: st
     """What is wrong, in which file, and where it is explained; never a traceback, never a silent 0."""
     assert old in GOOD
     with pytest.raises(UsageError) as error:
-        timing.load(written(tmp_path, GOOD.replace(old, new)))
+        timing.load_model(written(tmp_path, GOOD.replace(old, new)))
     assert message in error.value.text()
     assert "mine.toml" in error.value.text() and "template.toml" in error.value.text()
 
@@ -132,10 +132,10 @@ def test_the_template_is_refused_until_it_is_filled_in(tmp_path: Path) -> None:
     """Its example of a figure is right, once it is no comment any more."""
     text = (paths.TIMING / "template.toml").read_text()
     with pytest.raises(UsageError, match="insn is not filled in"):
-        timing.load(written(tmp_path, text))
+        timing.load_model(written(tmp_path, text))
     text = text.replace("nan", "1").replace('= ""', '= "assumed"')
     head, example = text.split("# [[figure]]")
     filled = head + "[[figure]]" + example.replace("\n# ", "\n")
     filled = "\n".join(line for line in filled.splitlines() if not line.startswith(" "))
-    (figure,) = timing.load(written(tmp_path, filled)).figures
+    (figure,) = timing.load_model(written(tmp_path, filled)).figures
     assert (figure.workload, figure.published) == ("mprotect_pinned", 0.5)

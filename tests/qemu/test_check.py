@@ -473,7 +473,7 @@ def test_the_default_plan() -> None:
     Stock, lull and lab as usual; stock, lull and unsafe with the kernel parameter of HVO; unsafe and lull with a CPU
     that is isolated; stock and lull with memory that is plugged; lull without residency, with HVO and without; mglru.
     """
-    base = bases.load()
+    base = bases.load_base()
     workloads = list(plan.load_workloads(base.workloads).values())
     pairs = [(w, s) for w in workloads for s in plan.specs_for(w, [], base)]
     hardware = check_data.matrix(check_data.load_machines(), None, None)

@@ -19,11 +19,11 @@ def changes(base: Base, title: str) -> list[str]:
     return re.sub(r"(?m)^@@ .*? @@", "@@", "".join(found)).splitlines()
 
 
-@pytest.mark.parametrize("name", [name for name in bases.known() if bases.load(name).of])
+@pytest.mark.parametrize("name", [name for name in bases.known() if bases.load_base(name).of])
 def test_a_backport_has_what_changed(name: str) -> None:
     """Each patch was compared with the one of the same name as it is now; of those that differ, the difference."""
-    base = bases.load(name)
-    origin, now = bases.load(base.of), series.backported(base)
+    base = bases.load_base(name)
+    origin, now = bases.load_base(base.of), series.backported(base)
     assert now and now.text
     before = now.path.read_text() if now.path.exists() else ""
     stale = {line.split()[0] for line in set(before.splitlines()) ^ set(now.text.splitlines())}

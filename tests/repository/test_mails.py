@@ -12,7 +12,7 @@ from lull import base as bases
 from lull.base import Feature
 from lull.linux import series
 
-FEATURES = [feature for name in bases.known() for feature in bases.load(name).exported().values()]
+FEATURES = [feature for name in bases.known() for feature in bases.load_base(name).exported().values()]
 NAMES = [f"{feature.folder.parent.name}-{feature.name}" for feature in FEATURES]
 MESSAGE, LETTER, CHANGES, WIDTH = 60, 80, 150, 75
 """The most lines of a message, of a letter and of a patch, and characters of a line."""

@@ -11,7 +11,7 @@ from lull import base as bases
 from lull import paths, plan
 from lull.check import data as check_data
 
-BASE = bases.load()
+BASE = bases.load_base()
 MUTANTS = check_data.load_mutants(BASE.mutants)
 
 
@@ -28,7 +28,7 @@ def test_mutants_are_the_same_everywhere() -> None:
 
 def test_bases_of_mutants_are_there() -> None:
     """A mutant that only some bases have names their series, of which each has the kernel lab."""
-    labs = {base.series for base in map(bases.load, bases.known()) if plan.LAB in base.kernels}
+    labs = {base.series for base in map(bases.load_base, bases.known()) if plan.LAB in base.kernels}
     for mutant in MUTANTS.values():
         assert set(mutant.bases) <= labs, mutant.name
 

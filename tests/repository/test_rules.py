@@ -102,7 +102,7 @@ def test_the_document_lists_the_same_kinds(rule: str) -> None:
     lacking(there, here, "plugin/rules.toml")
 
 
-@pytest.mark.parametrize("path", [base.load().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
+@pytest.mark.parametrize("path", [base.load_base().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
 def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
     """A rule, a rule and its kind, or a text of the console."""
     place = path.relative_to(REPOSITORY)

@@ -122,7 +122,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
 
     Returns: 1 when a cost is wrong, or not told that must be.
     """
-    model = timing.load(arguments.guest)
+    model = timing.load_model(arguments.guest)
     machine = Machine(arguments.vcpus, cpu=arguments.cpu)
     boots = calibrate_guest.boots(lab.base, lab.workloads, arguments.repeat)
     if arguments.dry_run:

@@ -12,7 +12,7 @@ from pathlib import Path
 from lull import options, plan, took
 from lull.base import Base, patches_of
 from lull.check import data
-from lull.check.conduct import conduct
+from lull.check.conduct import do_check
 from lull.check.trials import CheckOptions, plan_kernels
 from lull.commands.kunit import run_suites
 from lull.errors import BuildError, UsageError
@@ -124,4 +124,4 @@ def test(lab: Lab, tree: Path) -> int:
     trials = plan_kernels(pairs, [data.parse_hardware("max", data.load_machines())], 1)
     out = tree / ".git" / f"lull-check-{lab.kernel('lull').path.name}"
     with took.keeping(took.Part("port check", FIRST["port check"])):
-        return conduct(lab, trials, [], CheckOptions(), data.load_findings(), out, as_json=False)
+        return do_check(lab, trials, [], CheckOptions(), data.load_findings(), out, as_json=False)

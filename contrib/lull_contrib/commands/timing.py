@@ -37,10 +37,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Run, evaluate, compare. Returns 1 when the simulation or the model is off."""
     from lull_contrib.timing import runs as timing_run  # and with it NumPy, which --help does without
 
-    model = timing.load(arguments.name)
+    model = timing.load_model(arguments.name)
     vcpus = numbers_of_vcpus(arguments.vcpus)
     planned = timing_run.plans(model, lab.base, lab.workloads, vcpus, arguments.repeat)
     if arguments.dry_run:
         timing_run.tell(planned, as_json=arguments.json)
         return 0
-    return timing_run.conduct(lab, model, planned, arguments.out, as_json=arguments.json)
+    return timing_run.do_timing(lab, model, planned, arguments.out, as_json=arguments.json)

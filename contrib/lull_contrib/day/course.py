@@ -45,7 +45,7 @@ class Course:
 
     def run(self, *, stop: bool = False) -> int:
         """Begin, or go on with what was begun; with ``stop`` end it. Returns the exit status."""
-        state = session.load(self.machine)
+        state = session.load_state(self.machine)
         if state is None and stop:
             raise UsageError("no session is under way on this machine")
         if state is None and (self.out / "complete").exists():

@@ -89,7 +89,7 @@ class State:
     ended: str = ""
 
 
-def load(machine: Machine) -> State | None:
+def load_state(machine: Machine) -> State | None:
     """The state of the session of this machine, if there is one."""
     text = machine.read(STATE)
     return State(**json.loads(text)) if text else None

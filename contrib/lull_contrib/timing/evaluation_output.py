@@ -188,7 +188,7 @@ def write(found: TimingEvaluation, folder: Path) -> None:
     cache.write_atomic(folder / "timing.json", as_json(found))
 
 
-def show(found: TimingEvaluation, folder: Path) -> None:
+def print_evaluation(found: TimingEvaluation, folder: Path) -> None:
     """Print the tables, and the paths of the results."""
     console = tables.make_console()
     for grid in grids(found):

@@ -63,7 +63,7 @@ def _boots(wanted: dict[str, set[str]], base: Base, workloads: dict[str, Workloa
     return plan.interleave(pairs, [(image, image) for image in images], repeat)
 
 
-def conduct(lab: Lab, model: CostModel, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
+def do_timing(lab: Lab, model: CostModel, planned: dict[int, list[Boot]], out: Path | None, *, as_json: bool) -> int:
     """Do all runs, or those that an interrupted command left, evaluate them, and print and write the results.
 
     Args:
@@ -85,7 +85,7 @@ def conduct(lab: Lab, model: CostModel, planned: dict[int, list[Boot]], out: Pat
     if as_json:
         print(evaluation_output.as_json(found), end="")
     else:
-        evaluation_output.show(found, folder)
+        evaluation_output.print_evaluation(found, folder)
     return 1 if any(check.verdict == "failed" for check in found.checks) else 0
 
 

@@ -56,7 +56,7 @@ def test_the_host_does_not_matter(real: Tool, tmp_path: Path, vcpus: int) -> Non
     with load(2):
         busy = measured(real, tmp_path / "busy", "ampere-32", vcpus)
     for results in (calm, busy):
-        points = timing_eval.sweep(timing.load("ampere-32").costs, {vcpus: results})
+        points = timing_eval.sweep(timing.load_model("ampere-32").costs, {vcpus: results})
         off = {point.kernel: point.off for point in points if point.modelled is not None}
         for kernel, most in CLOSE.items():
             assert off[kernel] == pytest.approx(0, abs=most), "what its counts say"
@@ -67,12 +67,12 @@ def test_the_host_does_not_matter(real: Tool, tmp_path: Path, vcpus: int) -> Non
 
 def test_a_wrong_cost_shows(real: Tool, tmp_path: Path) -> None:
     """Broadcasts that are said to take half as long again do."""
-    model = timing.load("ampere-32")
+    model = timing.load_model("ampere-32")
     text = (timing.paths.TIMING / "ampere-32.toml").read_text()
     wrong = 1.5 * model.costs.broadcast
     file = tmp_path / "wrong.toml"
     file.write_text(text.replace(f"broadcast = {model.costs.broadcast:.0f}\n", f"broadcast = {wrong}\n"))
-    assert timing.load(str(file)).costs.broadcast == wrong
+    assert timing.load_model(str(file)).costs.broadcast == wrong
     found = seconds(measured(real, tmp_path / "out", str(file), 8))
     assert found["stock"] == pytest.approx(8 * LOOPS * wrong / 1e9, rel=0.02)
 
@@ -84,7 +84,7 @@ def test_what_a_pinned_loop_receives(real: Tool, tmp_path: Path) -> None:
     done = real(*words)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     found = {(r.kernel, r.workload, r.metric): r.values[0] for r in Results.load(tmp_path / "out/results.json").records}
-    costs = timing.load("ampere-32").costs
+    costs = timing.load_model("ampere-32").costs
     for kernel in ("stock", "lull"):
         work = found[kernel, "jitter/alone", timing.METRIC]
         assert found[kernel, "jitter/mprotect", timing.METRIC] == pytest.approx(work, rel=0.02)

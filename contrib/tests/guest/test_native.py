@@ -26,5 +26,5 @@ def test_a_real_kernel_and_arm64_programs(real: Tool, tmp_path: Path) -> None:
     assert json.loads(window)["operations"] == 2
     for name, _, text in (line.partition(":") for line in lines):
         (tmp_path / name).write_text(text + "\n")
-    switches = native.Switches(bases.load(), tmp_path)
-    assert switches.found == {**bases.load().default_policies(), "young": "sync"}
+    switches = native.Switches(bases.load_base(), tmp_path)
+    assert switches.found == {**bases.load_base().default_policies(), "young": "sync"}

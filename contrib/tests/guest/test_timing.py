@@ -23,10 +23,10 @@ def test_swapping_by_a_model(insn: str, status: int, lab: Lab, tmp_path: Path) -
     text = (paths.TIMING / "kunpeng-920.toml").read_text()
     assert "insn = 0.174" in text
     (tmp_path / "mine.toml").write_text(text.replace("insn = 0.174", f"insn = {insn}"))
-    model = timing.load(str(tmp_path / "mine.toml"))
+    model = timing.load_model(str(tmp_path / "mine.toml"))
     ours = {name: kernel for name, kernel in lab.base.kernels.items() if name not in lab.base.rivals}
     planned = runs.plans(model, replace(lab.base, kernels=ours), lab.workloads, [4], 1)
-    returned = runs.conduct(lab, model, planned, tmp_path / "out", as_json=False)
+    returned = runs.do_timing(lab, model, planned, tmp_path / "out", as_json=False)
     raw = json.loads((tmp_path / "out/timing.json").read_text())
     verdicts = {check["name"]: check["verdict"] for check in raw["checks"]}
     failed = {name for name, verdict in verdicts.items() if verdict == "failed"}

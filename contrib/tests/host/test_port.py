@@ -96,7 +96,7 @@ def test_a_conflict_keeps_the_tree_and_resumes(base: Base, tree: Path, tmp_path:
     assert {name.replace("6.13", "6.12") for name in after.keys() - before} == before.keys()
     assert "+linux and second" in after["6.13/one/0002-one-change-a-again.patch"]
     assert "Why, and where:" in after["6.13/one/cover-letter.txt"]
-    ported = bases.load(written.base)
+    ported = bases.load_base(written.base)
     assert not any(fit.failing for fit in fitting.by_series(ported, new.path).values())
     assert ported.features_of("lab")[-1].name == "odd"
     assert port.write(tree, again, base, "6.12.toml").changes == []
@@ -124,7 +124,7 @@ def test_patches_that_linux_has_drop_out(base: Base, tree: Path, tmp_path: Path)
     assert subjects(tree) == ["one: change a again"]
     for _ in range(2):
         written = port.write(tree, state, base, "6.12.toml")
-    patches = bases.patches_of(bases.load(written.base).features.values())
+    patches = bases.patches_of(bases.load_base(written.base).features.values())
     assert [patch.name for patch in patches] == ["one/0001-one-change-a-again", "odd/0001-odd-change-c"]
 
 
@@ -134,7 +134,7 @@ def test_patches_that_only_some_kernels_have(base: Base, tree: Path, tmp_path: P
     port.merge(tree, state)
     written = port.write(tree, state, base, "6.12.toml")
     assert "no kernel lab: 1 of 1 hunks of odd do not apply (init/c:8)" in written.notices[0]
-    ported = bases.load(written.base)
+    ported = bases.load_base(written.base)
     assert list(ported.kernels) == ["lull"] and list(ported.features) == ["one", "two"]
 
 

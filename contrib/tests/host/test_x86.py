@@ -19,7 +19,7 @@ from lull.run.records import Record, Results
 from lull.selftests.ktap import Case
 from lull_contrib import x86
 
-WORKLOADS = plan.load_workloads(base.load().workloads)
+WORKLOADS = plan.load_workloads(base.load_base().workloads)
 
 
 @pytest.mark.parametrize("feature", x86.SUBJECTS)

@@ -13,7 +13,7 @@ from lull.check.boots import guests_of, one_boot
 from lull.check.data import KnownFinding
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.results import as_results, missed, to_json
-from lull.check.show import show
+from lull.check.show import print_check
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import FELL_SHORT, BootResult, exit_code, judged
 from lull.lab import Lab
@@ -24,7 +24,7 @@ Form = Callable[[Sequence[ci.Case]], str]
 """Writes results in the form of a CI."""
 
 
-def conduct(
+def do_check(
     lab: Lab,
     trials: Sequence[Trial],
     given: Sequence[CheckedKernel],
@@ -72,7 +72,7 @@ def conduct(
             Turn(t.boot, partial(one_boot, lab, guest, kernels[t.boot.image], t.boot), partial(write, t))
             for t, guest in zip(trials, guests, strict=True)
         ]
-        loop.conduct(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
+        loop.do_boots(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
     goals = missed(as_results(lab, results, options))
     for form, file in (files or {}).items():
         if file:
@@ -80,7 +80,7 @@ def conduct(
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
-        show(results, folder, goals, options.walk)
+        print_check(results, folder, goals, options.walk)
     if bisect:
         return ci.bisect_code(results)
     return exit_code(results) or (FELL_SHORT if goals else 0)

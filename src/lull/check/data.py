@@ -193,7 +193,7 @@ def read(path: Path, what: str, make: Callable[[str, dict[str, Any]], Made]) -> 
         make: makes an object of an entry, of which it gets the name and the values.
     """
     with toml.reading(f"a file of {what}", path, REMEDY):
-        raw = toml.load(path)
+        raw = toml.load_toml(path)
     found = {}
     for name, entry in raw.items():
         if not isinstance(entry, dict):

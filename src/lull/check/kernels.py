@@ -69,7 +69,7 @@ class CheckedKernel:
 def of_base(lab: Lab, name: str) -> CheckedKernel:
     """The kernel ``name`` of the base (``stock``, ``lull``, ``lab``), built if need be."""
     built = lab.kernel(name)
-    found = symbols.load(built.system_map, lab.toolchain.nm)
+    found = symbols.load_symbols(built.system_map, lab.toolchain.nm)
     return CheckedKernel(name, built.image, found, built.system_map, built.limit_factor)
 
 
@@ -86,7 +86,7 @@ def of_user(lab: Lab, image: Path, place: Path | None) -> CheckedKernel:
     if place is None:
         place = kallsyms.extract(plain, offline=lab.offline)
     place = symbols.listing(place, lab.toolchain.nm)
-    found = symbols.load(place, lab.toolchain.nm)
+    found = symbols.load_symbols(place, lab.toolchain.nm)
     check_image.check_fit(plain.read_bytes(), found, str(image))
     return CheckedKernel(users_name(lab, image), plain, found, place, SLOWER)
 
@@ -124,7 +124,9 @@ def of_debian(lab: Lab, name: str) -> CheckedKernel:
     kernel = debian.fetch(lab.store, name)
     plain = plain_image(kernel.image, offline=lab.offline)
     place = kallsyms.extract(plain, offline=lab.offline)
-    return CheckedKernel(kernel.release, plain, symbols.load(place, lab.toolchain.nm), place, SLOWER, kernel.modules)
+    return CheckedKernel(
+        kernel.release, plain, symbols.load_symbols(place, lab.toolchain.nm), place, SLOWER, kernel.modules
+    )
 
 
 def users_name(lab: Lab, image: Path) -> str:

@@ -33,7 +33,7 @@ def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
     return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
 
 
-def show(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
+def print_check(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
     """Print each boot, the tables, missed goals, the files with the results, and last the verdict.
 
     What TLBIs removed without need is in the report, unless its cost was asked for: good news ends with it.

@@ -274,7 +274,7 @@ def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -
     return json.dumps(description, indent=1) + "\n"
 
 
-def conduct(
+def do_rounds(
     lab: Lab,
     choice: SoakChoice,
     findings: Sequence[KnownFinding],
@@ -324,12 +324,12 @@ def conduct(
                 cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
                 say(f"  {rounds[-1]['verdict']}; so far {how_many(rounds)}: {brief(rounds)}")
 
-        loop.conduct(turns(), folder, "soaking", within=ROUNDS)
+        loop.do_boots(turns(), folder, "soaking", within=ROUNDS)
         cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
     if as_json:
         print(to_json(lab, choice, rounds), end="")
     else:
-        show(rounds, folder)
+        print_rounds(rounds, folder)
     return FELL_SHORT if bad(rounds) or not rounds else 0
 
 
@@ -380,7 +380,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
     ]
 
 
-def show(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def print_rounds(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Print the tables, then each round that was not silent with the command that repeats it, and last the verdict."""
     console = tables.make_console()
     line = partial(console.print, markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lull import options, plan, timing
 from lull.check import ci, data
-from lull.check.conduct import conduct
+from lull.check.conduct import do_check
 from lull.check.kernels import CheckedKernel, is_plain, of_debian, of_user, users_name
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
 from lull.errors import UsageError
@@ -168,7 +168,7 @@ def sound(lab: Lab, spec: plan.Spec) -> bool:
 
 def walk_of(name: str) -> float:
     """What a page walk costs by a timing model, ns. Raises UsageError when it does not say."""
-    model = timing.load(name)
+    model = timing.load_model(name)
     if not model.costs.walk:
         raise UsageError(f"{name} says nothing of page walks", remedy="give 'walk' in its [costs]")
     return model.costs.walk
@@ -210,7 +210,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     given = users_kernels(lab, arguments)
     if given:
         trials = kernels(lab, arguments, [kernel.name for kernel in given])
-    return conduct(
+    return do_check(
         lab,
         trials,
         given,

@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Read, and show."""
-    runs = joint.load(arguments.results)
+    runs = joint.load_runs(arguments.results)
     if arguments.json:
         print(joint.to_json(runs), end="")
     else:
-        joint.show(tables.make_console(), runs)
+        joint.print_runs(tables.make_console(), runs)
     return 0

@@ -50,7 +50,7 @@ def words(base: Base) -> dict[str, list[str]]:
         "cpu C": list(load_machines()),
         "cpu MODEL": list(dict.fromkeys(machine.cpu for machine in load_machines().values())),
         "mutant M": list(load_mutants(base.mutants, base.series)),
-        "tests T": list(selftests.load()),
+        "tests T": list(selftests.load_suites()),
         "timing NAME": timing.known(),
         "guest NAME": timing.known(),
         "name NAME": timing.known(),

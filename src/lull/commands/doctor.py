@@ -73,7 +73,7 @@ def examine(lab: Lab) -> list[DoctorLine]:
     source = lab.store.known(kernel_entry(lab.base.source))
     if lab.base.source.package:
         findings.append(pinned_line(lab, lab.base.source.package, source, lab.base.source.pin))
-    (busybox,) = pins.load("busybox-arm64")
+    (busybox,) = pins.load_pins("busybox-arm64")
     findings.append(pinned_line(lab, busybox.package, lab.store.known(busybox_entry()), busybox))
     if shutil.which("apt-get"):
         note("apt", True, f"release {apt.codename() or 'unknown'}; read, never written")

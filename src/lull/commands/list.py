@@ -55,8 +55,10 @@ def everything(lab: Lab) -> dict[str, Names]:
             if plan.LAB in lab.base.kernels and lab.base.mutants.exists()
             else {}
         ),
-        "models of time: --timing, timing": {name: timing.load(name).about for name in timing.known()},
-        "tests: selftest --tests": {name: " ".join(s.options) or "KUnit" for name, s in selftests.load().items()},
+        "models of time: --timing, timing": {name: timing.load_model(name).about for name in timing.known()},
+        "tests: selftest --tests": {
+            name: " ".join(s.options) or "KUnit" for name, s in selftests.load_suites().items()
+        },
     }
 
 

@@ -58,7 +58,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     from lull import report  # and with it Jinja2, which --help does without
     from lull.report import data
 
-    sources = data.load(arguments.results)
+    sources = data.load_sources(arguments.results)
     if arguments.dry_run:
         named = [str(path) for path in arguments.results]
         lines = [f"would write {out} from {', '.join(named)}"]
@@ -74,7 +74,7 @@ def write_pages(arguments: argparse.Namespace) -> int:
     """Write the Markdown pages into the folder that ``--pages`` names. Returns 0."""
     from lull.report import data, pages
 
-    sources, folder = data.load(arguments.results), arguments.pages
+    sources, folder = data.load_sources(arguments.results), arguments.pages
     if arguments.dry_run:
         named = [str(path) for path in arguments.results]
         files = [str(folder / name) for name in pages.texts(sources)]

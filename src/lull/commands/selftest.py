@@ -45,7 +45,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Boot, run, compare. Returns 1 when something differs."""
     if arguments.repeat < 1:
         raise UsageError(f"--repeat {arguments.repeat}: at least one is needed")
-    known = selftests.load()
+    known = selftests.load_suites()
     plan.require("tests", arguments.tests, known)
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
     names = list(dict.fromkeys(arguments.debian))
@@ -62,6 +62,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
         return plan.show(lines, data, as_json=arguments.json)
     checked = [of_debian(lab, name) for given in names for name in debian.names(lab.store, given)]
-    return selftests.conduct(
+    return selftests.do_suites(
         lab, suites, specs, arguments.repeat, arguments.out, checked=checked, as_json=arguments.json
     )

@@ -97,7 +97,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lines = [f"$ {choice.line(one.number)}\n  would boot {one.what}" for one in drawn]
         data = [{"line": choice.line(one.number), "what": one.what} for one in drawn]
         return plan.show(lines, data, as_json=arguments.json)
-    return soak.conduct(
+    return soak.do_rounds(
         lab,
         choice,
         findings,

@@ -110,7 +110,7 @@ class Judged:
 
 def run_upstream(lab: Lab, arguments: argparse.Namespace) -> int:
     """Try the series and fixes on the newest Linux of each suite. Returns 1 when something does not apply."""
-    found = [lab.base] if lab.base_name != DEFAULT or lab.user_tree else list(map(bases.load, bases.known()))
+    found = [lab.base] if lab.base_name != DEFAULT or lab.user_tree else list(map(bases.load_base, bases.known()))
     if arguments.dry_run:
         lines = [f"would try base {base.name} on the newest {base.source.package} of each suite" for base in found]
         return plan.show(lines, None, as_json=False)

@@ -148,12 +148,12 @@ def group() -> str:
 
 def entry() -> str:
     """The name of the private QEMU in fetched.json: other pins are another entry."""
-    return f"{group()}-{pins.key(pins.load(group()))}"
+    return f"{group()}-{pins.key(pins.load_pins(group()))}"
 
 
 def pin() -> Pin | None:
     """The pinned package of QEMU itself; None on a machine for which none is pinned."""
-    return next((one for one in pins.load(group()) if one.package == PACKAGE), None)
+    return next((one for one in pins.load_pins(group()) if one.package == PACKAGE), None)
 
 
 def of_store(store: Store) -> Qemu:
@@ -181,7 +181,7 @@ def fetch(store: Store) -> Fetched:
 
     Raises: MissingError when no archive has a supported version, FetchError when a download fails.
     """
-    wanted = pins.load(group())
+    wanted = pins.load_pins(group())
     if (mine := pin()) and (debs := store.files_of(wanted, group())):
         return unpack(debs, mine.version, pins.key(wanted), store.log)
     private = store.archives(SUITES, apt.host_architecture(), bare=True, alone=True)

@@ -44,10 +44,10 @@ class Userland:
     sources: tuple[tuple[str, str], ...] = ()
 
 
-def load(path: Path) -> Userland:
+def load_userland(path: Path) -> Userland:
     """The userland of a TOML file. Raises UsageError when it is not well formed."""
     with toml.reading("a userland file", path, f"{paths.REAL / 'userland.toml'} is an example"):
-        return toml.made(Userland, toml.load(path))
+        return toml.made(Userland, toml.load_toml(path))
 
 
 def build(store: Store, wanted: Userland, pinned: Sequence[Pin] = ()) -> Path:

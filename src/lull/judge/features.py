@@ -47,7 +47,7 @@ class Published(Protocol):
 @cache
 def goals() -> Mapping[str, Goals]:
     """Feature or suite -> its module with goals, in the order of kernel/bases/*.toml: features first."""
-    bases = [base.load(name) for name in base.known()]
+    bases = [base.load_base(name) for name in base.known()]
     names = [name for one in bases for name in one.features] + [name for one in bases for name in one.suites]
     here = Path(__file__).parent
     found = [n for n in dict.fromkeys(names) if n not in NO_GOALS and (here / f"{n}.py").exists()]

@@ -62,7 +62,7 @@ class ComparedRun:
         return {(row.metric, row.workload, row.kernel, row.vcpus): row for row in self.comparison.rows}
 
 
-def load(paths: Sequence[Path]) -> list[ComparedRun]:
+def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
     """The runs at ``paths``, each a results.json or the folder of a run.
 
     Raises: UsageError for a path without results, a run named twice, fewer than two runs, or more than LABELS has.
@@ -214,7 +214,7 @@ def remarks(runs: Sequence[ComparedRun]) -> list[str]:
     return lines
 
 
-def show(console: Console, runs: Sequence[ComparedRun]) -> None:
+def print_runs(console: Console, runs: Sequence[ComparedRun]) -> None:
     """Print the header, the tables and the remarks."""
     for line in header(runs):
         tables.say(console, line)

@@ -88,7 +88,7 @@ class Grid:
         return sum(widths) + GAP * (len(widths) - 1)
 
 
-def show(console: Console, results: Results, comparison: Comparison) -> None:
+def print_comparison(console: Console, results: Results, comparison: Comparison) -> None:
     """Print what all rows have in common, a table for each metric, the control, and how to read the tables."""
     for name, value in common(results, comparison):
         say(console, f"{name}: {value}")

@@ -122,10 +122,10 @@ def show_functions(console: Console, results: Results, folder: Path) -> None:
         )
 
 
-def show(results: Results, folder: Path) -> None:
+def print_run(results: Results, folder: Path) -> None:
     """Print the comparison, the checks, and the paths of the results."""
     console = tables.make_console()
-    tables.show(console, results, compare.compare(results))
+    tables.print_comparison(console, results, compare.compare(results))
     console.print()
     for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
         tables.show_grid(console, grid)

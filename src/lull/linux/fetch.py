@@ -243,7 +243,7 @@ class Store:
 
         Raises: FetchError.
         """
-        wanted = pins.load(group)
+        wanted = pins.load_pins(group)
         name = unpacked_entry(group, packages)
         if found := self.have(name):
             return found.path
@@ -278,7 +278,7 @@ def fetch_url(url: str, path: Path, sha256: str, log: Path) -> None:
 
 def unpacked_entry(group: str, packages: Sequence[str]) -> str:
     """The name in fetched.json of a group's unpacked packages: other pins are another entry."""
-    return f"{group}-{cache.key_of(pins.key(pins.load(group)), *packages)}"
+    return f"{group}-{cache.key_of(pins.key(pins.load_pins(group)), *packages)}"
 
 
 def busybox_entry(architecture: str = "arm64") -> str:

@@ -34,7 +34,7 @@ def of_file(path: Path, place: str) -> Pin:
     return Pin(place, apt.hash_of(path), sha1, path.stat().st_size)
 
 
-def load(group: str, file: Path = FILE) -> list[Pin]:
+def load_pins(group: str, file: Path = FILE) -> list[Pin]:
     """The pins of a group; none when the group is not pinned. Raises UsageError for a malformed file."""
     with toml.reading("a list of pins", file, "./lull fetch --pin writes it"):
         rows = [line.split() for line in file.read_text().splitlines() if line and not line.startswith("#")]

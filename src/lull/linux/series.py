@@ -270,7 +270,7 @@ def backported(base: Base, saved: Sequence[Change] | None = None) -> Change | No
     """
     if not base.of:
         return None
-    origin = bases.load(str(base.file.with_name(f"{base.of}.toml")))
+    origin = bases.load_base(str(base.file.with_name(f"{base.of}.toml")))
     patches = patches_of(origin.exported().values())
     # Without contexts and places, which change with other patches.
     keys = {patch.title: cache.key_of(*re.findall(r"(?m)^[-+].*", patch.diff())) for patch in patches}

@@ -136,7 +136,7 @@ def parse(text: str, where: str) -> Symbols:
     return Symbols(entries)
 
 
-def load(path: Path, nm: str) -> Symbols:
+def load_symbols(path: Path, nm: str) -> Symbols:
     """The symbols in a System.map, or in a vmlinux.
 
     Args:

@@ -19,7 +19,7 @@ from lull.judge.goals import CONTROL
 from lull.judge.tables import Grid
 from lull.report import plots as report_plots
 from lull.report import systems as report_systems
-from lull.report.data import ReportSource, load
+from lull.report.data import ReportSource, load_sources
 from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
@@ -88,7 +88,7 @@ class Page:
 
 def of_folders(paths: Sequence[Path]) -> str:
     """The page of what is at ``paths``. Raises UsageError."""
-    return render(load(paths))
+    return render(load_sources(paths))
 
 
 def write(folder: Path) -> None:

@@ -110,7 +110,7 @@ def skipped(boot: dict[str, Any]) -> tuple[str, ...]:
     return tuple(name for number, name in enumerate(names, 1) if boot["status"].get(str(number)) == SKIPPED)
 
 
-def load(paths: Sequence[Path]) -> list[ReportSource]:
+def load_sources(paths: Sequence[Path]) -> list[ReportSource]:
     """Read everything that is named, each once. Raises UsageError for what cannot be read, or is none of ours."""
     folders: dict[Path, Path] = {}
     for path in paths:

@@ -72,7 +72,7 @@ def told(results: Results, folder: Path, *, as_json: bool, short: bool = False) 
         if short:
             verdict.show_short(results, folder)
         else:
-            verdict.show(results, folder)
+            verdict.print_run(results, folder)
         found = Counter(check.verdict for check in results.checks)
         print(f"verdict: {found['held']} checks held, {found['failed']} failed, {found['skipped']} not judged")
     return 1 if any(c.verdict == "failed" for c in results.checks) else 0
@@ -157,7 +157,7 @@ def run_boots(
 
     Args:
         results: takes records and checks.
-        folder, title, part: as in ``loop.conduct``.
+        folder, title, part: as in ``loop.do_boots``.
         vcpus: of every boot.
         seconds: the metric that the programs' seconds are.
         one: boots once, with the logs in the folder that it is given.
@@ -181,7 +181,7 @@ def run_boots(
         cache.write_atomic(folder / "results.json", results.to_json())
 
     turns = [Turn(boot, partial(one, boot), partial(write, boot)) for boot in boots]
-    loop.conduct(turns, folder, title, part=part)
+    loop.do_boots(turns, folder, title, part=part)
     from lull.judge import verdict
 
     verdict.judge(results, folder)

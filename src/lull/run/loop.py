@@ -46,7 +46,7 @@ class Turn:
     ended: Callable[[Kept, Path], None]
 
 
-def conduct(
+def do_boots(
     turns: Iterable[Turn], folder: Path, title: str, *, part: took.Part | None = None, within: str = BOOTS
 ) -> None:
     """Do all turns in their order.

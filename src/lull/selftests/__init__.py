@@ -118,11 +118,11 @@ class Setting:
     append: str = ""
 
 
-def load(path: Path = SUITES) -> dict[str, SelftestSuite]:
+def load_suites(path: Path = SUITES) -> dict[str, SelftestSuite]:
     """The suites of a TOML file, in its order. Raises UsageError when it is not well formed."""
     remedy = "correct the file: the comment at its beginning explains the form"
     with toml.reading("a file of selftests", path, remedy):
-        return {name: toml.made(SelftestSuite, entry, name=name) for name, entry in toml.load(path).items()}
+        return {name: toml.made(SelftestSuite, entry, name=name) for name, entry in toml.load_toml(path).items()}
 
 
 def headers(tree: Tree, toolchain: Toolchain) -> Path:
@@ -312,7 +312,7 @@ def with_checker(
     return replace(outcome, reports=[*outcome.reports, *lines], trouble=outcome.trouble or trouble)
 
 
-def conduct(
+def do_suites(
     lab: Lab,
     suites: Sequence[SelftestSuite],
     specs: Sequence[plan.Spec],
@@ -358,7 +358,7 @@ def conduct(
         turns = [
             Turn(boot_of(s, t, n), partial(one_boot, guests[t.kernel], s, t), partial(note, s, t)) for s, t, n in boots
         ]
-        loop.conduct(turns, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
+        loop.do_boots(turns, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
         judged = suite_outcomes.judge(found, baseline)
         if checked:
             judged[VARIES] = []  # the table of selftests.md has them
@@ -368,6 +368,6 @@ def conduct(
     if as_json:
         print(described)
     else:
-        suite_outcomes.show(found, judged)
+        suite_outcomes.print_outcomes(found, judged)
     say(f"consoles, and every test: {folder}")
     return 1 if any(judged[kind] for kind in suite_outcomes.FAILING) else 0

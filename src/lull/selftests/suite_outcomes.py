@@ -72,7 +72,7 @@ def load_baseline(path: Path = BASELINE) -> Baseline:
     """The baseline of a TOML file. Raises UsageError when it is not well formed."""
     remedy = "write tables [failed], [skipped], [varies] and [reports] with lines NAME = REASON"
     with toml.reading("a baseline of selftests", path, remedy):
-        return Baseline(**{kind: dict(entry.items()) for kind, entry in toml.load(path).items()})
+        return Baseline(**{kind: dict(entry.items()) for kind, entry in toml.load_toml(path).items()})
 
 
 TITLE = re.compile(r"^# running (?:bash )?(?:\./)?(.*)$")
@@ -253,7 +253,7 @@ def findings(judged: Mapping[str, Sequence[str]]) -> list[str]:
     return [*lines, f"verdict: {verdict}"]
 
 
-def show(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
+def print_outcomes(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
     """Print the table and the findings."""
     console = tables.make_console()
     tables.show_grid(console, grid(found))

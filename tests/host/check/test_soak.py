@@ -11,7 +11,7 @@ from lull import guest, plan
 from lull.check import soak
 from lull.check.data import load_machines, matrix
 
-BASE = bases.load()
+BASE = bases.load_base()
 WORKLOADS = plan.load_workloads(BASE.workloads)
 ROUNDS = range(1, 521)
 

@@ -108,7 +108,7 @@ def test_the_command_prints_it(tool: Tool, shell: str) -> None:
 def test_every_value_is_thought_of(command: str) -> None:
     """An option takes a number, a path (completion.PATHS), a word of a list (completion.words), or any word (FREE)."""
     parser = cli.commands_of(cli.build_parser([command]))[command]
-    known = completion.words(bases.load())
+    known = completion.words(bases.load_base())
     missing = [
         action.dest
         for action in parser._actions
@@ -120,7 +120,7 @@ def test_every_value_is_thought_of(command: str) -> None:
 
 def test_every_word_is_one_the_tool_takes() -> None:
     """The names of kernels are kernels, under settings too."""
-    base = bases.load()
+    base = bases.load_base()
     names = completion.kernels(base)
     assert len(set(names)) == len(names)
     for name in names:

@@ -196,11 +196,11 @@ def test_a_userland_file(tmp_path: Path) -> None:
     """What it says, and what it cannot say."""
     path = tmp_path / "u.toml"
     path.write_text('packages = ["a"]\n[links]\n"usr/bin/x" = "y"\n[sources]\nlua = "lua5.4"\n')
-    assert userland.load(path) == Userland(("a",), (("usr/bin/x", "y"),), (("lua", "lua5.4"),))
+    assert userland.load_userland(path) == Userland(("a",), (("usr/bin/x", "y"),), (("lua", "lua5.4"),))
     for wrong in ("packages = 7\n", "[links]\n", "packages = [\n", 'packages = ["a"]\nlinks = ["b"]\n'):
         path.write_text(wrong)
         with pytest.raises(UsageError, match="not a userland file") as caught:
-            userland.load(path)
+            userland.load_userland(path)
         assert str(path) in caught.value.text()
 
 

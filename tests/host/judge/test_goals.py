@@ -208,7 +208,9 @@ def test_goals_are_found_by_the_names_of_features() -> None:
     assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
     assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "judge"))
     for name in features.NO_GOALS:
-        assert name in bases.load().features and not hasattr(importlib.import_module(f"lull.judge.{name}"), "concerns")
+        assert name in bases.load_base().features and not hasattr(
+            importlib.import_module(f"lull.judge.{name}"), "concerns"
+        )
 
 
 def test_counts_come_first_and_emulated_seconds_last() -> None:
@@ -234,13 +236,13 @@ def test_counts_come_first_and_emulated_seconds_last() -> None:
 
 def test_alone_is_a_kernel_of_the_tool() -> None:
     """The name that is looked for is the one that a run gives."""
-    spec = plan.parse_spec("lull+only=young", bases.load())
+    spec = plan.parse_spec("lull+only=young", bases.load_base())
     assert goals.alone("young") == (spec.name,)
 
 
 def test_every_goal_is_of_a_workload() -> None:
     """Their names are those of guest/workloads.toml."""
-    known = plan.load_workloads(bases.load().workloads)
+    known = plan.load_workloads(bases.load_base().workloads)
     judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *gather.SPARSE, *gather.DENSE}
     assert judged_ | {workload.partition("/")[0] for workload in teardown.RATIOS} <= set(known)
 

@@ -68,7 +68,7 @@ def test_ratios_stand_side_by_side(tool: Tool, tmp_path: Path) -> None:
 
 def test_no_value_of_one_run_meets_another(tmp_path: Path) -> None:
     """A run without the baseline has no ratio, although another run has the baseline; and that is said."""
-    runs = joint.load(written(tmp_path, results(), results(record("lull", LULL))))
+    runs = joint.load_runs(written(tmp_path, results(), results(record("lull", LULL))))
     (grid,) = joint.grids(runs, tables.MAIN_METRICS)
     assert grid.rows == (("swap_bench", "lull", "0.100 [0.0994, 0.101]", ""),)
     assert "B: not compared: stock was not measured: there is nothing to compare with" in joint.remarks(runs)
@@ -78,7 +78,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     """Base, Linux, workload sizes, settings that one run alone has, and the vCPUs."""
     more = {"linux": "6.12.90", "qemu": "10.0.2"}
     larger = [record(r.kernel, list(r.values), operations=200, vcpus=16) for r in results().records]
-    runs = joint.load(written(tmp_path, results(), results(*larger, base="6.12-lts", settings=more)))
+    runs = joint.load_runs(written(tmp_path, results(), results(*larger, base="6.12-lts", settings=more)))
     said = joint.header(runs)
     assert "base differs: A 6.12; B 6.12-lts" in said
     assert "linux differs: A 6.12.117; B 6.12.90" in said
@@ -92,19 +92,21 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
 
 def test_alike_sizes_are_not_said_to_differ(tmp_path: Path) -> None:
     """Nor anything else."""
-    assert not [line for line in joint.header(joint.load(written(tmp_path, results(), results()))) if "differs" in line]
+    assert not [
+        line for line in joint.header(joint.load_runs(written(tmp_path, results(), results()))) if "differs" in line
+    ]
 
 
 def test_checks_that_failed_are_said(tmp_path: Path) -> None:
     """With the run they are of; those that held are not."""
     checks = [Check("counting: dsb", "failed", "1 of 2"), Check("verified: a", "held", "")]
-    runs = joint.load(written(tmp_path, results(), results(checks=checks)))
+    runs = joint.load_runs(written(tmp_path, results(), results(checks=checks)))
     assert [line for line in joint.remarks(runs) if "failed" in line] == ["B: failed in that run: counting: dsb"]
 
 
 def test_tables_that_are_too_wide_are_divided(tmp_path: Path) -> None:
     """As many runs side by side as fit, each once."""
-    runs = joint.load(written(tmp_path, *[results() for _ in range(7)]))
+    runs = joint.load_runs(written(tmp_path, *[results() for _ in range(7)]))
     grids = joint.grids(runs, tables.MAIN_METRICS)
     assert len(grids) > 1 and all(grid.width <= tables.WIDTH for grid in grids)
     assert "".join(name for grid in grids for name in grid.header[2:]) == "ABCDEFG"
@@ -114,7 +116,7 @@ def test_zeros_and_metrics_of_one_run(tmp_path: Path) -> None:
     """What is 0 everywhere has no table; what one run alone has, has an empty column for the others."""
     zero = [record(kernel, [0.0] * 6, metric="dsb_ish") for kernel in ("stock", "lull")]
     timed = [record(kernel, [2.0] * 6, metric="seconds", unit="s") for kernel in ("stock", "lull")]
-    runs = joint.load(written(tmp_path, results(*results().records, *zero), results(*timed)))
+    runs = joint.load_runs(written(tmp_path, results(*results().records, *zero), results(*timed)))
     grids = joint.grids(runs, tables.MAIN_METRICS)
     assert [grid.title.partition(",")[0] for grid in grids] == ["tlbi_broadcast_user", "seconds"]
     assert [row[2:] for row in grids[1].rows] == [("", "~ (p=1)")]
@@ -134,7 +136,7 @@ def test_a_run_that_did_not_end_is_said(tool: Tool, tmp_path: Path) -> None:
         "interrupted, or still running: 12 of 12 boots",  # and was not judged
         "interrupted, or still running",
     ]
-    assert [run.unfinished for run in joint.load(paths)] == said
+    assert [run.unfinished for run in joint.load_runs(paths)] == said
     lines = tool("compare", *map(str, paths)).stdout.splitlines()
     assert [line for line in lines if "interrupted" in line] == [f"A: {said[0]}", f"C: {said[2]}", f"D: {said[3]}"]
     found = json.loads(tool("compare", "--json", *map(str, paths)).stdout)
@@ -177,7 +179,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path, text: str, said: str) -> N
     bad = tmp_path / "bad.json"
     bad.write_text(text)
     with pytest.raises(UsageError) as refused:
-        joint.load([*good, bad])
+        joint.load_runs([*good, bad])
     assert said in refused.value.what
     assert refused.value.where == str(bad) and "lull run" in refused.value.remedy
 
@@ -191,7 +193,7 @@ def test_wrong_files_and_numbers_of_them(tool: Tool, tmp_path: Path) -> None:
         ([path, path / "results.json"], "named twice"),
     ]:
         with pytest.raises(UsageError) as refused:
-            joint.load(paths)
+            joint.load_runs(paths)
         assert said in refused.value.text()
     done = tool("compare", str(path))
     assert done.returncode == 2 and "2 to 26 runs" in done.stderr
@@ -206,14 +208,16 @@ def seconds(metric: str, vcpus: int, *, half: bool = True) -> list[Record]:
 def test_hardware_beside_the_model(tmp_path: Path) -> None:
     """Measured seconds of 64 CPUs and modelled ones of 32 are in one line, each against its own stock."""
     model = [*seconds("seconds_modelled", 8, half=False), *seconds("seconds_modelled", 32)]
-    runs = joint.load(written(tmp_path, results(*seconds("seconds", 64)), results(*model)))
+    runs = joint.load_runs(written(tmp_path, results(*seconds("seconds", 64)), results(*model)))
     (grid,) = joint.times(runs)
     assert grid.header == ("workload", "kernel", "A measured", "B modelled")
     ((workload, kernel, *cells),) = grid.rows
     assert (workload, kernel) == ("swap_bench", "lull") and [cell[:5] for cell in cells] == ["0.500", "0.500"]
-    assert not joint.times(joint.load([tmp_path / "001", *written_again(tmp_path, results(*seconds("seconds", 4)))]))
+    assert not joint.times(
+        joint.load_runs([tmp_path / "001", *written_again(tmp_path, results(*seconds("seconds", 4)))])
+    )
     emulated = results(*seconds("seconds_emulated", 4))
-    assert not joint.times(joint.load([tmp_path / "001", *written_again(tmp_path, emulated)]))
+    assert not joint.times(joint.load_runs([tmp_path / "001", *written_again(tmp_path, emulated)]))
 
 
 def written_again(folder: Path, run: Results) -> list[Path]:

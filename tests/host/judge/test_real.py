@@ -87,7 +87,7 @@ def test_what_was_not_measured_is_skipped() -> None:
 
 def test_workloads_run_scripts_that_are_there() -> None:
     """The first argument of 'debian' is a script of ours; and goals are of programs that there are."""
-    workloads = plan.load_workloads(bases.load().suite_named("real").workloads)
+    workloads = plan.load_workloads(bases.load_base().suite_named("real").workloads)
     names = {path.name for path in guest.scripts()}
     for workload in workloads.values():
         assert workload.program != "debian" or not Path(workload.args[0]).suffix or workload.args[0] in names

@@ -15,7 +15,7 @@ from lull import cache, cli, plan, took
 from lull.judge import short, tables, verdict
 from lull.run.records import Check, Record, Results
 
-BASE = bases.load()
+BASE = bases.load_base()
 
 
 def booted(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:

@@ -94,7 +94,7 @@ exact. Seconds are emulated, not the time of a real machine.
 
 def plain(results: Results) -> str:
     file = io.StringIO()
-    tables.show(tables.make_console(file), results, compare(results))
+    tables.print_comparison(tables.make_console(file), results, compare(results))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
@@ -239,12 +239,12 @@ def test_no_colour_when_asked_for_and_off_a_terminal(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("NO_COLOR", raising=False)
     styled = Terminal()
-    tables.show(tables.make_console(styled), results, compare(results))
+    tables.print_comparison(tables.make_console(styled), results, compare(results))
     assert "\x1b[1m" in styled.getvalue()
     assert "\x1b" not in plain(results)
     monkeypatch.setenv("NO_COLOR", "1")
     bare = Terminal()
-    tables.show(tables.make_console(bare), results, compare(results))
+    tables.print_comparison(tables.make_console(bare), results, compare(results))
     assert "\x1b[3" not in bare.getvalue()  # bold and dim are no colours
 
 
@@ -252,7 +252,7 @@ def test_ascii_output_does_not_fail() -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
     results = example()
-    tables.show(tables.make_console(file), results, compare(results))
+    tables.print_comparison(tables.make_console(file), results, compare(results))
     file.flush()
     assert b"1.025ms +- 2%" in raw.getvalue()
 

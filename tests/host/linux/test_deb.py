@@ -14,7 +14,7 @@ from lull.linux import deb, series, toolchain, tree
 from lull.linux.build import asked_options
 from lull.requirements import Requirement, missing
 
-BASE = bases.load()
+BASE = bases.load_base()
 needs_packagers = pytest.mark.skipif(bool(missing(deb.ALWAYS)), reason=f"wants {', '.join(missing(deb.ALWAYS))}")
 
 
@@ -26,7 +26,7 @@ def any_disk_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fake_packages(fake_tree: Path, configuration: str, said: list[str], tmp_path: Path) -> list[Path]:
     """Packages of the fake kernel, configured from a file."""
-    base = bases.load(str(FAKE / "bases/fake.toml"))
+    base = bases.load_base(str(FAKE / "bases/fake.toml"))
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("lull"))
     config = tmp_path / "config"
     config.write_text(configuration)
@@ -54,7 +54,7 @@ def test_packages_of_the_fake_kernel(fake_tree: Path, tmp_path: Path) -> None:
 @needs_packagers
 def test_stock_beside_lull(fake_tree: Path, tmp_path: Path) -> None:
     """A package of stock has its own name, and no document."""
-    base = bases.load(str(FAKE / "bases/fake.toml"))
+    base = bases.load_base(str(FAKE / "bases/fake.toml"))
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("stock"))
     config = deb.of_user("CONFIG_FAKE=y\n", base, source, deb.STOCK)
     assert deb.of_user("CONFIG_X=y\n", BASE, source).text != deb.of_user("CONFIG_X=y\n", BASE, source, deb.STOCK).text

@@ -103,6 +103,6 @@ def test_the_configuration_of_a_flavour(own_cache: Path, flavour: str, kind: str
     (folder / f"config.arm64_{kind}.xz").write_bytes(lzma.compress(b"CONFIG_X=y\n"))
     store = Store(offline=True)
     store.remember("linux-config-6.12-6.12.117", Fetched(apt.Package("linux-config-6.12", "6.12.117-1", ""), own_cache))
-    assert debian.configuration(store, bases.load("6.12"), "6.12.117", flavour) == "CONFIG_X=y\n"
+    assert debian.configuration(store, bases.load_base("6.12"), "6.12.117", flavour) == "CONFIG_X=y\n"
     with pytest.raises(UsageError, match=r"no configuration 16k of Linux 6\.12"):
-        debian.configuration(store, bases.load("6.12"), "6.12.117", "16k")
+        debian.configuration(store, bases.load_base("6.12"), "6.12.117", "16k")

@@ -143,7 +143,7 @@ def tools(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("APT_CONFIG", str(machines_apt(archive, tmp_path / "etc")))
     monkeypatch.setattr(qemu, "of_machine", lambda: None)
     monkeypatch.setattr(pins, "FILE", tmp_path / "pins.txt")
-    monkeypatch.setattr(pins.load, "__defaults__", (tmp_path / "pins.txt",))
+    monkeypatch.setattr(pins.load_pins, "__defaults__", (tmp_path / "pins.txt",))
     for name, program in ((qemu.PACKAGE, f"usr/bin/{qemu.PROGRAM}"), ("busybox-static", "bin/busybox")):
         root = write_files(tmp_path / name, {program: "#!/bin/sh\necho QEMU emulator version 10.0.13\n"})
         (root / program).chmod(0o755)
@@ -161,7 +161,7 @@ def test_backports_are_gone(
     tools.index()
     if gone:
         for group in (qemu.group(), "busybox-arm64"):
-            tools.drop(pins.load(group)[0], snapshot=True)
+            tools.drop(pins.load_pins(group)[0], snapshot=True)
         monkeypatch.setenv("LULL_ARCHIVES", tools.url.replace("/debian", "/snapshot/file/{sha1}"))
     found = qemu.of_store(Store())
     assert found.version == "10.0.13" and Store().busybox().name == "busybox"
@@ -175,8 +175,8 @@ def test_backports_are_gone(
 def test_the_newest_qemu(tools: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the pinned one is nowhere, the newest of the suites takes its place, and that is said."""
     monkeypatch.setattr(qemu, "SUITES", (RELEASE,))
-    tools.publish(tools.files[f"/debian/{pins.load(qemu.group())[0].path}"], "10.1.0-1", qemu.PACKAGE)
-    tools.drop(pins.load(qemu.group())[0], RELEASE)
+    tools.publish(tools.files[f"/debian/{pins.load_pins(qemu.group())[0].path}"], "10.1.0-1", qemu.PACKAGE)
+    tools.drop(pins.load_pins(qemu.group())[0], RELEASE)
     assert qemu.of_store(Store()).version == "10.0.13"  # what the program says
     assert Store().known(qemu.entry()).package.version == "10.1.0-1"  # type: ignore[union-attr]
     assert "using the newest packages instead" in capsys.readouterr().err
@@ -324,22 +324,22 @@ def test_pinning(lull: Tool, archive: Archive, tmp_path: Path, monkeypatch: pyte
     write_base(lull, "https://x/pub/linux-6.12.0.tar.xz")
     file = Path(lull.environment["TEST_BASE"])
     pin = archive.publish(archive.files[f"/debian/{archive.pin.path}"], NEWER)
-    assert pinning.pin_source(Store(), bases.load(str(file)), file) == pin
-    found = bases.load(str(file)).source
+    assert pinning.pin_source(Store(), bases.load_base(str(file)), file) == pin
+    found = bases.load_base(str(file)).source
     assert found.pin == Pin(pin.path, pin.sha256, pin.sha1) and found.tested == "6.12.9"
     assert found.release == "https://x/pub/linux-6.12.9.tar.xz"
     with pytest.raises(FetchError, match=r"linux-source-9\.9"):
         file.write_text(file.read_text().replace(f'"{PACKAGE}"', '"linux-source-9.9"'))
-        pinning.pin_source(Store(), bases.load(str(file)), file)
+        pinning.pin_source(Store(), bases.load_base(str(file)), file)
 
 
 def test_everything_is_pinned() -> None:
     """Each base has a source, both kinds of hosts a QEMU, and each disk all of its packages."""
     for name in bases.known():
-        source = bases.load(name).source
+        source = bases.load_base(name).source
         assert source.pin and source.sha1 and source.suites and source.tested in source.release
     for group in (*(f"{tool}-{host}" for tool in ("qemu", "busybox") for host in pinning.HOSTS), "libraries"):
-        assert pins.load(group), group
+        assert pins.load_pins(group), group
     for file in pinning.DISKS:
-        userland.check_pins(userland.load(file), pins.load(file.parent.name))
+        userland.check_pins(userland.load_userland(file), pins.load_pins(file.parent.name))
     assert (REPOSITORY / "guest/pins.txt").read_text().startswith("# SPDX")

@@ -39,7 +39,7 @@ def base(tmp_path: Path) -> Base:
     )
     two = mail("two", change("init/b", text("b"), text("b", (10, "two"))))
     write_files(tmp_path / "kernel", {"bases/net.toml": toml, "6.12/two/0001-two.patch": two})
-    return bases.load(str(tmp_path / "kernel/bases/net.toml"))
+    return bases.load_base(str(tmp_path / "kernel/bases/net.toml"))
 
 
 @dataclass

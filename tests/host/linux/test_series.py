@@ -171,7 +171,7 @@ def test_a_backport_says_of_what(base: Base, tmp_path: Path) -> None:
     assert series.backported(base) is None
     toml = base.file.read_text().replace('series = "6.12"', 'series = "6.6"\nof = "6.12"')
     write_files(tmp_path / "kernel", {"bases/6.6.toml": toml, "6.6/two/0001-other.patch": mail("other", "")})
-    backport = bases.load(str(base.file.with_name("6.6.toml")))
+    backport = bases.load_base(str(base.file.with_name("6.6.toml")))
 
     def said() -> dict[str, str]:
         found = series.backported(backport)

@@ -116,7 +116,7 @@ def test_any_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None
     path = tmp_path_factory.getbasetemp() / "fuzz"
     path.write_bytes(data)
     try:
-        symbols.load(path, "false")
+        symbols.load_symbols(path, "false")
     except UsageError as error:
         assert str(path) in error.text() or "false" in error.text()
 
@@ -124,9 +124,9 @@ def test_any_file(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Named, with what to do."""
     with pytest.raises(UsageError, match="cannot be read"):
-        symbols.load(tmp_path / "none", "nm")
+        symbols.load_symbols(tmp_path / "none", "nm")
     with pytest.raises(UsageError, match="cannot be read"):
-        symbols.load(tmp_path, "nm")
+        symbols.load_symbols(tmp_path, "nm")
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no compiler")
@@ -135,7 +135,7 @@ def test_an_elf_file_is_read_by_nm(tmp_path: Path) -> None:
     source, program = tmp_path / "a.c", tmp_path / "a"
     source.write_text("int there(void) { return 1; } int main(void) { return there(); }\n")
     subprocess.run(["gcc", "-o", program, source], check=True)
-    assert symbols.load(program, "nm").span("there")
+    assert symbols.load_symbols(program, "nm").span("there")
     subprocess.run(["strip", program], check=True)
     with pytest.raises(UsageError, match="no function"):
-        symbols.load(program, "nm")
+        symbols.load_symbols(program, "nm")

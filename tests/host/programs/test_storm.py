@@ -126,7 +126,7 @@ def test_unknown_actors_are_refused(storm: Path) -> None:
 def test_each_case_has_its_workload(batches: Path) -> None:
     """So that a mutant can name it."""
     done = subprocess.run([batches, "only=list"], capture_output=True, text=True, check=True)
-    known = plan.load_workloads(bases.load().workloads).values()
+    known = plan.load_workloads(bases.load_base().workloads).values()
     alone = {word for w in known if w.program == "batch_storm" for word in w.args if word.startswith("only=")}
     assert {f"only={case}" for case in done.stdout.split()} == alone
 

@@ -28,7 +28,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def made(*folders: Path) -> dict[str, str]:
     """The pages of some folders."""
-    return pages.texts(data.load(folders))
+    return pages.texts(data.load_sources(folders))
 
 
 def rows(text: str, first: str) -> list[list[str]]:
@@ -103,7 +103,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
 
 def test_pages_that_are_not_of_these_results_go(folders: dict[str, Path], tmp_path: Path) -> None:
     """Only those that were generated; and a file of a page's name that was not generated stays as it is."""
-    everything, one = data.load(list(folders.values())), data.load([folders["check"]])
+    everything, one = data.load_sources(list(folders.values())), data.load_sources([folders["check"]])
     (tmp_path / "own.md").write_text("mine")
     written = pages.write(tmp_path, everything)
     assert written[0] == tmp_path / pages.INDEX and all(page.is_file() for page in written)
@@ -118,7 +118,7 @@ def test_pages_that_are_not_of_these_results_go(folders: dict[str, Path], tmp_pa
 
 def test_the_same_for_the_same_and_from_any_folder(folders: dict[str, Path], tmp_path: Path) -> None:
     for name in ("a", "b"):
-        pages.write(tmp_path / name, data.load(list(folders.values())))
+        pages.write(tmp_path / name, data.load_sources(list(folders.values())))
     texts = [{page.name: page.read_text() for page in (tmp_path / name).iterdir()} for name in ("a", "b")]
     assert texts[0] == texts[1]
 

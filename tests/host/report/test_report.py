@@ -290,7 +290,7 @@ def test_kernels_are_counted_where_there_are_many(tmp_path: Path) -> None:
 
     def said(*kernels: str) -> str:
         made = [Record(kernel, "w", 4, "dsb_ish", "count", (1.0,)) for kernel in kernels]
-        (source,) = report_data.load([put(tmp_path, "results.json", Results("", "6.12", {}, made).to_json())])
+        (source,) = report_data.load_sources([put(tmp_path, "results.json", Results("", "6.12", {}, made).to_json())])
         return headline.compared(source, named=False)
 
     assert said("stock", "stock.control", "lull", "a", "b", "c") == (
@@ -473,7 +473,7 @@ def test_the_same_for_the_same(folders: dict[str, Path], whole: str) -> None:
 
 
 def test_a_file_stands_for_its_folder_and_counts_once(folders: dict[str, Path]) -> None:
-    sources = report_data.load([folders["run"] / "results.json", folders["run"]])
+    sources = report_data.load_sources([folders["run"] / "results.json", folders["run"]])
     assert [source.folder for source in sources] == [folders["run"]]
     assert (
         sources[0].run is not None
@@ -508,7 +508,7 @@ def test_what_is_no_result_is_refused(name: str, content: str | None, words: str
     if content is not None:
         put(tmp_path, name, content)
     with pytest.raises(UsageError) as caught:
-        report_data.load([tmp_path])
+        report_data.load_sources([tmp_path])
     assert words in caught.value.what
     if content:
         assert name in caught.value.where and caught.value.remedy

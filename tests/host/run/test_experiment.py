@@ -144,7 +144,7 @@ class Loop:
     def conduct(self, *names: str) -> list[str]:
         """Do these boots; returns those that were not complete before."""
         before = len(self.booted)
-        loop.conduct([self.turn(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
+        loop.do_boots([self.turn(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
         return self.booted[before:]
 
 
@@ -194,7 +194,7 @@ def test_results_decide_how_many_boots_there_are(looped: Loop) -> None:
         while len(looped.ended) < 3:
             yield looped.turn(f"r{len(looped.ended)}")
 
-    loop.conduct(turns(), looped.folder, "booting", within="rounds")
+    loop.do_boots(turns(), looped.folder, "booting", within="rounds")
     assert looped.booted == ["r0", "r1", "r2"] and loop.complete(looped.folder / "rounds/r2")
 
 

@@ -18,7 +18,7 @@ from lull.selftests import SelftestSuite, Setting, suite_outcomes
 from lull.selftests.suite_outcomes import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, SuiteOutcome
 
 CONSOLE = (DATA / "selftests.log").read_text()
-BASE = bases.load()
+BASE = bases.load_base()
 
 
 def test_what_tests_said_is_read() -> None:
@@ -142,7 +142,7 @@ def test_what_is_printed_is_for_a_terminal(capsys: pytest.CaptureFixture[str]) -
     """The table is set in columns, without Markdown, and the verdict is the last line; the file has Markdown."""
     found: Found = {("stock", "x"): [SuiteOutcome({"a": "ok"})], ("lull", "x"): [SuiteOutcome({"a": "failed"})]}
     judged = suite_outcomes.judge(found, Baseline())
-    suite_outcomes.show(found, judged)
+    suite_outcomes.print_outcomes(found, judged)
     printed = capsys.readouterr().out
     assert "|" not in printed and "*" not in printed
     assert printed.splitlines()[-1] == "verdict: something differs"
@@ -187,14 +187,14 @@ def test_struct_pages_are_given_back_too() -> None:
 
 def test_files_are_well_formed(tmp_path: Path) -> None:
     """Suites and baseline; one that is not is refused."""
-    known = selftests.load()
+    known = selftests.load_suites()
     assert {"kunit", "hugetlb", "migration"} <= set(known) and not known["kunit"].options
     baseline = suite_outcomes.load_baseline()
     assert all(reason for kind in vars(baseline).values() for reason in kind.values())
     broken = tmp_path / "selftests.toml"
     broken.write_text("[x]\ntimeout = 'long'\n")
     with pytest.raises(UsageError, match="not a file of selftests"):
-        selftests.load(broken)
+        selftests.load_suites(broken)
     with pytest.raises(UsageError, match="not a baseline"):
         suite_outcomes.load_baseline(broken)
 

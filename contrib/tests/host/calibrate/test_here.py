@@ -328,7 +328,7 @@ def test_a_cost_file_is_one(tmp_path: Path) -> None:
     found = calibrate_here.fitted(measured, [])
     path = tmp_path / "server.toml"
     path.write_text(calibrate_here.cost_file(found, HERE, Way(calibrate_here.LAB, False, calibrate_here.TIME)))
-    model = timing.load(str(path))
+    model = timing.load_model(str(path))
     assert model.costs.broadcast == pytest.approx(3434, rel=0.01)
     assert model.costs.insn == pytest.approx(found.costs.insn, rel=1e-3)
     assert "calibrated: flushes on 4 CPUs at once" in model.sources["broadcast"]
@@ -346,7 +346,7 @@ def test_a_cost_file_has_page_walks(tmp_path: Path) -> None:
         found = calibrate_here.fitted(of_lines(lines(ns), HERE, ranges=False, local=False), [])
         assert not {r.measurement.case for r in found.residuals} & set(calibrate.CHAINS)
         path.write_text(calibrate_here.cost_file(found, HERE, Way(calibrate_here.LAB, False, calibrate_here.TIME)))
-        model = timing.load(str(path))
+        model = timing.load_model(str(path))
         assert model.costs.walk == pytest.approx(walk) and says in model.sources["walk"]
 
 

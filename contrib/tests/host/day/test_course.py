@@ -90,7 +90,7 @@ def test_a_session_and_what_is_sent(day: Bench, tmp_path: Path) -> None:
     assert before["frequency"]["scaling_driver"] == {"cppc_cpufreq": 4}
     assert machines["r01-lull"]["after"]["CPUs slowed by heat"] == 0
     # The file that was sent can be compared as it is.
-    runs = joint.load([tmp_path / "out.tar.gz", day.out])
+    runs = joint.load_runs([tmp_path / "out.tar.gz", day.out])
     assert runs[0].results == runs[1].results and not runs[0].unfinished
     # The command again does nothing.
     assert day("--repeat", "2") == 0 and not day.fake.goes_on and day.fake.boots[-1] == HOME

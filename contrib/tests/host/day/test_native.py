@@ -29,10 +29,10 @@ class Kernel(native.Switches):
     def __init__(self, folder: Path, *, mine: bool = True) -> None:
         self.log: list[tuple[str, str]] = []
         self.mine = mine
-        self.features = bases.load().features
+        self.features = bases.load_base().features
         for name, policy in FOUND.items():
             (folder / name).write_text(self.text(name, policy))
-        super().__init__(bases.load(), folder)
+        super().__init__(bases.load_base(), folder)
 
     def text(self, name: str, policy: str) -> str:
         """A switch's file."""
@@ -70,7 +70,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kernel:
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It runs a kernel without Lull."""
-    found = native.Switches(bases.load(), tmp_path / "nothing")
+    found = native.Switches(bases.load_base(), tmp_path / "nothing")
     monkeypatch.setattr(native, "Switches", lambda base: found)
 
 
@@ -86,7 +86,7 @@ def ran(out: Path, *words: str) -> tuple[int, Results]:
 
 def spec(name: str) -> plan.Spec:
     """A kernel by name."""
-    return plan.parse_spec(name, bases.load())
+    return plan.parse_spec(name, bases.load_base())
 
 
 def test_a_kernel_without_lull(machine: None, plain: None, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_policy_that_is_refused_ends_the_run(tmp_path: Path) -> None:
 )
 def test_what_the_running_kernel_can_be(tmp_path: Path, name: str, there: bool, root: bool, possible: bool) -> None:
     """Without Lull only stock; without root only what it is; no feature that it has not."""
-    switches = Kernel(tmp_path, mine=root) if there else native.Switches(bases.load(), tmp_path / "nothing")
+    switches = Kernel(tmp_path, mine=root) if there else native.Switches(bases.load_base(), tmp_path / "nothing")
     assert switches.possible(spec(name)) is possible
 
 
@@ -163,7 +163,7 @@ def test_a_program_that_fails_and_one_that_cannot_run(machine: None, plain: None
     numbered = enumerate(jobs, 1)
     made = tuple(plan.Job(n, plan.Workload(f"w{n}", p, a), spec("stock")) for n, (p, a) in numbered)
     boots = [plan.Boot("r01-stock", 1, "stock", "stock", made)]
-    switches = native.Switches(bases.load())
+    switches = native.Switches(bases.load_base())
     results, _ = native.measure(boots, toolchain.find(), switches, tmp_path / "out")
     checks = {c.name: c.verdict for c in results.checks if c.name.startswith("verified")}
     assert checks == {
@@ -185,7 +185,7 @@ def test_what_changes_the_machine_is_left_out(machine: None, plain: None, tmp_pa
 
 def test_harmless_programs_write_no_setting_of_the_machine() -> None:
     """None has a file of /sys or /proc/sys in its source; swap_bench has a cgroup's, and uses it with procs=2."""
-    harmless = [w for w in plan.load_workloads(bases.load().workloads).values() if w.harmless]
+    harmless = [w for w in plan.load_workloads(bases.load_base().workloads).values() if w.harmless]
     assert {w.name for w in harmless} >= {"fork_exec", "mprotect_per_cpu", "pingpong"}
     for workload in harmless:
         source = (REPOSITORY / f"guest/{workload.program}.c").read_text()

@@ -59,7 +59,7 @@ class Day:
         """The command."""
         machine = self.fake.machine
         with session.held(machine):
-            state = session.load(machine)
+            state = session.load_state(machine)
             if state is None:
                 pair = ready.require(machine, self.out, root=True)
                 state = session.begin(machine, pair, self.out, ["--repeat", "1"])
@@ -244,7 +244,7 @@ def test_a_machine_that_is_busy_after_a_boot(day: Day, monkeypatch: pytest.Monke
 def test_stopped(day: Day) -> None:
     """The session ends at once, and the machine is restored; the boot that was chosen is forgotten."""
     assert day.start() is False
-    state = session.load(day.fake.machine)
+    state = session.load_state(day.fake.machine)
     assert state
     machine = day.fake.machine
     ended = session.State(**{**vars(state), "ended": "stopped"})

@@ -26,8 +26,8 @@ from lull_contrib.timing import runs as timing_run
 from lull_contrib.timing.evaluation import LULL, STICKY, SWEEP, FigureOutcome, TimingEvaluation
 from lull_contrib.timing.scale import Counts, simulate
 
-AMPERE = timing.load("ampere-32")
-KUNPENG = timing.load("kunpeng-920")
+AMPERE = timing.load_model("ampere-32")
+KUNPENG = timing.load_model("kunpeng-920")
 LOOPS = 40
 COUNTED = {
     "stock": Counts(insns=2500, tlbis=1, broadcasts=1, waits=1.005, dsbs=2.01),
@@ -256,7 +256,7 @@ def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
 
 def test_where_each_workload_runs() -> None:
     """The sweep with every number; what runs on one CPU with four; a figure of many with as many as there are."""
-    base, workloads = bases.load(), plan.load_workloads(bases.load().workloads)
+    base, workloads = bases.load_base(), plan.load_workloads(bases.load_base().workloads)
     planned = timing_run.plans(AMPERE, base, workloads, [1, 8, 16], 2)
     assert {number: len(boots) for number, boots in planned.items()} == {1: 8, 8: 8, 16: 8}
     jobs = {(boot.name, job.workload.name, job.spec.name) for boot in planned[16] for job in boot.jobs}
@@ -284,16 +284,16 @@ def test_conduct(
         return sweep(model.costs, machine.vcpus)[machine.vcpus], out
 
     monkeypatch.setattr(experiment, "measure", measure)
-    base = bases.load()
+    base = bases.load_base()
     planned = timing_run.plans(model, base, plan.load_workloads(base.workloads), [2, 8], 1)
     for _ in range(2):
-        assert timing_run.conduct(cast(Lab, None), model, planned, tmp_path / "out", as_json=False) == status
+        assert timing_run.do_timing(cast(Lab, None), model, planned, tmp_path / "out", as_json=False) == status
     assert ran == 2 * [(2, "vcpus-2"), (8, "vcpus-8")]
     assert (tmp_path / "out/timing.json").exists() and (tmp_path / "out/complete").exists()
     text = capsys.readouterr().out
     assert "ampere-32: published and modelled" in text and f"{tmp_path}/out/timing.json" in text.replace("\n", "")
     with pytest.raises(UsageError, match="another plan"):
-        timing_run.conduct(cast(Lab, None), KUNPENG, planned, tmp_path / "out", as_json=False)
+        timing_run.do_timing(cast(Lab, None), KUNPENG, planned, tmp_path / "out", as_json=False)
 
 
 def test_numbers_of_vcpus() -> None:
