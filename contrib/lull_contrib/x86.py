@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from lull import __version__, cache, guest, paths, plan, process
-from lull.errors import GuestGarbage, LullError, UsageError
+from lull.errors import GuestGarbage, LullError, UsageError, require_known
 from lull.guest import qemu
 from lull.guest.runner import APPEND, BootOutcome, Guest
 from lull.judge import tables
@@ -86,7 +86,7 @@ CROSS = (
 
 def workloads(feature: str, known: dict[str, Workload]) -> list[Workload]:
     """What each boot runs. In EXIT a child ends that has memory of its own, in windows as small as the others."""
-    plan.require("workload", (LOOP, "teardown", *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
+    require_known("workload", (LOOP, "teardown", *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
     own = replace(known["teardown"], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
     return [{**known, EXIT: own}[name] for name in (LOOP, *SUBJECTS[feature].cases)]
 

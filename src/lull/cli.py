@@ -16,10 +16,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lull import __version__, base, cache, extras, options, paths
-from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError, UsageError
+from lull.errors import DEFECT, EXIT_CODES, INTERRUPTED, LullError, UsageError, unknown
 from lull.lab import Lab
 from lull.linux import tree
-from lull.plan import unknown
 from lull.progress import progress, say
 
 GROUPS = {

@@ -8,6 +8,8 @@ of sysexits.h).
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 
@@ -94,6 +96,23 @@ class ApplyError(LullError):
 
 INTERRUPTED = 130
 DEFECT = 70
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that does not exist: says the nearest, or, where none is near, all that are known."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 1)
+    remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+    return UsageError(f"unknown {kind} '{name}'", remedy=remedy)
+
+
+def require_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first of ``names`` that is not among those ``known``."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+
+
 EXIT_CODES: dict[int, str] = {
     0: "everything held",
     1: "something measured or tested fell short",

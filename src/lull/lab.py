@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lull import base as bases
 from lull import cache, guest, paths, plan, process
-from lull.errors import BuildError, LullError
+from lull.errors import BuildError, LullError, unknown
 from lull.guest import program, qemu, userland
 from lull.guest.qemu import Machine, Qemu
 from lull.guest.runner import BootOutcome, Guest, Plugin, launch_retrying
@@ -173,7 +173,7 @@ class Lab:
         here = self.qemu_here() if cpu != Machine.cpu else None
         known = qemu.models(here.program) if here else []
         if known and cpu.partition(",")[0] not in known:
-            raise plan.unknown("CPU", cpu.partition(",")[0], known)
+            raise unknown("CPU", cpu.partition(",")[0], known)
 
     @cached_property
     def generator(self) -> Path:

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lull import cache, process, toml
 from lull.base import Base, Feature
-from lull.errors import UsageError
+from lull.errors import UsageError, require_known, unknown
 
 Item = TypeVar("Item")
 
@@ -123,21 +121,6 @@ def needed(workload: Workload, spec: Spec) -> str:
     return f"{workload.append} {spec.append}".strip()
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that does not exist: says the nearest, or, where none is near, all that are known."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, 1)
-    remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-    return UsageError(f"unknown {kind} '{name}'", remedy=remedy)
-
-
-def require(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise UsageError for the first of ``names`` that is not among those ``known``."""
-    for name in names:
-        if name not in known:
-            raise unknown(kind, name, known)
-
-
 def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a TOML file, in its order. Raises UsageError when it is not well formed."""
     with toml.reading("a workload file", path):
@@ -167,12 +150,12 @@ def parse_spec(text: str, base: Base) -> Spec:
             remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync",
         )
     image, rest = match.groups()
-    require("kernel", [image], base.kernels)
+    require_known("kernel", [image], base.kernels)
     settings: dict[str, str] = {}
     switchable = {f.name: f for f in base.features.values() if f.policies}
     for sign, name, value in re.findall(r"([+-])([a-z0-9_]+)(?:=([a-z0-9_]+))?", rest):
         sole = sign + name == ONLY
-        require("feature", [value if sole else name], base.features if sole else switchable)
+        require_known("feature", [value if sole else name], base.features if sole else switchable)
         if not base.kernels[image].features:
             raise UsageError(f"kernel {image} has no features to set", where=text)
         if sole:
@@ -208,7 +191,7 @@ def alone(feature: Feature, base: Base) -> dict[str, str]:
 
 def select_workloads(names: Sequence[str], known: dict[str, Workload]) -> list[Workload]:
     """The workloads named, or the default selection."""
-    require("workload", names, known)
+    require_known("workload", names, known)
     return [known[n] for n in dict.fromkeys(names)] or [w for w in known.values() if w.default]
 
 
@@ -313,12 +296,6 @@ def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[st
 def slug(text: str) -> str:
     """``text`` with each run of characters that do not suit a file name replaced by ``_``."""
     return re.sub(r"[^\w.+=-]+", "_", text)
-
-
-def show(lines: Iterable[str], data: object, *, as_json: bool) -> int:
-    """Print ``lines`` for people, or ``data`` as JSON. Returns 0, the exit status of a command that ends with it."""
-    print(json.dumps(data, indent=1) if as_json else "\n".join(lines))
-    return 0
 
 
 def as_json(boots: Sequence[Boot]) -> list[dict[str, Any]]:

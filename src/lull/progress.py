@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is being done, and for how long: a live line on a terminal, plain lines elsewhere. Always on stderr."""
+"""What is being done, and for how long: a live line on a terminal, plain lines elsewhere, on stderr; and results."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -113,3 +114,9 @@ def say(text: str) -> None:
 
 
 progress = Progress()
+
+
+def print_result(lines: Iterable[str], data: object, *, as_json: bool) -> int:
+    """Print ``lines`` for people, or ``data`` as JSON, on standard output. Returns 0, the status of such a command."""
+    print(json.dumps(data, indent=1) if as_json else "\n".join(lines))
+    return 0

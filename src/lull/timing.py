@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import paths
-from lull.errors import UsageError
-from lull.plan import unknown
+from lull.errors import UsageError, unknown
 
 TEMPLATE = "template"
 """The file that users copy to write their own. It is not a model."""

@@ -14,7 +14,7 @@ from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import toolchain
 from lull.linux.switches import FOLDER
-from lull.progress import say
+from lull.progress import print_result, say
 from lull.run import experiment
 from lull_contrib.day import course, native, ready, session
 from lull_contrib.day.machine import Machine
@@ -102,7 +102,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
         lines = [f"would run {name}: {', '.join(jobs)}" for name, jobs in shown]
-        return plan.show(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
+        return print_result(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
     results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
     return experiment.told(results, folder, as_json=arguments.json)
 
@@ -131,6 +131,6 @@ def across(lab: Lab, arguments: argparse.Namespace, machine: Machine) -> int:
     if arguments.dry_run:
         pair = course.Course(lab, machine, boots, out, words).require()
         lines = [f"would boot {pair.kernels[boot.image]} for {boot.name}" for boot in boots]
-        return plan.show(lines, {"kernels": pair.kernels, "boots": plan.as_json(boots)}, as_json=arguments.json)
+        return print_result(lines, {"kernels": pair.kernels, "boots": plan.as_json(boots)}, as_json=arguments.json)
     with session.held(machine):
         return course.Course(lab, machine, boots, out, words).run(stop=arguments.stop)

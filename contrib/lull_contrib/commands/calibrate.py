@@ -15,7 +15,7 @@ from lull.errors import LullError, UsageError
 from lull.guest.qemu import Machine
 from lull.judge import tables
 from lull.lab import Lab
-from lull.progress import say
+from lull.progress import print_result, say
 from lull.run import experiment
 from lull.run.records import Check
 from lull_contrib.calibrate import TOLERANCE, Fit, as_json, fit
@@ -96,7 +96,7 @@ def here(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         program = {"program": "guest/calibrate.c", "ms": arguments.ms, "rounds": arguments.rounds}
         words = f"guest/calibrate.c ms={arguments.ms} rounds={arguments.rounds}"
-        return plan.show([f"would run {words} here, and fit the costs to it"], program, as_json=arguments.json)
+        return print_result([f"would run {words} here, and fit the costs to it"], program, as_json=arguments.json)
     machine = calibrate_here.examine(Repeats(arguments.repeats) if arguments.repeats else None)
     measured, near, way = calibrate_here.measure(lab, machine, arguments.ms, arguments.rounds)
     found = calibrate_here.fitted(measured, near)
@@ -127,7 +127,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = calibrate_guest.boots(lab.base, lab.workloads, arguments.repeat)
     if arguments.dry_run:
         lines = [f"would boot {b.image} ({b.name}) by {model.name}: {calibrate_guest.WORKLOAD}" for b in boots]
-        return plan.show(lines, plan.as_json(boots), as_json=arguments.json)
+        return print_result(lines, plan.as_json(boots), as_json=arguments.json)
     results, folder = experiment.measure(lab, machine, boots, None, model=model)
     require_sound(results.checks, folder)
     far, near = (

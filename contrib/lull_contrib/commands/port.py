@@ -20,7 +20,7 @@ from lull.judge.tables import Grid, make_console, show_grid
 from lull.lab import Lab
 from lull.linux import fitting, releases, series
 from lull.linux.releases import Source
-from lull.progress import clock, say
+from lull.progress import clock, print_result, say
 from lull.selftests import kunit
 from lull_contrib import port
 
@@ -67,7 +67,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     show_table(rows, lab.base, source)
     if arguments.dry_run:
         lines = [f"would bring the features to Linux {source.tree.version} in {tree}, build {', '.join(KERNELS)}, boot"]
-        return plan.show(lines, None, as_json=False)
+        return print_result(lines, None, as_json=False)
     say(f"about {clock(expected(tree))} of machine time follow, without conflicts")
     if not series.is_tree(tree):
         with took.keeping(took.Part("port tree", FIRST["port tree"])):

@@ -8,7 +8,7 @@ import argparse
 from lull import options, plan
 from lull.judge import tables
 from lull.lab import Lab
-from lull.progress import say
+from lull.progress import print_result, say
 from lull_contrib import x86
 
 REPEAT = 3
@@ -35,7 +35,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     boots = x86.boots(arguments.feature, lab.workloads, arguments.repeat)
     if arguments.dry_run:
         lines = [f"would boot {b.image} ({b.name}): " + ", ".join(j.workload.name for j in b.jobs) for b in boots]
-        return plan.show(lines, plan.as_json(boots), as_json=arguments.json)
+        return print_result(lines, plan.as_json(boots), as_json=arguments.json)
     results, folder = x86.measure(here, boots, arguments.out)
     failed = [check for check in results.checks if check.verdict == "failed"]
     if arguments.json:

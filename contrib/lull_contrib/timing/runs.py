@@ -14,6 +14,7 @@ from lull.guest.qemu import Machine
 from lull.judge.goals import STOCK
 from lull.lab import Lab
 from lull.plan import Boot, Workload
+from lull.progress import print_result
 from lull.run import experiment
 from lull.run.loop import holding
 from lull.run.records import Results
@@ -98,4 +99,4 @@ def tell(planned: dict[int, list[Boot]], *, as_json: bool) -> None:
         for boot in boots
     ]
     data = [{"vcpus": n, **boot} for n, boots in planned.items() for boot in plan.as_json(boots)]
-    plan.show(lines, data, as_json=as_json)
+    print_result(lines, data, as_json=as_json)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lull import paths, toml
-from lull.errors import UsageError
-from lull.plan import unknown
+from lull.errors import UsageError, unknown
 
 Made = TypeVar("Made")
 RULES = paths.PLUGIN / "rules.toml"

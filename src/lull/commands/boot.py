@@ -15,7 +15,7 @@ from lull.guest.qemu import Machine
 from lull.guest.runner import launch, launch_retrying, logs
 from lull.lab import Lab
 from lull.linux.toolchain import kvm_usable
-from lull.progress import say
+from lull.progress import print_result, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         what = process.shown(program) if program else "a shell"
         lines = [f"would boot {spec.name} on {machine}, and run {what}"]
-        return plan.show(lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json)
+        return print_result(
+            lines, {"image": spec.image, "machine": asdict(machine), "job": job}, as_json=arguments.json
+        )
     if image:
         booted = lab.guest_of(image, machine, arguments.append, None)
     else:

@@ -7,8 +7,9 @@ import argparse
 import json
 
 from lull import cache, options
+from lull.errors import require_known
 from lull.lab import Lab
-from lull.plan import require, show
+from lull.progress import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build the kernels named."""
     names = arguments.kernel or list(lab.base.default_kernels)
-    require("kernel", names, lab.base.kernels)
+    require_known("kernel", names, lab.base.kernels)
     if arguments.dry_run:
         features = {name: [f.name for f in lab.base.features_of(name)] for name in names}
         lines = [
@@ -39,8 +40,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             for name in names
         ]
         data = {n: {"features": features[n], "configuration": [str(f) for f in lab.fragments(n)]} for n in names}
-        return show(lines, data, as_json=arguments.json)
+        return print_result(lines, data, as_json=arguments.json)
     built = {name: lab.kept(name) if arguments.kept else lab.kernel(name) for name in names}
     lines = [f"{name:8} {kernel.image}" for name, kernel in built.items()]
     described = {n: json.loads((k.path / "build.json").read_text()) | {"path": str(k.path)} for n, k in built.items()}
-    return show(lines, described, as_json=arguments.json)
+    return print_result(lines, described, as_json=arguments.json)

@@ -13,9 +13,10 @@ from lull.check import ci, data
 from lull.check.conduct import do_check
 from lull.check.kernels import CheckedKernel, is_plain, of_debian, of_user, users_name
 from lull.check.trials import CheckOptions, Trial, plan_kernels, plan_mutants
-from lull.errors import UsageError
+from lull.errors import UsageError, require_known
 from lull.lab import Lab
 from lull.linux import debian
+from lull.progress import print_result
 
 DEFAULT_MACHINE = "max"
 
@@ -111,9 +112,9 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
-    plan.require("kernel", [plan.LAB], lab.base.kernels)
+    require_known("kernel", [plan.LAB], lab.base.kernels)
     known = data.load_mutants(lab.base.mutants, lab.base.series)
-    plan.require("mutant", arguments.mutant, known)
+    require_known("mutant", arguments.mutant, known)
     chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(
         [
@@ -206,7 +207,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
-        return plan.show(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
+        return print_result(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
     given = users_kernels(lab, arguments)
     if given:
         trials = kernels(lab, arguments, [kernel.name for kernel in given])

@@ -7,12 +7,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import options, plan
+from lull import options
 from lull.check import package
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import deb, debian
-from lull.progress import say
+from lull.progress import print_result, say
 
 WITHOUT = frozenset({"--suite"})
 
@@ -61,7 +61,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
         data = {"linux": lab.base.series, "features": list(lab.base.exported()), "configuration": [*map(str, named)]}
         what = f"{', '.join(data['features'])} from {' '.join(data['configuration'])}"
-        return plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
+        return print_result(
+            [f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json
+        )
     tree = lab.tree_of("lull")
     config = deb.small(lab.base) if text is None else deb.of_user(text, lab.base, tree)
     found = deb.packages(tree, lab.base, config, lab.toolchain, debug=arguments.debug, say=say)
@@ -75,7 +77,9 @@ def run_flavour(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         data = {"linux": lab.base.series, "flavour": arguments.flavour, "kernels": [deb.STOCK, deb.LULL]}
         what = f"Debian's configuration {arguments.flavour}: stock, and Lull"
-        return plan.show([f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json)
+        return print_result(
+            [f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json
+        )
     text = debian.configuration(lab.store, lab.base, lab.pristine.version, arguments.flavour)
     found: list[Path] = []
     for kernel in (deb.STOCK, deb.LULL):
@@ -99,7 +103,7 @@ def run_checker(arguments: argparse.Namespace) -> int:
     if arguments.config or arguments.flavour or arguments.debug:
         raise UsageError("--config, --flavour and --debug are for packages of a kernel", remedy="leave them out")
     if arguments.dry_run:
-        return plan.show([f"would make {package.name()}"], {"package": package.name()}, as_json=arguments.json)
+        return print_result([f"would make {package.name()}"], {"package": package.name()}, as_json=arguments.json)
     return hand_out([package.package()], arguments)
 
 
@@ -107,4 +111,4 @@ def hand_out(found: Sequence[Path], arguments: argparse.Namespace) -> int:
     """Copy packages to the folder of --out, and print their names."""
     published = deb.publish(found, arguments.out.absolute())
     lines = [str(arguments.out / path.name) for path in published]
-    return plan.show(lines, {"packages": [str(path) for path in published]}, as_json=arguments.json)
+    return print_result(lines, {"packages": [str(path) for path in published]}, as_json=arguments.json)

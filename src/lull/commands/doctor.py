@@ -8,13 +8,14 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 
-from lull import cache, options, paths, plan
+from lull import cache, options, paths
 from lull.base import Pin
 from lull.errors import LullError
 from lull.guest import qemu
 from lull.lab import Lab
 from lull.linux import apt, pins, toolchain, tree
 from lull.linux.fetch import Fetched, busybox_entry, kernel_entry
+from lull.progress import print_result
 from lull.requirements import Requirement, apt_line
 
 NEED_GIB = 8
@@ -130,5 +131,5 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     packages = {r.package for r in requirements()}
     if lacking := [f.name for f in findings if f.state == "missing" and f.name in packages]:
         lines += ["", apt_line(lacking)]
-    plan.show(lines, [asdict(f) for f in findings], as_json=arguments.json)
+    print_result(lines, [asdict(f) for f in findings], as_json=arguments.json)
     return 3 if any(f.state == "missing" for f in findings) else 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 
-from lull import cache, paths, pinning, plan, selftests
+from lull import cache, paths, pinning, selftests
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import pins
+from lull.progress import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +41,10 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         wanted = [base.source.package, "busybox-static for arm64", *more, "QEMU 10.x or 11.x if the machine has none"]
         verb = "pin the newest" if arguments.pin else "fetch"
         lines = [f"would {verb} {', '.join(wanted)}, into {cache.root()}"]
-        return plan.show(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
+        return print_result(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
     if arguments.pin:
         found = pin(lab)
-        return plan.show([f"{k:18} {v}" for k, v in found.items()], found, as_json=arguments.json)
+        return print_result([f"{k:18} {v}" for k, v in found.items()], found, as_json=arguments.json)
     busybox = lab.store.busybox()
     disk = lab.disk
     if disk:
@@ -57,4 +58,4 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         **({"disk": str(disk)} if disk else {}),
         "cache": str(cache.root()),
     }
-    return plan.show([f"{k:8} {v}" for k, v in found.items()], found, as_json=arguments.json)
+    return print_result([f"{k:8} {v}" for k, v in found.items()], found, as_json=arguments.json)

@@ -8,11 +8,11 @@ import shutil
 from collections import Counter
 from dataclasses import asdict, replace
 
-from lull import options, plan
-from lull.errors import UsageError
+from lull import options
+from lull.errors import UsageError, require_known
 from lull.guest.runner import Guest, logs
 from lull.lab import Lab
-from lull.progress import progress
+from lull.progress import print_result, progress
 from lull.selftests import kunit
 
 WITHOUT = frozenset({"--suite"})
@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Build, boot, and print a line for each case. Returns 1 when one failed."""
     if not arguments.image:
-        plan.require("kernel", [arguments.kernel], lab.base.kernels)
+        require_known("kernel", [arguments.kernel], lab.base.kernels)
     machine = kunit.machine(arguments.cpu)
     append = f"kunit.filter_glob={arguments.glob} {arguments.append}".strip()
     if arguments.dry_run:
         what = arguments.image or arguments.kernel
         data = {"kernel": str(what), "machine": asdict(machine), "append": append}
-        return plan.show([f"would boot {what} on {machine}, with {append}"], data, as_json=arguments.json)
+        return print_result([f"would boot {what} on {machine}, with {append}"], data, as_json=arguments.json)
     if arguments.image:
         guest = lab.guest_of(arguments.image, machine, append, None)
     else:
@@ -72,5 +72,5 @@ def run_suites(guest: Guest, glob: str, *, as_json: bool) -> int:
         lines.append(f"console: {place}/console.log")
     else:
         shutil.rmtree(place)
-    plan.show(lines, [asdict(case) for case in cases], as_json=as_json)
+    print_result(lines, [asdict(case) for case in cases], as_json=as_json)
     return 1 if counted["failed"] else 0

@@ -9,6 +9,7 @@ from lull import options, plan, selftests, timing
 from lull.check.data import MACHINES, load_mutants, read
 from lull.lab import Lab
 from lull.linux import debian
+from lull.progress import print_result
 
 Names = dict[str, str]
 """Name -> one line about it."""
@@ -82,4 +83,6 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     for title, names in found.items():
         width = max(map(len, names), default=0)
         lines += [title, *(f"  {name:{width}}  {about}" for name, about in names.items()), ""]
-    return plan.show(lines, {title.partition(":")[0]: names for title, names in found.items()}, as_json=arguments.json)
+    return print_result(
+        lines, {title.partition(":")[0]: names for title, names in found.items()}, as_json=arguments.json
+    )

@@ -7,9 +7,10 @@ import argparse
 import json
 from pathlib import Path
 
-from lull import cache, options, plan
+from lull import cache, options
 from lull.errors import UsageError
 from lull.lab import Lab
+from lull.progress import print_result
 
 NAME = "report.html"
 TITLE, HEAD = "<title>Lull: report</title>", 400
@@ -62,7 +63,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         named = [str(path) for path in arguments.results]
         lines = [f"would write {out} from {', '.join(named)}"]
-        return plan.show(lines, {"report": str(out), "results": named}, as_json=arguments.json)
+        return print_result(lines, {"report": str(out), "results": named}, as_json=arguments.json)
     text = report.render(sources)
     with cache.disk_errors(out):
         cache.write_atomic(out, text)
@@ -79,7 +80,7 @@ def write_pages(arguments: argparse.Namespace) -> int:
         named = [str(path) for path in arguments.results]
         files = [str(folder / name) for name in pages.texts(sources)]
         lines = [f"would write {file} from {', '.join(named)}" for file in files]
-        return plan.show(lines, {"pages": files, "results": named}, as_json=arguments.json)
+        return print_result(lines, {"pages": files, "results": named}, as_json=arguments.json)
     files = [str(file) for file in pages.write(folder, sources)]
     print(
         json.dumps({"pages": files}) if arguments.json else f"pages: {folder / pages.INDEX} and {len(files) - 1} others"

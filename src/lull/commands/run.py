@@ -14,7 +14,7 @@ from lull.check.kernels import of_user
 from lull.errors import UsageError
 from lull.guest.qemu import Machine
 from lull.lab import Lab
-from lull.progress import say
+from lull.progress import print_result, say
 from lull.run import experiment
 
 SHORT_REPEAT = 2
@@ -101,7 +101,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     repeat = usual if arguments.repeat is None else arguments.repeat
     boots = plan.make_plan(workloads, named, lab.base, repeat, rivals=arguments.full, control=not short)
     if arguments.dry_run:
-        return plan.show(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
+        return print_result(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
         lab.adopt(own, mine.image, mine.place)
     if named and plan.BASELINE not in {boot.image for boot in boots}:

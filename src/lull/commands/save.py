@@ -7,9 +7,10 @@ import argparse
 import os
 from pathlib import Path
 
-from lull import options, plan
+from lull import options
 from lull.lab import Lab
 from lull.linux import series
+from lull.progress import print_result
 
 WITHOUT = options.SHARED - {"--dry-run", "--json", "--base"}
 
@@ -28,4 +29,4 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             series.write([noted])
     names = [("-" if c.text is None else "~", os.path.relpath(c.path)) for c in found]
     lines = [f"{kind} {name}" for kind, name in names] or ["the features are as the tree has them"]
-    return plan.show(lines, [{"change": kind, "path": name} for kind, name in names], as_json=arguments.json)
+    return print_result(lines, [{"change": kind, "path": name} for kind, name in names], as_json=arguments.json)

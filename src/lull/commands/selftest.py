@@ -7,9 +7,10 @@ import argparse
 
 from lull import options, plan, selftests
 from lull.check.kernels import of_debian
-from lull.errors import UsageError
+from lull.errors import UsageError, require_known
 from lull.lab import Lab
 from lull.linux import debian
+from lull.progress import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +47,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.repeat < 1:
         raise UsageError(f"--repeat {arguments.repeat}: at least one is needed")
     known = selftests.load_suites()
-    plan.require("tests", arguments.tests, known)
+    require_known("tests", arguments.tests, known)
     suites = [suite for name, suite in known.items() if name in (arguments.tests or known)]
     names = list(dict.fromkeys(arguments.debian))
     if names and arguments.kernel:
@@ -60,7 +61,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         boots = [(suite, setting) for suite in suites for setting in [*selftests.settings_for(suite, specs, lab), *own]]
         lines = [f"would boot {setting.kernel} ({setting.name}): {suite.name}" for suite, setting in boots]
         data = [{"image": setting.kernel, "setting": setting.name, "tests": suite.name} for suite, setting in boots]
-        return plan.show(lines, data, as_json=arguments.json)
+        return print_result(lines, data, as_json=arguments.json)
     checked = [of_debian(lab, name) for given in names for name in debian.names(lab.store, given)]
     return selftests.do_suites(
         lab, suites, specs, arguments.repeat, arguments.out, checked=checked, as_json=arguments.json

@@ -11,8 +11,9 @@ from lull import options, plan
 from lull.base import DEFAULT
 from lull.check import soak
 from lull.check.data import load_findings, load_machines, matrix, parse_hardware
-from lull.errors import UsageError
+from lull.errors import UsageError, require_known
 from lull.lab import Lab
+from lull.progress import print_result
 
 SHOWN = 10
 """Rounds that --dry-run shows."""
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
     """What is drawn from. Raises UsageError."""
     base, known = lab.base, load_machines()
-    plan.require("kernel", arguments.kernel, base.kernels)
+    require_known("kernel", arguments.kernel, base.kernels)
     kernels = tuple(dict.fromkeys(arguments.kernel)) or tuple(k for k in soak.KERNELS if k in base.kernels)
     machines = tuple(dict.fromkeys(parse_hardware(name, known) for name in arguments.cpu))
     workloads = {**plan.load_workloads(base.workloads), **lab.workloads}
@@ -96,7 +97,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]
         lines = [f"$ {choice.line(one.number)}\n  would boot {one.what}" for one in drawn]
         data = [{"line": choice.line(one.number), "what": one.what} for one in drawn]
-        return plan.show(lines, data, as_json=arguments.json)
+        return print_result(lines, data, as_json=arguments.json)
     return soak.do_rounds(
         lab,
         choice,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lull import base as bases
-from lull import cache, extras, options, paths, plan, process
+from lull import cache, extras, options, paths, process
 from lull.base import DEFAULT, Base
 from lull.errors import FetchError, UsageError
 from lull.judge.tables import Grid, make_console, show_grid
@@ -22,7 +22,7 @@ from lull.lab import Lab
 from lull.linux import fitting, releases, upstream
 from lull.linux.toolchain import jobs
 from lull.linux.tree import kernel_version
-from lull.progress import say
+from lull.progress import print_result, say
 
 PARALLEL = ("-n", str(min(jobs(), 4)), "--maxschedchunk=1")
 """Options of pytest-xdist. A guest under the checker uses little more than one CPU, and up to 2 GiB of memory. A
@@ -66,7 +66,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     words += ["-m", " and ".join(marks)] if marks else []
     words += arguments.pytest
     if arguments.dry_run:
-        return plan.show([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
+        return print_result([f"would run: {process.shown(words)}"], {"command": words}, as_json=arguments.json)
     packages = [extras.fetched(name, offline=arguments.offline) for name in (extras.TOOL, "test")]
     environment = {
         **os.environ,
@@ -113,7 +113,7 @@ def run_upstream(lab: Lab, arguments: argparse.Namespace) -> int:
     found = [lab.base] if lab.base_name != DEFAULT or lab.user_tree else list(map(bases.load_base, bases.known()))
     if arguments.dry_run:
         lines = [f"would try base {base.name} on the newest {base.source.package} of each suite" for base in found]
-        return plan.show(lines, None, as_json=False)
+        return print_result(lines, None, as_json=False)
     judged = list(judge_all(lab, found))
     for base in found:
         own = [one for one in judged if one.base is base]

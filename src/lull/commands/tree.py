@@ -6,10 +6,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from lull import options, plan
+from lull import options
 from lull.base import patches_of
+from lull.errors import require_known
 from lull.lab import Lab
 from lull.linux import series
+from lull.progress import print_result
 
 WITHOUT = frozenset({"--suite"})
 
@@ -29,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
     """Make the tree."""
     if arguments.kernel:
-        plan.require("kernel", [arguments.kernel], lab.base.kernels)
+        require_known("kernel", [arguments.kernel], lab.base.kernels)
         features = lab.base.features_of(arguments.kernel)
     else:
         features = list(lab.base.exported().values())
     if arguments.dry_run:
         names = [patch.name for patch in patches_of(features)]
         lines = [f"would make {arguments.dir}: Linux {lab.base.series} and a commit each for {', '.join(names)}"]
-        return plan.show(lines, {"tree": str(arguments.dir.absolute()), "patches": names}, as_json=arguments.json)
+        return print_result(lines, {"tree": str(arguments.dir.absolute()), "patches": names}, as_json=arguments.json)
     series.make_tree(lab.pristine, features, arguments.dir.absolute())
     print(json.dumps({"tree": str(arguments.dir.absolute())}) if arguments.json else arguments.dir)
     return 0

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from lull import cache
 from lull.base import Base
-from lull.errors import FetchError, UsageError
+from lull.errors import FetchError, UsageError, unknown
 from lull.linux import apt
 from lull.linux.fetch import Fetched, Store
-from lull.plan import unknown
 from lull.progress import progress, say
 
 SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid")
