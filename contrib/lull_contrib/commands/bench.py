@@ -103,8 +103,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         shown = [(b.name, [f"{j.spec.name} {j.workload.name}" for j in b.jobs]) for b in boots]
         lines = [f"would run {name}: {', '.join(jobs)}" for name, jobs in shown]
         return print_result(lines, [{"round": name, "jobs": jobs} for name, jobs in shown], as_json=arguments.json)
-    results, folder = native.measure(boots, toolchain.find(), switches, arguments.out)
-    return experiment.told(results, folder, as_json=arguments.json)
+    found = native.measure(boots, toolchain.find(), switches, arguments.out)
+    experiment.draw(found)
+    return experiment.print_outcome(found, as_json=arguments.json)
 
 
 def across(lab: Lab, arguments: argparse.Namespace, machine: Machine) -> int:

@@ -128,10 +128,11 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         lines = [f"would boot {b.image} ({b.name}) by {model.name}: {calibrate_guest.WORKLOAD}" for b in boots]
         return print_result(lines, plan.as_json(boots), as_json=arguments.json)
-    results, folder = experiment.measure(lab, machine, boots, None, model=model)
-    require_sound(results.checks, folder)
+    run = experiment.measure(lab, machine, boots, None, experiment.How(model=model))
+    require_sound(run.results.checks, run.folder)
     far, near = (
-        calibrate_guest.measurements(results, kernel) for kernel in (calibrate_guest.BROADCAST, calibrate_guest.LOCAL)
+        calibrate_guest.measurements(run.results, kernel)
+        for kernel in (calibrate_guest.BROADCAST, calibrate_guest.LOCAL)
     )
     found = fit(far, near)
     judged = calibrate_guest.verdicts(found, model.costs, far)

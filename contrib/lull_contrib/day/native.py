@@ -19,6 +19,7 @@ from lull import __version__, guest, plan, process
 from lull.base import Base
 from lull.errors import GuestHang, LullError, UsageError
 from lull.guest.runner import BootOutcome, Follower
+from lull.judge.joint import ComparedRun
 from lull.linux.switches import FOLDER, chosen
 from lull.linux.toolchain import Toolchain
 from lull.run import experiment
@@ -180,8 +181,8 @@ def check_programs(boots: list[plan.Boot]) -> None:
             raise UsageError(f"{job.workload.name} needs a guest's disk", remedy="'./lull run --suite real' has one")
 
 
-def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, out: Path | None) -> tuple[Results, Path]:
-    """Run the plan, or what is left of it, and judge it. Returns what it found, and the folder that it is in."""
+def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, out: Path | None) -> ComparedRun:
+    """Run the plan, or what is left of it, and judge it. Returns what it found, with its comparison."""
     check_programs(boots)
     programs = guest.build_programs(toolchain)
     cpus = len(os.sched_getaffinity(0))
@@ -201,5 +202,4 @@ def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, ou
             return experiment.kept(boot, outcome, place, False)
 
         title = f"running {len(boots)} round{'s' * (len(boots) > 1)} on this machine, {cpus} CPU{'s' * (cpus > 1)}"
-        experiment.run_boots(results, boots, folder, title, cpus, "seconds", one)
-    return results, folder
+        return experiment.run_boots(results, boots, folder, title, cpus, "seconds", one)

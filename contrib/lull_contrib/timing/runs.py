@@ -78,9 +78,8 @@ def do_timing(lab: Lab, model: CostModel, planned: dict[int, list[Boot]], out: P
     with holding(out, key) as folder:
         runs: dict[int, Results] = {}
         for number, boots in planned.items():
-            runs[number], _ = experiment.measure(
-                lab, replace(Machine(), vcpus=number), boots, folder / f"vcpus-{number}", model=model
-            )
+            place, machine = folder / f"vcpus-{number}", replace(Machine(), vcpus=number)
+            runs[number] = experiment.measure(lab, machine, boots, place, experiment.How(model=model)).results
         found = timing_eval.evaluate(model, runs)
         evaluation_output.write(found, folder)
     if as_json:

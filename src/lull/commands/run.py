@@ -106,14 +106,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lab.adopt(own, mine.image, mine.place)
     if named and plan.BASELINE not in {boot.image for boot in boots}:
         say(f"nothing will be compared: {plan.BASELINE} is not among the kernels (add --kernel {plan.BASELINE})")
-    results, folder = experiment.measure(
-        lab,
-        machine,
-        boots,
-        arguments.out,
-        append=arguments.append,
-        model=model,
-        short=bool(short),
-        functions=arguments.functions,
-    )
-    return experiment.told(results, folder, as_json=arguments.json, short=bool(short))
+    how = experiment.How(arguments.append, model, bool(short), arguments.functions)
+    found = experiment.measure(lab, machine, boots, arguments.out, how)
+    experiment.draw(found)
+    return experiment.print_outcome(found, as_json=arguments.json, short=bool(short))

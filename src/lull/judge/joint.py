@@ -53,9 +53,14 @@ class ComparedRun:
     comparison: Comparison
 
     @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.path.parent
+
+    @property
     def unfinished(self) -> str:
         """A remark when the run is not complete; empty when it is."""
-        return unfinished(self.path.parent, self.results)
+        return unfinished(self.folder, self.results)
 
     def rows(self) -> dict[Key, Row]:
         """Its comparisons by key."""

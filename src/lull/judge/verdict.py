@@ -13,6 +13,7 @@ from rich.console import Console
 
 from lull import cache
 from lull.judge import compare, features, functions, goals, short, tables, young
+from lull.judge.joint import ComparedRun
 from lull.run.records import Check, Results
 
 FUNCTIONS = "functions.md"
@@ -42,8 +43,11 @@ def exact_counting(results: Results) -> list[Check]:
     return checks
 
 
-def judge(results: Results, folder: Path) -> None:
-    """Add the checks that need all numbers to ``results``, and write comparison.md to ``folder``."""
+def judge(results: Results, folder: Path) -> compare.Comparison:
+    """Add the checks that need all numbers to ``results``, and write comparison.md to ``folder``.
+
+    Returns: the kernels compared with the baseline.
+    """
     comparison = compare.compare(results)
     results.checks += exact_counting(results)
     if any(results.find(workload=young.WORKLOAD)):
@@ -59,6 +63,7 @@ def judge(results: Results, folder: Path) -> None:
     cache.write_atomic(folder / "comparison.md", text)
     if results.functions:
         cache.write_atomic(folder / FUNCTIONS, functions.markdown(results))
+    return comparison
 
 
 def published(results: Results) -> list[tables.Grid]:
@@ -122,10 +127,10 @@ def show_functions(console: Console, results: Results, folder: Path) -> None:
         )
 
 
-def print_run(results: Results, folder: Path) -> None:
+def print_run(run: ComparedRun) -> None:
     """Print the comparison, the checks, and the paths of the results."""
-    console = tables.make_console()
-    tables.print_comparison(console, results, compare.compare(results))
+    console, results, folder = tables.make_console(), run.results, run.folder
+    tables.print_comparison(console, results, run.comparison)
     console.print()
     for grid in [tables.checks_grid(worth_showing(results.checks)), *published(results)]:
         tables.show_grid(console, grid)

@@ -19,7 +19,7 @@ from lull.judge.goals import CONTROL
 from lull.judge.tables import Grid
 from lull.report import plots as report_plots
 from lull.report import systems as report_systems
-from lull.report.data import ReportSource, load_sources
+from lull.report.data import ReportSource, load_sources, source_of
 from lull.report.headline import Head, Tally, head_of
 from lull.report.plots import Plot
 from lull.report.systems import kind
@@ -91,9 +91,9 @@ def of_folders(paths: Sequence[Path]) -> str:
     return render(load_sources(paths))
 
 
-def write(folder: Path) -> None:
-    """report.html of what is in ``folder``, into it."""
-    cache.write_atomic(folder / NAME, of_folders([folder]))
+def write(run: joint.ComparedRun) -> None:
+    """report.html of a run, into its folder."""
+    cache.write_atomic(run.folder / NAME, render([source_of(run.folder, run)]))
 
 
 def render(sources: Sequence[ReportSource]) -> str:

@@ -120,14 +120,15 @@ def load_sources(paths: Sequence[Path]) -> list[ReportSource]:
         if not any((folder / name).is_file() for name in FILES) or not path.exists():
             raise joint.no_results(path, "'lull run' or 'lull check'")
         folders.setdefault(folder.resolve(), folder)
-    return [_source(folder) for folder in folders.values()]
+    return [source_of(folder) for folder in folders.values()]
 
 
-def _source(folder: Path) -> ReportSource:
+def source_of(folder: Path, run: joint.ComparedRun | None = None) -> ReportSource:
+    """What a report shows of ``folder``; its run is read, unless it is given. Raises UsageError."""
     source = ReportSource(str(folder), folder, unfinished=joint.unfinished(folder))
     results = None
     if (folder / RUN).is_file():
-        loaded = joint.load_one(str(folder), folder / RUN)
+        loaded = run or joint.load_one(str(folder), folder / RUN)
         results, source.comparison, source.unfinished = loaded.results, loaded.comparison, loaded.unfinished
     if (folder / CHECK).is_file():
         source.check = _read(folder / CHECK, lambda text: ReportedCheck.from_json(text, results))

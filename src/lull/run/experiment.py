@@ -6,10 +6,10 @@ from __future__ import annotations
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lull import __version__, cache, plan, process, timing, took
 from lull.errors import GuestGarbage
@@ -23,6 +23,9 @@ from lull.run import loop
 from lull.run.loop import Kept, Tell, Turn, holding
 from lull.run.measurements import breakdowns, held_up, measured, records_of, uneven
 from lull.run.records import Check, Results, host
+
+if TYPE_CHECKING:
+    from lull.judge.joint import ComparedRun
 
 TIMED = 2.0
 """How much longer guests may take whose clock is slow."""
@@ -58,54 +61,61 @@ def step_checks(measurements: Sequence[dict[str, Any]]) -> list[Check]:
     return [Check(IN_STEP, "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
 
 
-def told(results: Results, folder: Path, *, as_json: bool, short: bool = False) -> int:
-    """Print what a run found, and draw its page. Returns 0 when everything held, 1 when something fell short."""
+def draw(run: ComparedRun) -> None:
+    """Draw the page of a run into its folder."""
     from lull import report  # Jinja2, and matplotlib when it draws
 
     with progress.step("drawing the report"):
-        report.write(folder)
+        report.write(run)
+
+
+def print_outcome(run: ComparedRun, *, as_json: bool, short: bool = False) -> int:
+    """Print what a run found. Returns 0 when everything held, 1 when something fell short."""
+    checks = run.results.checks
     if as_json:
-        print(results.to_json(), end="")
+        print(run.results.to_json(), end="")
     else:
         from lull.judge import verdict
 
         if short:
-            verdict.show_short(results, folder)
+            verdict.show_short(run.results, run.folder)
         else:
-            verdict.print_run(results, folder)
-        found = Counter(check.verdict for check in results.checks)
+            verdict.print_run(run)
+        found = Counter(check.verdict for check in checks)
         print(f"verdict: {found['held']} checks held, {found['failed']} failed, {found['skipped']} not judged")
-    return 1 if any(c.verdict == "failed" for c in results.checks) else 0
+    return 1 if any(c.verdict == "failed" for c in checks) else 0
 
 
-def measure(
-    lab: Lab,
-    machine: Machine,
-    boots: Sequence[plan.Boot],
-    out: Path | None,
-    *,
-    append: str = "",
-    model: timing.CostModel | None = None,
-    short: bool = False,
-    functions: bool = False,
-) -> tuple[Results, Path]:
-    """Run the plan, or what is left of it, and judge it.
+@dataclass(frozen=True)
+class How:
+    """How a plan is measured, beyond its machine.
 
     Args:
+        append: kernel parameters of every guest.
         model: modelled time, too, under these costs.
         short: do not judge the features' goals, which want more than a short run measures.
         functions: count the instructions of each function of the kernel, too.
-
-    Returns: what it found, and the folder that it is in.
     """
+
+    append: str = ""
+    model: timing.CostModel | None = None
+    short: bool = False
+    functions: bool = False
+
+
+def measure(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | None, how: How) -> ComparedRun:
+    """Run the plan, or what is left of it, and judge it. Returns what it found, with its comparison."""
+    model = how.model
     if model:
         require("modelled time", [clock.FDTPUT])
         machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
     images = list(dict.fromkeys(b.image for b in boots))
     booting = took.of_boots(boots, loop.left(boots, out) if out else len(boots))
     took.make(lab, images, [booting, took.END])
-    guests = {image: lab.guest(image, machine, append=append, timing=model, functions=functions) for image in images}
-    names = {image: lab.listing(image).names if functions else () for image in images}
+    guests = {
+        image: lab.guest(image, machine, append=how.append, timing=model, functions=how.functions) for image in images
+    }
+    names = {image: lab.listing(image).names if how.functions else () for image in images}
     metrics = machine_metrics(machine.accel)
     if model:  # a program that sleeps does so by a slow clock
         metrics = (
@@ -116,15 +126,15 @@ def measure(
     description = {
         **described,
         "machine": asdict(machine),
-        "append": append,
+        "append": how.append,
         # Half of the guests of a guest are stock, and the local TLBIs of the others are broadcasts.
-        "goals": not short and "guests" not in described,
+        "goals": not how.short and "guests" not in described,
         "metrics": metrics,
         **({"timing": asdict(model)} if model else {}),
     }
     # All that a number depends on: the paths are those of content-keyed entries.
     made = (f"{g.image} {g.initramfs} {g.disk} {g.plugin}" for g in guests.values())
-    key = plan.plan_key(boots, repr(machine), append, lab.qemu.version, *made)
+    key = plan.plan_key(boots, repr(machine), how.append, lab.qemu.version, *made)
     with holding(out, key) as folder:
         for image in images:
             shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
@@ -137,8 +147,7 @@ def measure(
         title = f"running {len(boots)} guest{'s' * (len(boots) > 1)}, {machine.vcpus} vCPU{'s' * (machine.vcpus > 1)}"
         seconds = "seconds_emulated" if machine.accel == "tcg" else "seconds"
         costs = model.costs if model else None
-        run_boots(results, boots, folder, title, machine.vcpus, seconds, one, booting, costs=costs)
-    return results, folder
+        return run_boots(results, boots, folder, title, machine.vcpus, seconds, one, booting, costs=costs)
 
 
 def run_boots(
@@ -152,7 +161,7 @@ def run_boots(
     part: took.Part | None = None,
     further: Sequence[Check] = (),
     costs: timing.Costs | None = None,
-) -> None:
+) -> ComparedRun:
     """Do the boots of a plan, and judge the run; results.json is written after each boot.
 
     Args:
@@ -182,10 +191,12 @@ def run_boots(
 
     turns = [Turn(boot, partial(one, boot), partial(write, boot)) for boot in boots]
     loop.do_boots(turns, folder, title, part=part)
-    from lull.judge import verdict
+    from lull.judge import joint, verdict
 
-    verdict.judge(results, folder)
-    cache.write_atomic(folder / "results.json", results.to_json())
+    comparison = verdict.judge(results, folder)
+    path = folder / joint.FILE
+    cache.write_atomic(path, results.to_json())
+    return joint.ComparedRun(str(folder), path, results, comparison)
 
 
 def kept(boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool, names: Sequence[str] = ()) -> Kept:

@@ -164,7 +164,7 @@ def test_a_program_that_fails_and_one_that_cannot_run(machine: None, plain: None
     made = tuple(plan.Job(n, plan.Workload(f"w{n}", p, a), spec("stock")) for n, (p, a) in numbered)
     boots = [plan.Boot("r01-stock", 1, "stock", "stock", made)]
     switches = native.Switches(bases.load_base())
-    results, _ = native.measure(boots, toolchain.find(), switches, tmp_path / "out")
+    results = native.measure(boots, toolchain.find(), switches, tmp_path / "out").results
     checks = {c.name: c.verdict for c in results.checks if c.name.startswith("verified")}
     assert checks == {
         "verified: w1 on stock": "failed",

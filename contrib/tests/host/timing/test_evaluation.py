@@ -15,7 +15,8 @@ from lull import base as bases
 from lull import cli, picture, plan, timing
 from lull.errors import UsageError
 from lull.guest import qemu
-from lull.judge import tables
+from lull.judge import compare, tables
+from lull.judge.joint import ComparedRun
 from lull.lab import Lab
 from lull.run import experiment
 from lull.run.records import Check, Record, Results
@@ -277,11 +278,11 @@ def test_conduct(
     model = wrong(AMPERE, broadcast=factor * AMPERE.costs.broadcast)
     ran: list[tuple[int, str]] = []
 
-    def measure(
-        lab: Lab, machine: experiment.Machine, boots: object, out: Path, *, model: CostModel
-    ) -> tuple[Results, Path]:
+    def measure(lab: Lab, machine: experiment.Machine, boots: object, out: Path, how: experiment.How) -> ComparedRun:
         ran.append((machine.vcpus, out.name))
-        return sweep(model.costs, machine.vcpus)[machine.vcpus], out
+        assert how.model is model
+        results = sweep(model.costs, machine.vcpus)[machine.vcpus]
+        return ComparedRun("", out, results, compare.compare(results))
 
     monkeypatch.setattr(experiment, "measure", measure)
     base = bases.load_base()
