@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from lull import __version__, cache, guest, paths, plan, process
 from lull.errors import GuestGarbage, LullError, UsageError, require_known
@@ -28,10 +27,10 @@ from lull.plan import Boot, Spec, Workload
 from lull.progress import progress
 from lull.requirements import Requirement, require
 from lull.run import loop
-from lull.run.experiment import job_checks, kept
-from lull.run.loop import Kept, Tell, Turn
+from lull.run.experiment import job_checks, measured_boot
+from lull.run.loop import Step, Tell
 from lull.run.measurements import records_of
-from lull.run.records import Check, Results, host
+from lull.run.records import Check, MeasuredBoot, Measurement, Results, host
 from lull.selftests import kunit
 from lull.selftests.ktap import Case
 
@@ -167,17 +166,17 @@ def instructions(outcome: BootOutcome, where: Path) -> BootOutcome:
     return outcome
 
 
-def check_clock(measurements: Sequence[dict[str, Any]], where: Path) -> None:
+def check_clock(measurements: Sequence[Measurement], where: Path) -> None:
     """Raise LullError when the TSC did not advance by exactly one with each instruction.
 
     The counts of two loops must differ by the number of instructions that the longer one has more.
     """
-    loops = {m["workload"]: m for m in measurements if m["workload"].startswith(f"{LOOP}/")}
+    loops = {m.workload: m for m in measurements if m.workload.startswith(f"{LOOP}/")}
     if len(loops) != 2:
         raise LullError(f"the guest did not measure {LOOP}", where=str(where), remedy="look in console.log there")
     short, long = loops[f"{LOOP}/short"], loops[f"{LOOP}/long"]
-    executed = long["operations"] - short["operations"]
-    counted = long["metrics"][METRIC] - short["metrics"][METRIC]
+    executed = long.operations - short.operations
+    counted = long.metrics[METRIC] - short.metrics[METRIC]
     if counted != executed:
         raise LullError(
             f"the guest's TSC does not count instructions: it advanced by {counted:.0f} while {executed} were executed",
@@ -235,22 +234,22 @@ def measure(x86: X86Lab, planned: Sequence[Boot], out: Path | None) -> tuple[Res
         "compiler": x86.toolchain.version,
     }
     results = Results(__version__, x86.lab.base.name, host(), settings=settings)
-    measurements: list[dict[str, Any]] = []
+    measurements: list[Measurement] = []
     statuses: dict[str, dict[int, int]] = {}
 
-    def one(boot: Boot, place: Path, tell: Tell) -> Kept:
+    def one(boot: Boot, place: Path, tell: Tell) -> MeasuredBoot:
         outcome = instructions(x86.lab.launch(guests[boot.image], boot, place, tell), place)
-        found = kept(boot, outcome, place, counted=False)
-        check_clock(found["measurements"], place)
+        found = measured_boot(boot, outcome, place, counted=False)
+        check_clock(found.measurements, place)
         return found
 
-    def ended(boot: Boot, found: Kept, place: Path) -> None:
-        measurements.extend(found["measurements"])
-        statuses[boot.name] = {int(number): status for number, status in found["status"].items()}
+    def ended(boot: Boot, found: MeasuredBoot, place: Path) -> None:
+        measurements.extend(found.measurements)
+        statuses[boot.name] = found.status
 
     with loop.holding(out, key) as folder:
-        turns = [Turn(boot, partial(one, boot), partial(ended, boot)) for boot in planned]
-        loop.do_boots(turns, folder, f"running {len(planned)} guests, {x86.machine}")
+        steps = [Step(boot, MeasuredBoot, partial(one, boot), partial(ended, boot)) for boot in planned]
+        loop.do_boots(steps, folder, f"running {len(planned)} guests, {x86.machine}")
         results.records = records_of(measurements, x86.machine.vcpus, "seconds_virtual")
         results.checks = job_checks(planned, statuses)
         for suite, guest_ in zip(suites, tested, strict=True):

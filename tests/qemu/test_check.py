@@ -30,7 +30,7 @@ from lull.commands import check as check_command
 from lull.lab import Lab
 from lull.report import data as report_data
 from lull.run import records
-from lull.run.records import Results
+from lull.run.records import Results, from_json
 
 Check = Callable[..., CompletedProcess[str]]
 
@@ -306,7 +306,7 @@ def test_known_findings_of_the_user(checked: Check, tmp_path: Path) -> None:
     assert (
         "known finding mine: ours"
         in check_verdicts.judged(
-            result("stock", "max").trial, "", {**result("stock", "max").raw, "reports": [own]}, [mine]
+            result("stock", "max").trial, "", replace(result("stock", "max").kept, reports=[own]), [mine]
         ).lines()
     )
     assert checked("--kernel", "stock", "--known", str(file)).returncode == 0
@@ -326,20 +326,11 @@ def test_json(checked: Check) -> None:
 
 def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
-    whole = {
-        "guest": "6.12.117",
-        "status": {},
-        "trouble": None,
-        "checker": True,
-        "reports": [],
-        "errors": [],
-        "measurements": [],
-        "unchecked": [],
-        "end": {"verdict": "silent", "text": "1 frees of pages", "blind": []},
-    }
+    end = {"verdict": "silent", "text": "1 frees of pages", "blind": []}
+    whole = from_json(check_verdicts.CheckedBoot, {"guest": "6.12.117", "end": end, **raw}, "boot")
     boot = plan.Boot("r01", 1, kernel, kernel)
     trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
-    return check_verdicts.judged(trial, f"{kernel} on {machine}", {**whole, **raw}, FINDINGS)
+    return check_verdicts.judged(trial, f"{kernel} on {machine}", whole, FINDINGS)
 
 
 FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]

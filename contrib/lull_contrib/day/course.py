@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from lull.errors import UsageError
 from lull.lab import Lab
 from lull.progress import progress, say
 from lull.run import experiment, loop
-from lull.run.loop import Kept
 from lull_contrib import calibrate
 from lull_contrib.calibrate import here as calibrate_here
 from lull_contrib.day import native, parcel, ready, session
@@ -101,7 +100,7 @@ class Course:
         found = [session.Step(boot.name, boot.image, partial(self.measure, boot)) for boot in self.boots]
         return [*found, session.Step(parcel.CALIBRATE, "lull", self.calibrate)]
 
-    def measure(self, boot: plan.Boot, place: Path) -> Kept:
+    def measure(self, boot: plan.Boot, place: Path) -> session.Kept:
         """Run the workloads of a boot."""
         switches = native.Switches(self.lab.base)
         programs = guest.build_programs(self.lab.toolchain)
@@ -115,9 +114,9 @@ class Course:
                 lambda text: step.update(plan.named(boot, text)),
                 patient=True,
             )
-        return experiment.kept(boot, outcome, place, False)
+        return asdict(experiment.measured_boot(boot, outcome, place, False))
 
-    def calibrate(self, place: Path) -> Kept:
+    def calibrate(self, place: Path) -> session.Kept:
         """Measure the costs of the machine, and write the cost file."""
         here = calibrate_here.examine(None)
         measured, near, way = calibrate_here.measure(self.lab, here, MS, ROUNDS)

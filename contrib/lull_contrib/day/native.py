@@ -23,8 +23,8 @@ from lull.judge.joint import ComparedRun
 from lull.linux.switches import FOLDER, chosen
 from lull.linux.toolchain import Toolchain
 from lull.run import experiment
-from lull.run.loop import Kept, Tell, holding
-from lull.run.records import Results, host
+from lull.run.loop import Tell, holding
+from lull.run.records import MeasuredBoot, Results, host
 
 METRICS = "faults and /proc/vmstat counted by the kernel; seconds are this machine's"
 STOCK = "stock"
@@ -197,9 +197,9 @@ def measure(boots: list[plan.Boot], toolchain: Toolchain, switches: Switches, ou
     with holding(out, key) as folder, switches.restored():
         results = Results(__version__, "", host(), settings=settings)
 
-        def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
+        def one(boot: plan.Boot, place: Path, tell: Tell) -> MeasuredBoot:
             outcome = run_jobs(boot, programs, switches, place, cpus, tell)
-            return experiment.kept(boot, outcome, place, False)
+            return experiment.measured_boot(boot, outcome, place, False)
 
         title = f"running {len(boots)} round{'s' * (len(boots) > 1)} on this machine, {cpus} CPU{'s' * (cpus > 1)}"
         return experiment.run_boots(results, boots, folder, title, cpus, "seconds", one)

@@ -17,8 +17,9 @@ from typing import Any
 from lull import __version__, cache, plan
 from lull.errors import LullError
 from lull.run import experiment, loop
-from lull.run.loop import Kept, Tell
-from lull.run.records import Check, Results, host
+from lull.run.loop import Tell
+from lull.run.records import Check, MeasuredBoot, Results, host
+from lull_contrib.day import session
 
 CALIBRATE = "calibrate"
 """The step that measures the costs of the machine."""
@@ -30,13 +31,13 @@ SHOWN = ("model", "midr", "virtualization", "memory GiB", "sockets", "NUMA nodes
 """Facts that stand above the tables."""
 
 
-def kept_of(folder: Path, names: Sequence[str]) -> dict[str, Kept]:
+def kept_of(folder: Path, names: Sequence[str]) -> dict[str, session.Kept]:
     """What was kept of those steps that are done."""
     places = {name: folder / loop.BOOTS / name for name in names}
     return {n: json.loads((place / loop.DONE).read_text()) for n, place in places.items() if loop.complete(place)}
 
 
-def checks(kept: Mapping[str, Kept]) -> list[Check]:
+def checks(kept: Mapping[str, session.Kept]) -> list[Check]:
     """What can mislead: measurements that failed, a machine that was not idle, hot or not the same in each boot."""
     found = [
         Check(f"ran: {name}", "skipped" if name == CALIBRATE else "failed", boot["failed"])
@@ -90,7 +91,7 @@ def assemble(folder: Path, boots: Sequence[plan.Boot], kernels: Mapping[str, str
     results = Results(__version__, "", host(), settings=settings)
     further = checks(kept)
 
-    def never(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
+    def never(boot: plan.Boot, place: Path, tell: Tell) -> MeasuredBoot:
         raise LullError(f"{boot.name} has no results", where=str(place))
 
     experiment.run_boots(results, done, folder, "judging", cpus, "seconds", never, further=further)

@@ -43,6 +43,10 @@ DONE = "everything was measured"
 Facts = dict[str, Any]
 
 
+Kept = dict[str, Any]
+"""What is kept of a step, as JSON; the session adds what it knows of the machine."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One measurement.
@@ -55,7 +59,7 @@ class Step:
 
     name: str
     kernel: str
-    run: Callable[[Path], loop.Kept]
+    run: Callable[[Path], Kept]
 
 
 class Ending(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from lull.guest.qemu import X86, Qemu, command
 from lull.guest.runner import BootOutcome
 from lull.lab import Lab
 from lull.linux.toolchain import Toolchain
-from lull.run.records import Record, Results
+from lull.run.records import Measurement, Record, Results
 from lull.selftests.ktap import Case
 from lull_contrib import x86
 
@@ -40,10 +39,10 @@ def test_the_programs_exist(feature: str) -> None:
     assert set(x86.SUBJECTS[feature].programs) <= {source.stem for source in guest.sources()}
 
 
-def loops(counted: int, executed: int = 99000) -> list[dict[str, Any]]:
+def loops(counted: int, executed: int = 99000) -> list[Measurement]:
     """Measurements of the two loops, whose difference is ``counted`` for ``executed`` instructions."""
     return [
-        {"workload": f"loop/{name}", "operations": operations, "metrics": {x86.METRIC: float(insns)}}
+        Measurement("stock", f"loop/{name}", operations, "", 0.0, {x86.METRIC: float(insns)})
         for name, operations, insns in (("short", 1000, 1040), ("long", 1000 + executed, 1040 + counted))
     ]
 
@@ -61,7 +60,7 @@ def test_a_clock_that_counts_instructions(tmp_path: Path) -> None:
         ([], "did not measure loop"),
     ],
 )
-def test_a_clock_that_counts_something_else(tmp_path: Path, measurements: list[dict[str, Any]], says: str) -> None:
+def test_a_clock_that_counts_something_else(tmp_path: Path, measurements: list[Measurement], says: str) -> None:
     """One instruction too many is enough: nothing is measured by such a clock."""
     with pytest.raises(LullError, match=says) as caught:
         x86.check_clock(measurements, tmp_path)

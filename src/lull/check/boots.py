@@ -12,18 +12,19 @@ from lull.check import plugin_output
 from lull.check.data import NARROW
 from lull.check.kernels import CheckedKernel
 from lull.check.trials import CheckOptions, Trial
+from lull.check.verdicts import CheckedBoot, Trouble
 from lull.errors import GuestGarbage, GuestHang, GuestPanic
 from lull.guest.runner import BootOutcome, Guest, Plugin
 from lull.lab import Lab
 from lull.plan import LAB
-from lull.run.loop import Kept, Tell
+from lull.run.loop import Tell
 from lull.run.measurements import measured
 
 TROUBLE = {GuestPanic: "crashed", GuestHang: "hung", GuestGarbage: "broke off"}
 """Errors of a guest that are results of a check, and the verdict of such a boot."""
 
 
-def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Tell) -> Kept:
+def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, folder: Path, tell: Tell) -> CheckedBoot:
     """Boot once, read what the plugin wrote, and return what is kept of the boot.
 
     A guest that crashes, hangs or breaks its protocol raises nothing: that is the result, in ``trouble``.
@@ -32,29 +33,27 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
         folder: takes the logs.
         tell: called with the guest's progress.
     """
-    checker = guest.plugin is not None
-    kept: Kept = {"guest": "", "attempts": 1, "status": {}, "trouble": None, "measurements": [], "checker": checker}
+    kept = CheckedBoot(checker=guest.plugin is not None)
     outcome: BootOutcome | None = None
     try:
         outcome = lab.launch(guest, boot, folder, tell)
-        kept |= {"guest": outcome.kernel, "attempts": outcome.attempts, "status": outcome.status}
+        kept.guest, kept.attempts, kept.status = outcome.kernel, outcome.attempts, outcome.status
     except tuple(TROUBLE) as error:
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
-        kept["trouble"] = {"kind": kind, "what": error.what, "code": error.exit_code, "text": error.text()}
+        kept.trouble = Trouble(kind, error.what, error.exit_code, error.text())
     output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
-    trouble = kept["trouble"]
     # The last words of a kernel that panics are already in its trouble: do not report them a second time.
-    if not trouble or trouble["kind"] != TROUBLE[GuestPanic]:
+    if not kept.trouble or kept.trouble.kind != TROUBLE[GuestPanic]:
         said = (folder / "console.log").read_text(errors="replace")
         output.reports += plugin_output.of_console(said, len(output.reports))
     if outcome:
         outcome.counts = output.windows
         try:
-            kept["measurements"] = measured(boot, outcome, checker)
+            kept.measurements = measured(boot, outcome, kept.checker)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             output.errors.append(f"what the guest reported and the plugin's windows do not fit together: {error!r}")
-    more = {"reports": output.reports, "errors": output.errors, "end": output.end, "unchecked": output.unchecked}
-    return kept | more
+    kept.reports, kept.errors, kept.end, kept.unchecked = output.reports, output.errors, output.end, output.unchecked
+    return kept
 
 
 def guests_of(

@@ -51,7 +51,7 @@ def cases(results: Sequence[BootResult], goals: Sequence[Check]) -> list[Case]:
             state = "failed"
         else:
             state = "skipped" if nothing_ran([result]) else "ok"
-        seconds = float(result.raw.get("seconds", 0))
+        seconds = result.kept.seconds
         found.append(Case(result.what, state, f"{verdict}: {detail}", "\n".join(result.lines()[1:]), seconds))
     return found + [Case(goal.name, "failed", goal.detail, goal.detail) for goal in goals]
 
@@ -86,6 +86,6 @@ def junit(found: Sequence[Case]) -> str:
 
 def bisect_code(results: Sequence[BootResult]) -> int:
     """0 for a good kernel; 1 if something new was reported, or a workload failed; CANNOT for one that says nothing."""
-    if any(r.new or (r.failed_jobs() and not r.raw["trouble"] and not r.raw["errors"]) for r in results):
+    if any(r.new or (r.failed_jobs() and not r.kept.trouble and not r.kept.errors) for r in results):
         return FELL_SHORT
     return CANNOT if nothing_ran(results) or any(r.verdict()[0] != SILENT for r in results) else 0

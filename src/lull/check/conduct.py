@@ -15,10 +15,10 @@ from lull.check.kernels import CheckedKernel, of_base
 from lull.check.results import as_results, missed, to_json
 from lull.check.show import print_check
 from lull.check.trials import CheckOptions, Trial
-from lull.check.verdicts import FELL_SHORT, BootResult, exit_code, judged
+from lull.check.verdicts import FELL_SHORT, BootResult, CheckedBoot, exit_code, judged
 from lull.lab import Lab
 from lull.run import loop
-from lull.run.loop import Kept, Turn, holding
+from lull.run.loop import Step, holding
 
 Form = Callable[[Sequence[ci.Case]], str]
 """Writes results in the form of a CI."""
@@ -63,16 +63,16 @@ def do_check(
     results: list[BootResult] = []
     with holding(out, key) as folder:
 
-        def write(trial: Trial, kept: Kept, place: Path) -> None:
+        def write(trial: Trial, kept: CheckedBoot, place: Path) -> None:
             results.append(judged(trial, trial.what(options), kept, findings))
             cache.write_atomic(folder / "check.json", to_json(lab, results, options))
             cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
 
-        turns = [
-            Turn(t.boot, partial(one_boot, lab, guest, kernels[t.boot.image], t.boot), partial(write, t))
+        steps = [
+            Step(t.boot, CheckedBoot, partial(one_boot, lab, guest, kernels[t.boot.image], t.boot), partial(write, t))
             for t, guest in zip(trials, guests, strict=True)
         ]
-        loop.do_boots(turns, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
+        loop.do_boots(steps, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
     goals = missed(as_results(lab, results, options))
     for form, file in (files or {}).items():
         if file:

@@ -269,14 +269,13 @@ def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     return [*read(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
 
 
-def died_of(trouble: Mapping[str, Any] | None, rules: Sequence[str]) -> list[str]:
-    """The ``console/TEXT`` rules among ``rules`` whose TEXT is in the guest's ``trouble``."""
-    what = trouble["what"] if trouble else ""
+def died_of(what: str, rules: Sequence[str]) -> list[str]:
+    """The ``console/TEXT`` rules among ``rules`` whose TEXT is in the guest's last words, ``what``."""
     return [rule for rule in rules if rule.startswith(CONSOLE) and rule.removeprefix(CONSOLE) in what]
 
 
 def matches(report: Mapping[str, Any], rules: Sequence[str]) -> bool:
     """Return true if ``report`` is of one of ``rules``, each written ``rule``, ``rule/kind`` or ``console/TEXT``."""
     if report["rule"] == "console":
-        return bool(died_of({"what": "\n".join(report["text"])}, rules))
+        return bool(died_of("\n".join(report["text"]), rules))
     return report["rule"] in rules or f"{report['rule']}/{report['kind']}" in rules

@@ -53,9 +53,9 @@ def records_of(results: Sequence[BootResult], vcpus: int) -> list[Record]:
     boots = plain(results)
     several = len({r.trial.hardware for r in boots}) > 1
     found = [
-        {**m, "kernel": f"{m['kernel']} on {r.trial.hardware.name}" if several else m["kernel"]}
+        replace(m, kernel=f"{m.kernel} on {r.trial.hardware.name}" if several else m.kernel)
         for r in boots
-        for m in r.raw["measurements"]
+        for m in r.kept.measurements
     ]
     return measurements.records_of(found, vcpus, SECONDS)
 

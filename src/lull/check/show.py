@@ -43,7 +43,7 @@ def print_check(results: Sequence[BootResult], folder: Path, goals: Sequence[Che
     for result in results:
         for text in result.lines():
             line(text)
-        if result.raw["trouble"] or result.failed_jobs():
+        if result.kept.trouble or result.failed_jobs():
             line(f"  where: {folder}/boots/{result.trial.boot.name}/console.log")
         line("")
     found = grids(results, walk)

@@ -23,12 +23,12 @@ from lull.check.boots import guests_of, one_boot
 from lull.check.data import Hardware, KnownFinding, load_rules
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
-from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, judged
+from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, CheckedBoot, judged
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import clock, say
 from lull.run import loop
-from lull.run.loop import Kept, Tell, Turn, holding
+from lull.run.loop import Step, Tell, holding
 from lull.run.records import host
 
 KERNELS = {"lab": 6, "lull": 3, "stock": 1}
@@ -182,7 +182,7 @@ def draw(base: Base, choice: SoakChoice, number: int) -> Round:
     )
 
 
-def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path, tell: Tell) -> Kept:
+def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path, tell: Tell) -> CheckedBoot:
     """Say which round begins, with the command ``line`` that repeats it, and boot it."""
     say(f"$ {line}\n  {drawn.what}")
     (guest,) = guests_of(lab, [drawn.trial], {kernel.name: kernel}, drawn.options)
@@ -303,7 +303,7 @@ def do_rounds(
     rounds: list[dict[str, Any]] = []
     with holding(out, key) as folder:
 
-        def turns() -> Iterator[Turn]:
+        def steps() -> Iterator[Step[CheckedBoot]]:
             for number in itertools.count(1) if only is None else [only]:
                 drawn = draw(lab.base, choice, number)
                 kernel, of_round = kernels[drawn.trial.boot.image], drawn.trial.boot
@@ -311,9 +311,11 @@ def do_rounds(
                 if enough(rounds, seconds, keep_going) and not before:
                     return
                 line = choice.line(number)
-                yield Turn(of_round, partial(boot, lab, kernel, drawn, line), partial(write, drawn, line, before))
+                yield Step(
+                    of_round, CheckedBoot, partial(boot, lab, kernel, drawn, line), partial(write, drawn, line, before)
+                )
 
-        def write(drawn: Round, line: str, before: bool, kept: Kept, place: Path) -> None:
+        def write(drawn: Round, line: str, before: bool, kept: CheckedBoot, place: Path) -> None:
             result = judged(drawn.trial, drawn.what, kept, findings)
             rounds.append(entry(result, drawn, line))
             if result.verdict()[0] == SILENT:
@@ -324,7 +326,7 @@ def do_rounds(
                 cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
                 say(f"  {rounds[-1]['verdict']}; so far {how_many(rounds)}: {brief(rounds)}")
 
-        loop.do_boots(turns(), folder, "soaking", within=ROUNDS)
+        loop.do_boots(steps(), folder, "soaking", within=ROUNDS)
         cache.write_atomic(folder / "soak.json", to_json(lab, choice, rounds))
     if as_json:
         print(to_json(lab, choice, rounds), end="")

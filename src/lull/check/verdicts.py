@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lull.check import plugin_output
@@ -13,9 +13,38 @@ from lull.check.data import KnownFinding, Mutant, died_of, matches
 from lull.check.tables import Score
 from lull.check.trials import CheckOptions, Trial
 from lull.guest.runner import SKIPPED
+from lull.run.records import MeasuredBoot
 
 SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
 FELL_SHORT = 1
+
+
+@dataclass
+class Trouble:
+    """How a guest ended that did not end well: its kind (boots.TROUBLE), the error, its exit code and text."""
+
+    kind: str
+    what: str
+    code: int
+    text: str
+
+
+@dataclass(kw_only=True)
+class CheckedBoot(MeasuredBoot):
+    """What is kept of a boot of a check.
+
+    Args:
+        trouble: how the guest ended, if not well.
+        checker: was the plugin loaded?
+        reports, errors, end, unchecked: what the plugin wrote (PluginOutput), and the reports on the console.
+    """
+
+    trouble: Trouble | None = None
+    checker: bool = True
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+    unchecked: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -25,22 +54,24 @@ class BootResult:
     Args:
         trial: the trial that was booted.
         what: the line that names it (Trial.what).
-        raw: the contents of boot.json: ``status`` of the jobs, ``trouble`` of the guest, ``measurements``
-            (``measured``), ``checker`` (was the plugin loaded?), and what the plugin wrote: ``errors``, ``end``,
-            ``unchecked`` and ``reports``, to which the reports on the console are added.
+        kept: what is kept of the boot.
         known: place in ``reports`` -> the known finding that describes the report.
     """
 
     trial: Trial
     what: str
-    raw: dict[str, Any]
+    kept: CheckedBoot
     known: dict[int, KnownFinding] = field(default_factory=dict)
 
     @property
     def reports(self) -> list[dict[str, Any]]:
         """All reports, those of known findings included."""
-        found: list[dict[str, Any]] = self.raw["reports"]
-        return found
+        return self.kept.reports
+
+    @property
+    def last_words(self) -> str:
+        """What a guest said that did not end well."""
+        return self.kept.trouble.what if self.kept.trouble else ""
 
     @property
     def new(self) -> list[dict[str, Any]]:
@@ -49,7 +80,7 @@ class BootResult:
 
     def failed_jobs(self) -> list[str]:
         """A phrase for each workload that neither succeeded nor was skipped."""
-        status = {int(number): code for number, code in self.raw["status"].items()}
+        status = self.kept.status
         return [
             f"{job.workload.name} ended with status {status.get(job.number, 'none')}"
             for job in self.trial.boot.jobs
@@ -58,7 +89,7 @@ class BootResult:
 
     def skipped_jobs(self) -> list[str]:
         """The workloads that this kernel or machine cannot run; each says why on the console."""
-        status = {int(number): code for number, code in self.raw["status"].items()}
+        status = self.kept.status
         return [job.workload.name for job in self.trial.boot.jobs if status.get(job.number) == SKIPPED]
 
     def verdict(self) -> tuple[str, str]:
@@ -67,22 +98,22 @@ class BootResult:
         The verdict is the first that applies: ``reports`` (new ones), the guest's trouble, ``failed`` (the plugin had
         errors), ``blind`` (the plugin saw nothing of something vital), ``failed`` (a workload failed), ``silent``.
         """
-        trouble: dict[str, Any] | None = self.raw["trouble"]
+        trouble = self.kept.trouble
         if self.new:
             seen = sum(r["count"] for r in self.new)
             detail = f"{len(self.new)}, seen {seen} time{'s' * (seen > 1)}"
-            return REPORTS, f"{detail}; the guest {trouble['kind']}: {trouble['what']}" if trouble else detail
+            return REPORTS, f"{detail}; the guest {trouble.kind}: {trouble.what}" if trouble else detail
         if trouble:
-            return trouble["kind"], trouble["what"]
-        if self.raw["errors"]:
-            return FAILED, "; ".join(self.raw["errors"])
-        if self.raw["checker"] and (missing := plugin_output.blind(self.raw["end"])):
+            return trouble.kind, trouble.what
+        if self.kept.errors:
+            return FAILED, "; ".join(self.kept.errors)
+        if self.kept.checker and (missing := plugin_output.blind(self.kept.end)):
             return BLIND, missing
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
-        if not self.raw["checker"]:
+        if not self.kept.checker:
             return SILENT, "the kernel reported nothing"
-        return SILENT, str(self.raw["end"]["text"])
+        return SILENT, str((self.kept.end or {})["text"])
 
     def lines(self) -> list[str]:
         """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
@@ -96,7 +127,7 @@ class BootResult:
                 found += plugin_output.lines(report)
         if skipped := self.skipped_jobs():
             found.append(f"skipped, see the console: {', '.join(skipped)}")
-        if unchecked := self.raw["unchecked"]:
+        if unchecked := self.kept.unchecked:
             found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
         verdict, detail = self.verdict()
         found.append(f"verdict: {': '.join(filter(None, (silence([self]) if verdict == SILENT else verdict, detail)))}")
@@ -104,7 +135,7 @@ class BootResult:
 
     def caught(self, rules: Sequence[str]) -> bool:
         """Return true if a report is of one of ``rules``, or the kernel died with the text of a ``console/`` rule."""
-        return any(matches(report, rules) for report in self.reports) or bool(died_of(self.raw["trouble"], rules))
+        return any(matches(report, rules) for report in self.reports) or bool(died_of(self.last_words, rules))
 
     def to_json(self, options: CheckOptions) -> dict[str, Any]:
         """The boot's entry in check.json."""
@@ -121,9 +152,9 @@ class BootResult:
             "workloads": [f"{j.workload.name} {j.spec.name}" for j in trial.boot.jobs],
             "verdict": verdict,
             "detail": detail,
-            "seen": (self.raw["end"] or {}).get("seen", {}),
+            "seen": (self.kept.end or {}).get("seen", {}),
             "known": {self.reports[n]["report"]: finding.name for n, finding in self.known.items()},
-            **self.raw,
+            **asdict(self.kept),
         }
 
 
@@ -132,15 +163,15 @@ def rule(report: Mapping[str, Any]) -> str:
     return f"{report['rule']}/{report['kind']}"
 
 
-def judged(trial: Trial, what: str, raw: dict[str, Any], findings: Sequence[KnownFinding]) -> BootResult:
+def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownFinding]) -> BootResult:
     """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
     known = {
         place: finding
-        for place, report in enumerate(raw["reports"])
+        for place, report in enumerate(kept.reports)
         for finding in findings
-        if not trial.mutant and finding.describes(report, raw["guest"])
+        if not trial.mutant and finding.describes(report, kept.guest)
     }
-    return BootResult(trial, what, raw, known)
+    return BootResult(trial, what, kept, known)
 
 
 def plain(results: Sequence[BootResult]) -> list[BootResult]:
@@ -156,7 +187,7 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
             groups.setdefault(result.trial.mutant, []).append(result)
     scores = []
     for mutant, group in groups.items():
-        rules = [{*map(rule, r.reports), *died_of(r.raw["trouble"], mutant.rules)} for r in group]
+        rules = [{*map(rule, r.reports), *died_of(r.last_words, mutant.rules)} for r in group]
         scores.append(
             Score(
                 mutant.name,
@@ -165,7 +196,7 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
                 sum(r.caught(mutant.rules) for r in group),
                 sum(r.caught(mutant.rules[:1]) for r in group),
                 len(group),
-                tuple(dict.fromkeys(r.raw["trouble"]["kind"] for r in group if r.raw["trouble"])),
+                tuple(dict.fromkeys(r.kept.trouble.kind for r in group if r.kept.trouble)),
             )
         )
     return scores
@@ -193,7 +224,8 @@ def exit_code(results: Sequence[BootResult]) -> int:
     wrong = any(r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found)
     if wrong or nothing_ran(results) or any(not s.held for s in mutant_scores(results)):
         return FELL_SHORT
-    return int(found[0].raw["trouble"]["code"]) if found else 0
+    trouble = found[0].kept.trouble if found else None
+    return trouble.code if trouble else 0
 
 
 def overall(results: Sequence[BootResult]) -> str:

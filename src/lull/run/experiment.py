@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lull import __version__, cache, plan, process, timing, took
 from lull.errors import GuestGarbage
@@ -20,9 +20,9 @@ from lull.lab import Lab
 from lull.progress import progress
 from lull.requirements import require
 from lull.run import loop
-from lull.run.loop import Kept, Tell, Turn, holding
+from lull.run.loop import Step, Tell, holding
 from lull.run.measurements import breakdowns, held_up, measured, records_of, uneven
-from lull.run.records import Check, Results, host
+from lull.run.records import Check, MeasuredBoot, Measurement, Results, host
 
 if TYPE_CHECKING:
     from lull.judge.joint import ComparedRun
@@ -51,9 +51,9 @@ def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> 
     return checks
 
 
-def step_checks(measurements: Sequence[dict[str, Any]]) -> list[Check]:
+def step_checks(measurements: Sequence[Measurement]) -> list[Check]:
     """Whether modelled time can be trusted: vCPUs were kept in step, in every workload and boot."""
-    timed = [m["metrics"] for m in measurements if timing.METRIC in m["metrics"]]
+    timed = [m.metrics for m in measurements if timing.METRIC in m.metrics]
     if not timed:
         return []
     most = max(metrics[timing.ASTRAY] / (metrics["insns"] or 1) for metrics in timed)
@@ -140,9 +140,9 @@ def measure(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
             shutil.copyfile(lab.kernel(image).path / "config", folder / f"config-{image}")
         results = Results(__version__, lab.base.name, host(), settings=description)
 
-        def one(boot: plan.Boot, place: Path, tell: Tell) -> Kept:
+        def one(boot: plan.Boot, place: Path, tell: Tell) -> MeasuredBoot:
             outcome = lab.launch(guests[boot.image], boot, place, tell)
-            return kept(boot, outcome, place, machine.accel == "tcg", names[boot.image])
+            return measured_boot(boot, outcome, place, machine.accel == "tcg", names[boot.image])
 
         title = f"running {len(boots)} guest{'s' * (len(boots) > 1)}, {machine.vcpus} vCPU{'s' * (machine.vcpus > 1)}"
         seconds = "seconds_emulated" if machine.accel == "tcg" else "seconds"
@@ -157,7 +157,7 @@ def run_boots(
     title: str,
     vcpus: int,
     seconds: str,
-    one: Callable[[plan.Boot, Path, Tell], Kept],
+    one: Callable[[plan.Boot, Path, Tell], MeasuredBoot],
     part: took.Part | None = None,
     further: Sequence[Check] = (),
     costs: timing.Costs | None = None,
@@ -173,12 +173,12 @@ def run_boots(
         further: checks that the caller made.
         costs: of modelled time.
     """
-    measurements: list[dict[str, Any]] = []
+    measurements: list[Measurement] = []
     statuses: dict[str, dict[int, int]] = {}
 
-    def write(boot: plan.Boot, kept: Kept, place: Path) -> None:
-        measurements.extend(kept["measurements"])
-        statuses[boot.name] = {int(k): v for k, v in kept["status"].items()}
+    def write(boot: plan.Boot, kept: MeasuredBoot, place: Path) -> None:
+        measurements.extend(kept.measurements)
+        statuses[boot.name] = kept.status
         results.records = records_of(measurements, vcpus, seconds)
         results.records += held_up(results.records, costs) if costs and costs.receive else []
         results.functions = breakdowns(measurements)
@@ -189,8 +189,8 @@ def run_boots(
         results.settings["boots"] = f"{len(statuses)} of {len(boots)}"
         cache.write_atomic(folder / "results.json", results.to_json())
 
-    turns = [Turn(boot, partial(one, boot), partial(write, boot)) for boot in boots]
-    loop.do_boots(turns, folder, title, part=part)
+    steps = [Step(boot, MeasuredBoot, partial(one, boot), partial(write, boot)) for boot in boots]
+    loop.do_boots(steps, folder, title, part=part)
     from lull.judge import joint, verdict
 
     comparison = verdict.judge(results, folder)
@@ -199,7 +199,9 @@ def run_boots(
     return joint.ComparedRun(str(folder), path, results, comparison)
 
 
-def kept(boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool, names: Sequence[str] = ()) -> Kept:
+def measured_boot(
+    boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool, names: Sequence[str] = ()
+) -> MeasuredBoot:
     """What is kept of a boot: its measurements, and how its jobs ended; ``names`` as in ``measured``.
 
     Raises: GuestGarbage.
@@ -211,10 +213,6 @@ def kept(boot: plan.Boot, outcome: BootOutcome, folder: Path, counted: bool, nam
             f"{boot.name}: what the guest reported and what was counted do not fit together: {error!r}",
             where=str(folder),
         ) from error
-    return {
-        "boot": boot.name,
-        "kernel": outcome.kernel,
-        "attempts": outcome.attempts,
-        "status": outcome.status,
-        "measurements": measurements,
-    }
+    return MeasuredBoot(
+        guest=outcome.kernel, attempts=outcome.attempts, status=outcome.status, measurements=measurements
+    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What commands that make several boots share: the folder of their results, and the loop over boots.
 
-A command says how a boot is made and what is done with its result (``Turn``). The loop stores what is kept of the boot
+A command says how a boot is made and what is done with its result (``Step``). The loop stores what is kept of the boot
 in its boot.json. An interrupted command that is run again reads this file and does not repeat the boot.
 """
 
@@ -11,18 +11,19 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from lull import cache, plan, took
 from lull.errors import UsageError
 from lull.progress import clock, progress, say
+from lull.run.records import Kept, from_json
 
 Tell = Callable[[str], None]
 """Shows what a boot is doing."""
-Kept = dict[str, Any]
-"""What is kept of a boot, as JSON. The loop adds ``seconds``, the time that the boot took."""
+R = TypeVar("R", bound=Kept)
+"""The type of what is kept of a boot. The loop sets its ``seconds``."""
 BOOTS = "boots"
 """The folder with a folder for each boot."""
 DONE = "boot.json"
@@ -30,56 +31,70 @@ DONE = "boot.json"
 
 
 @dataclass(frozen=True)
-class Turn:
+class Step(Generic[R]):
     """One boot of the loop.
 
     Args:
         boot: the boot; its name is the name of its folder.
+        kind: the type of what is kept of it.
         run: boots once, with the logs in the folder that it is given, and returns what is to be kept. It is not called
             for a boot that is complete.
-        ended: judges the boot and writes the results. It is called with the contents of boot.json and the boot's
-            folder as soon as the boot is complete, also for a boot that an earlier command completed.
+        ended: judges the boot and writes the results. It is called with what is kept of the boot, and the boot's
+            folder, as soon as the boot is complete, also for a boot that an earlier command completed.
     """
 
     boot: plan.Boot
-    run: Callable[[Path, Tell], Kept]
-    ended: Callable[[Kept, Path], None]
+    kind: type[R]
+    run: Callable[[Path, Tell], R]
+    ended: Callable[[R, Path], None]
 
 
 def do_boots(
-    turns: Iterable[Turn], folder: Path, title: str, *, part: took.Part | None = None, within: str = BOOTS
+    steps: Iterable[Step[R]], folder: Path, title: str, *, part: took.Part | None = None, within: str = BOOTS
 ) -> None:
-    """Do all turns in their order.
+    """Do all steps in their order.
 
     Args:
-        turns: a list or, when the results decide how many there are, a generator: each turn is taken when the one
+        steps: a list or, when the results decide how many there are, a generator: each step is taken when the one
             before it has ended.
         folder: the folder of the results, held by ``holding``. The folders of the boots are in its folder ``within``.
         title: the title of the step that is shown.
         part: the time of one boot is stored under its name (lull.took), for estimates of later commands.
     """
-    total = len(turns) if isinstance(turns, Sequence) else 0
+    total = len(steps) if isinstance(steps, Sequence) else 0
     booted = before = 0
-    with progress.step(title) as step:
-        for number, turn in enumerate(turns, 1):
+    with progress.step(title) as shown:
+        for number, step in enumerate(steps, 1):
 
-            def tell(text: str, number: int = number, boot: plan.Boot = turn.boot) -> None:
-                step.update(f"{number}/{total} " * bool(total) + f"{boot.name}: {plan.named(boot, text)}")
+            def tell(text: str, number: int = number, boot: plan.Boot = step.boot) -> None:
+                shown.update(f"{number}/{total} " * bool(total) + f"{boot.name}: {plan.named(boot, text)}")
 
             tell("booting")
-            place = folder / within / turn.boot.name
+            place = folder / within / step.boot.name
             if complete(place):
                 before += 1
+                kept = read(step.kind, place / DONE)
             else:
                 booted += 1
                 begun = time.monotonic()
-                kept = turn.run(place, tell)
-                kept["seconds"] = round(time.monotonic() - begun, 1)
-                cache.write_atomic(place / DONE, json.dumps(kept, indent=1) + "\n")
-            turn.ended(json.loads((place / DONE).read_text()), place)
+                kept = step.run(place, tell)
+                kept.seconds = round(time.monotonic() - begun, 1)
+                cache.write_atomic(place / DONE, json.dumps(asdict(kept), indent=1) + "\n")
+            step.ended(kept, place)
         if part and booted:
-            took.keep(part.name, step.elapsed / booted)
-        step.update(account(booted, before, step.elapsed))
+            took.keep(part.name, shown.elapsed / booted)
+        shown.update(account(booted, before, shown.elapsed))
+
+
+def read(kind: type[R], file: Path) -> R:
+    """What is kept of a complete boot; what else the file has is left out. Raises UsageError."""
+    try:
+        raw = json.loads(file.read_text())
+        found: R = from_json(kind, {f.name: raw[f.name] for f in fields(kind) if f.name in raw}, file.name)
+    except ValueError as error:
+        remedy = "name another folder with --out"
+        raise UsageError(f"not a boot of this version: {error}", where=str(file), remedy=remedy) from error
+    return found
 
 
 def complete(place: Path) -> bool:

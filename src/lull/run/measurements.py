@@ -12,7 +12,7 @@ from typing import Any
 
 from lull import plan, timing
 from lull.guest.runner import BootOutcome
-from lull.run.records import COUNT_UNIT, Breakdown, Record
+from lull.run.records import COUNT_UNIT, Breakdown, Measurement, Record
 
 JITTER = "jitter"
 """The program whose windows are iterations of the same work: their largest values are measurements, too."""
@@ -23,7 +23,7 @@ WORST = "_worst"
 HELD_UP = "seconds_held_up"
 
 
-def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequence[str] = ()) -> list[Measurement]:
     """The measurements of a boot: one per job and case, with kernel, workload and every metric.
 
     With the ``names`` of the kernel's functions they have the counts of these, too. The counts are of the windows that
@@ -39,7 +39,7 @@ def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequen
     cases: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     for window in outcome.windows:
         cases[window["job"], window["case"]].append(window)
-    found: list[dict[str, Any]] = []
+    found = []
     for (number, name), windows in cases.items():
         job, window = jobs[number], windows[0]
         if len({w["operations"] for w in windows}) > 1:
@@ -54,24 +54,23 @@ def measured(boot: plan.Boot, outcome: BootOutcome, counted: bool, names: Sequen
             metrics["insns_work"] = metrics["insns"] - metrics["insns_spin"]
         if "modelled_ns" in metrics:
             metrics[timing.METRIC] = metrics.pop("modelled_ns") / 1e9
-        by_function = {}
+        functions = {}
         if names:
             own = [counts["insns_own"] for counts in each]
             like = [w["window"] for w, count in zip(windows, own, strict=True) if count == quiet(own)]
-            chosen = [outcome.functions[window] for window in like]
-            by_function = {"functions": by_name(chosen, names, len(windows))}
+            functions = by_name([outcome.functions[window] for window in like], names, len(windows))
         found.append(
-            {
-                "kernel": kernel,
-                "workload": f"{job.workload.name}{case}",
-                "operations": sum(w["operations"] for w in windows),
-                "unit": window.get("unit", ""),
-                "scale": window.get("scale", ""),
-                "seconds": float(sum(w.get("seconds", 0.0) for w in windows)),
-                "metrics": metrics,
-                **({"worst": worst(windows, each)} if job.workload.program == JITTER else {}),
-                **by_function,
-            }
+            Measurement(
+                kernel,
+                f"{job.workload.name}{case}",
+                sum(w["operations"] for w in windows),
+                window.get("unit", ""),
+                float(sum(w.get("seconds", 0.0) for w in windows)),
+                metrics,
+                window.get("scale", ""),
+                worst(windows, each) if job.workload.program == JITTER else {},
+                functions,
+            )
         )
     return found
 
@@ -95,7 +94,7 @@ def quiet(instructions: Sequence[int]) -> int:
     return sorted(instructions)[len(instructions) // 10]
 
 
-def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str) -> list[Record]:
+def records_of(measurements: Sequence[Measurement], vcpus: int, seconds: str) -> list[Record]:
     """Measurements of all boots as records: values in the order of the run.
 
     Those of a workload that did other numbers of operations in other boots (``uneven``) are of one operation each.
@@ -104,20 +103,20 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
     operations: dict[tuple[str, str], tuple[int, str]] = {}
     timed = uneven(measurements)
     for m in measurements:
-        if m["workload"] in timed and m["operations"]:
+        if m.workload in timed and m.operations:
             m = per_operation(m)
-        operations[m["kernel"], m["workload"]] = (m["operations"], m["unit"])
-        if timing.METRIC not in m["metrics"]:  # by a clock that was made slower
-            values[m["kernel"], m["workload"], seconds, "s"].append(m["seconds"])
-        for metric, value in m["metrics"].items():
+        operations[m.kernel, m.workload] = (m.operations, m.unit)
+        if timing.METRIC not in m.metrics:  # by a clock that was made slower
+            values[m.kernel, m.workload, seconds, "s"].append(m.seconds)
+        for metric, value in m.metrics.items():
             unit = "s" if metric == timing.METRIC else COUNT_UNIT
-            values[m["kernel"], m["workload"], metric, unit].append(value)
-        for metric, value in m.get("worst", {}).items():
+            values[m.kernel, m.workload, metric, unit].append(value)
+        for metric, value in m.worst.items():
             unit = COUNT_UNIT if metric == RECEIVED else "s"
             if metric != "seconds":
-                values[m["kernel"], m["workload"], metric + WORST, unit].append(value)
-            elif timing.METRIC not in m["metrics"]:
-                values[m["kernel"], m["workload"], seconds + WORST, unit].append(value)
+                values[m.kernel, m.workload, metric + WORST, unit].append(value)
+            elif timing.METRIC not in m.metrics:
+                values[m.kernel, m.workload, seconds + WORST, unit].append(value)
     found = []
     for (kernel, workload, metric, unit), series in values.items():
         size = (0, "") if metric.endswith(WORST) else operations[kernel, workload]
@@ -125,19 +124,18 @@ def records_of(measurements: Sequence[dict[str, Any]], vcpus: int, seconds: str)
     return found
 
 
-def uneven(measurements: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+def uneven(measurements: Sequence[Measurement]) -> dict[str, tuple[int, int]]:
     """Workload -> the fewest and the most operations that a boot did, where they differ: it runs for a time."""
     done: dict[str, set[int]] = defaultdict(set)
     for m in measurements:
-        done[m["workload"]].add(m["operations"])
+        done[m.workload].add(m.operations)
     return {workload: (min(found), max(found)) for workload, found in done.items() if len(found) > 1}
 
 
-def per_operation(m: Mapping[str, Any]) -> dict[str, Any]:
+def per_operation(m: Measurement) -> Measurement:
     """A measurement as that of one operation. The values of the worst window stay as they are."""
-    n = m["operations"]
-    metrics = {metric: value / n for metric, value in m["metrics"].items()}
-    return {**m, "operations": 1, "seconds": m["seconds"] / n, "metrics": metrics}
+    metrics = {metric: value / m.operations for metric, value in m.metrics.items()}
+    return replace(m, operations=1, seconds=m.seconds / m.operations, metrics=metrics)
 
 
 def held_up(records: Sequence[Record], costs: timing.Costs) -> list[Record]:
@@ -168,22 +166,22 @@ def by_name(windows: Sequence[Mapping[int, int]], names: Sequence[str], scale: i
     return {name: scale * count / len(windows) for name, count in counts.items()}
 
 
-def breakdowns(measurements: Sequence[Mapping[str, Any]]) -> list[Breakdown]:
+def breakdowns(measurements: Sequence[Measurement]) -> list[Breakdown]:
     """The breakdown of each kernel and workload: that of the boot with the median total.
 
     With an even number of boots it is the mean of the two in the middle. So the counts add up to the median of the
     metric.
     """
-    boots: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    boots: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
     for m in measurements:
-        if "functions" in m:
-            boots[m["kernel"], m["workload"]].append(m)
+        if m.functions:
+            boots[m.kernel, m.workload].append(m)
     found = []
     for (kernel, workload), series in boots.items():
-        series = sorted(series, key=lambda m: sum(m["functions"].values()))
+        series = sorted(series, key=lambda m: sum(m.functions.values()))
         middle = series[(len(series) - 1) // 2 : len(series) // 2 + 1]
-        names = dict.fromkeys(name for m in middle for name in m["functions"])
-        counts = {name: statistics.fmean(m["functions"].get(name, 0.0) for m in middle) for name in names}
-        metric = "insns_quiet" if "insns_quiet" in middle[0]["metrics"] else "insns_own"
-        found.append(Breakdown(kernel, workload, metric, counts, middle[0]["operations"], middle[0]["unit"]))
+        names = dict.fromkeys(name for m in middle for name in m.functions)
+        counts = {name: statistics.fmean(m.functions.get(name, 0.0) for m in middle) for name in names}
+        metric = "insns_quiet" if "insns_quiet" in middle[0].metrics else "insns_own"
+        found.append(Breakdown(kernel, workload, metric, counts, middle[0].operations, middle[0].unit))
     return found

@@ -3,27 +3,62 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 COUNT_UNIT = "count"
-FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "str": ("a text", lambda value: isinstance(value, str)),
-    "int": ("a whole number", lambda value: type(value) is int),
-    "tuple[float, ...]": (
+FORMS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("a text", lambda value: isinstance(value, str)),
+    int: ("a whole number", lambda value: type(value) is int),
+    float: ("a number", lambda value: type(value) in (int, float)),
+    bool: ("true or false", lambda value: type(value) is bool),
+    tuple: (
         "a list of numbers, one at least",
         lambda value: isinstance(value, list) and bool(value) and all(type(v) in (int, float) for v in value),
     ),
-    "list": ("a list", lambda value: isinstance(value, list)),
-    "dict": ("a table", lambda value: isinstance(value, dict)),
+    list: ("a list", lambda value: isinstance(value, list)),
+    dict: ("a table", lambda value: isinstance(value, dict)),
 }
-"""How a field of each type, or of lists and tables of anything, is written in JSON: in words, and how that is told."""
+"""How a value of each type is written in JSON: in words, and how that is told. A tuple is one of numbers."""
+hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+
+
+def from_json(kind: Any, raw: Any, where: str) -> Any:
+    """A value of the type ``kind`` from JSON: a dataclass, lists and tables of such, or one of FORMS; or None.
+
+    Raises: ValueError naming the part that is not of its type: that of ``where``, or in it.
+    """
+    origin, of = get_origin(kind), get_args(kind)
+    if kind is Any or (raw is None and NoneType in of):
+        return raw
+    if origin is UnionType:
+        return from_json(of[0], raw, where)
+    if is_dataclass(kind):
+        if not isinstance(raw, dict):
+            raise ValueError(f"{where} is no table")
+        needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+        for what, names in (("missing", needed - {*raw}), ("not known", {*raw} - {f.name for f in fields(kind)})):
+            if names:
+                raise ValueError(f"{where}: {min(names)} is {what}")
+        types = hints(kind)
+        return kind(**{name: from_json(types[name], value, f"{where}: {name}") for name, value in raw.items()})  # type: ignore[operator]
+    form, is_of = FORMS[origin or kind]
+    if not is_of(raw):
+        raise ValueError(f"{where} is not {form}")
+    if origin is list:
+        name = where.rpartition(": ")[2]
+        return [from_json(of[0], one, f"{name}[{number}]") for number, one in enumerate(raw)]
+    if origin is dict:
+        return {of[0](key): from_json(of[1], value, f"{where}: {key}") for key, value in raw.items()}
+    return tuple(raw) if origin is tuple else raw
 
 
 @dataclass(frozen=True)
@@ -79,20 +114,53 @@ class Check:
     detail: str
 
 
-def fields_of(kind: type, raw: Any, where: str) -> dict[str, Any]:
-    """What the dataclass ``kind`` is made of, from JSON. Raises ValueError naming the field that is not of its type."""
-    if not isinstance(raw, dict):
-        raise ValueError(f"{where} is no table")
-    known = {f.name: f for f in fields(kind)}
-    needed = {name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
-    for what, names in (("missing", needed - {*raw}), ("not known", {*raw} - {*known})):
-        if names:
-            raise ValueError(f"{where}: {min(names)} is {what}")
-    for name, value in raw.items():
-        form, is_of = FORMS.get(str(known[name].type)) or FORMS[str(known[name].type).partition("[")[0]]
-        if not is_of(value):
-            raise ValueError(f"{where}: {name} is not {form}")
-    return {name: tuple(value) if known[name].type == "tuple[float, ...]" else value for name, value in raw.items()}
+@dataclass
+class Measurement:
+    """A case of a workload in one boot: the sum of its windows.
+
+    Args:
+        kernel, workload: as in ``Record``.
+        operations, unit: how many operations the windows had, and what one is.
+        seconds: of the guest's clock.
+        metrics: their names -> values.
+        scale: what the case's name grows with, if anything.
+        worst: of the program jitter, the largest value of any window, for some metrics.
+        functions: function of the kernel -> instructions, if they were counted.
+    """
+
+    kernel: str
+    workload: str
+    operations: int
+    unit: str
+    seconds: float
+    metrics: dict[str, float]
+    scale: str = ""
+    worst: dict[str, float] = field(default_factory=dict)
+    functions: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Kept:
+    """What is kept of a boot, in boot.json: at least the ``seconds`` that it took."""
+
+    seconds: float = 0.0
+
+
+@dataclass(kw_only=True)
+class MeasuredBoot(Kept):
+    """A boot with workloads.
+
+    Args:
+        guest: the output of uname -r in the guest; empty when it did not get so far.
+        attempts: boots that were needed.
+        status: number of the job -> its exit status.
+        measurements: of its windows.
+    """
+
+    guest: str = ""
+    attempts: int = 1
+    status: dict[int, int] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
 
 
 @dataclass
@@ -116,13 +184,10 @@ class Results:
     def from_json(cls, text: str) -> Results:
         """Read results.json back. Raises ValueError when it is not one."""
         try:
-            raw = fields_of(cls, json.loads(text), "the file")
-            for name, kind in (("records", Record), ("checks", Check), ("functions", Breakdown)):
-                found = raw.get(name, [])
-                raw[name] = [kind(**fields_of(kind, one, f"{name}[{number}]")) for number, one in enumerate(found)]
+            found: Results = from_json(cls, json.loads(text), "the file")
         except ValueError as error:
             raise ValueError(f"not a results.json of this version: {error}") from error
-        return cls(**raw)
+        return found
 
     @classmethod
     def load(cls, path: Path) -> Results:

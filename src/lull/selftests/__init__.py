@@ -31,7 +31,8 @@ from lull.linux.toolchain import Toolchain, jobs
 from lull.linux.tree import Tree
 from lull.progress import progress, say
 from lull.run import loop
-from lull.run.loop import Kept, Tell, Turn, holding
+from lull.run.loop import Step, Tell, holding
+from lull.run.records import Kept
 from lull.selftests import suite_outcomes
 from lull.selftests.suite_outcomes import BEGIN, END, MESSAGES, VARIES, Baseline, SuiteOutcome
 
@@ -250,7 +251,15 @@ def boot_of(suite: SelftestSuite, setting: Setting, number: int) -> plan.Boot:
     return plan.Boot(name, number, setting.kernel, setting.name, (tests,))
 
 
-def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path, tell: Tell) -> Kept:
+@dataclass(kw_only=True)
+class SuiteBoot(Kept):
+    """How a guest ended that ran a suite: in which trouble, if any, and the output of uname -r in it."""
+
+    trouble: str = ""
+    guest: str = ""
+
+
+def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path, tell: Tell) -> SuiteBoot:
     """Boot a guest that runs a suite under a setting, with the logs in ``folder``; returns how the guest ended."""
     # For selftests, keep the kernel's messages off the console, which has the output of the tests; they are read from
     # dmesg. KUnit prints its results as kernel messages.
@@ -265,8 +274,8 @@ def one_boot(guest_: Guest, suite: SelftestSuite, setting: Setting, folder: Path
             guest_, job(setting, suite), folder, job_seconds=lambda number: limit, tell=tell, say=say
         )
     except (GuestHang, GuestPanic, GuestGarbage) as error:
-        return {"trouble": error.what, "guest": ""}
-    return {"trouble": "", "guest": ended.kernel}
+        return SuiteBoot(trouble=error.what)
+    return SuiteBoot(guest=ended.kernel)
 
 
 def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> list[Setting]:
@@ -348,17 +357,18 @@ def do_suites(
     found: dict[tuple[str, str], list[SuiteOutcome]] = defaultdict(list)
     with holding(out, cache.key_of(repr(boots), repr(MACHINE), lab.qemu.version, *made, *jobs_)) as folder:
 
-        def note(suite: SelftestSuite, setting: Setting, kept: Kept, place: Path) -> None:
+        def note(suite: SelftestSuite, setting: Setting, kept: SuiteBoot, place: Path) -> None:
             read = suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit
-            outcome = read((place / "console.log").read_text(errors="replace"), kept["trouble"])
+            outcome = read((place / "console.log").read_text(errors="replace"), kept.trouble)
             if checked:
-                outcome = with_checker(outcome, place, known, kept["guest"])
+                outcome = with_checker(outcome, place, known, kept.guest)
             found[setting.name, suite.name].append(outcome)
 
-        turns = [
-            Turn(boot_of(s, t, n), partial(one_boot, guests[t.kernel], s, t), partial(note, s, t)) for s, t, n in boots
+        steps = [
+            Step(boot_of(s, t, n), SuiteBoot, partial(one_boot, guests[t.kernel], s, t), partial(note, s, t))
+            for s, t, n in boots
         ]
-        loop.do_boots(turns, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
+        loop.do_boots(steps, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
         judged = suite_outcomes.judge(found, baseline)
         if checked:
             judged[VARIES] = []  # the table of selftests.md has them

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from lull import cache, plan, timing, took
+from lull.errors import UsageError
 from lull.guest.runner import BootOutcome
 from lull.run import loop, measurements
+from lull.run.records import MeasuredBoot
 
 JOB = plan.Job(1, plan.Workload("pingpong", "pingpong"), plan.Spec("stock", "stock"))
 BOOT = plan.Boot("r01-stock", 1, "stock", "stock", (JOB,))
@@ -32,19 +35,19 @@ def outcome(own: list[int], case: str = "two-cpus", operations: int = 4) -> Boot
 def test_one_window_is_what_it_is() -> None:
     """Its counts, and no quiet window: there is nothing to choose from."""
     (found,) = measurements.measured(BOOT, outcome([7]), True)
-    assert found["workload"] == "pingpong/two-cpus"
-    assert (found["operations"], found["seconds"]) == (4, 0.5)
-    assert found["metrics"] == {"faults": 0, "insns": 14, "insns_own": 7}
+    assert found.workload == "pingpong/two-cpus"
+    assert (found.operations, found.seconds) == (4, 0.5)
+    assert found.metrics == {"faults": 0, "insns": 14, "insns_own": 7}
 
 
 def test_windows_of_a_case_add_up_and_a_quiet_one_stands_for_all() -> None:
     """Ticks are in the sums, and not in what is quiet; the one window that is too low neither."""
     own = [50, *[100] * 10, *[5100] * 9]
     (found,) = measurements.measured(BOOT, outcome(own), True)
-    assert (found["operations"], found["seconds"]) == (80, 10.0)
-    assert found["metrics"]["insns_own"] == sum(own)
-    assert found["metrics"]["insns_quiet"] == 20 * 100
-    assert found["metrics"]["faults"] == sum(range(20))
+    assert (found.operations, found.seconds) == (80, 10.0)
+    assert found.metrics["insns_own"] == sum(own)
+    assert found.metrics["insns_quiet"] == 20 * 100
+    assert found.metrics["faults"] == sum(range(20))
 
 
 def test_functions_add_up_to_what_is_quiet() -> None:
@@ -53,12 +56,12 @@ def test_functions_add_up_to_what_is_quiet() -> None:
     many = outcome(own)
     many.functions = {1000 + n: {0: 10, 1: 20 + n, 2: value - 30 - n} for n, value in enumerate(own)}
     (found,) = measurements.measured(BOOT, many, True, ("user space", "a", "b"))
-    assert found["functions"] == pytest.approx({"user space": 200, "a": 20 * 25.5, "b": 20 * 64.5})
-    assert sum(found["functions"].values()) == pytest.approx(found["metrics"]["insns_quiet"])
+    assert found.functions == pytest.approx({"user space": 200, "a": 20 * 25.5, "b": 20 * 64.5})
+    assert sum(found.functions.values()) == pytest.approx(found.metrics["insns_quiet"])
     one = outcome([7])
     one.functions = {1000: {1: 3, 2: 4}}
     (found,) = measurements.measured(BOOT, one, True, ("user space", "a", "a"))
-    assert found["functions"] == {"a": 7}
+    assert found.functions == {"a": 7}
     with pytest.raises(IndexError):
         measurements.measured(BOOT, one, True, ("user space", "a"))
 
@@ -71,13 +74,13 @@ def test_cases_stay_apart() -> None:
     both.windows += other.windows
     both.counts[1900] = other.counts[1000]
     found = measurements.measured(BOOT, both, True)
-    assert {m["workload"]: m["metrics"]["insns_own"] for m in found} == {"pingpong/two-cpus": 3, "pingpong/same-cpu": 3}
+    assert {m.workload: m.metrics["insns_own"] for m in found} == {"pingpong/two-cpus": 3, "pingpong/same-cpu": 3}
 
 
 def test_without_the_plugin_there_is_nothing_quiet() -> None:
     """On real CPUs nothing is counted."""
     (found,) = measurements.measured(BOOT, outcome([5, 5]), False)
-    assert found["metrics"] == {"faults": 1}
+    assert found.metrics == {"faults": 1}
 
 
 def test_windows_of_two_sizes_are_refused() -> None:
@@ -126,25 +129,27 @@ class Loop:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.booted: list[str] = []
-        self.ended: list[tuple[loop.Kept, Path]] = []
+        self.ended: list[tuple[MeasuredBoot, Path]] = []
 
-    def run(self, name: str, place: Path, tell: loop.Tell) -> loop.Kept:
+    def run(self, name: str, place: Path, tell: loop.Tell) -> MeasuredBoot:
         """Boot; a boot with this name fails."""
         if name == "broken":
             raise ValueError(name)
         tell("job 1")
         self.booted.append(name)
-        return {"boot": name, "status": {1: 0}}
+        return MeasuredBoot(guest=name, status={1: 0})
 
-    def turn(self, name: str) -> loop.Turn:
-        """The turn of a boot."""
+    def step(self, name: str) -> loop.Step[MeasuredBoot]:
+        """The step of a boot."""
         ended = self.ended
-        return loop.Turn(replace(BOOT, name=name), partial(self.run, name), lambda *end: ended.append(end))
+        return loop.Step(
+            replace(BOOT, name=name), MeasuredBoot, partial(self.run, name), lambda *end: ended.append(end)
+        )
 
     def conduct(self, *names: str) -> list[str]:
         """Do these boots; returns those that were not complete before."""
         before = len(self.booted)
-        loop.do_boots([self.turn(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
+        loop.do_boots([self.step(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
         return self.booted[before:]
 
 
@@ -162,9 +167,9 @@ def test_a_complete_boot_is_not_repeated(looped: Loop) -> None:
     boots = [replace(BOOT, name=name) for name in ("a", "b", "c")]
     assert looped.booted == ["a", "b"] and loop.left(boots, looped.folder) == 1
     assert looped.conduct("a", "b", "c") == ["c"]
-    assert [kept["boot"] for kept, _ in looped.ended] == ["a", "b", "a", "b", "c"]
+    assert [kept.guest for kept, _ in looped.ended] == ["a", "b", "a", "b", "c"]
     (kept, place), again = looped.ended[0], looped.ended[2]
-    assert again == (kept, place) and kept["status"] == {"1": 0} and kept["seconds"] >= 0
+    assert again == (kept, place) and kept.status == {1: 0} and kept.seconds >= 0
     assert place == looped.folder / "boots/a" and loop.complete(place)
 
 
@@ -188,13 +193,13 @@ def test_a_long_workload_is_expected_to_take_longer(looped: Loop) -> None:
 
 
 def test_results_decide_how_many_boots_there_are(looped: Loop) -> None:
-    """Each turn is asked for when the one before it has ended."""
+    """Each step is asked for when the one before it has ended."""
 
-    def turns() -> Iterator[loop.Turn]:
+    def steps() -> Iterator[loop.Step[MeasuredBoot]]:
         while len(looped.ended) < 3:
-            yield looped.turn(f"r{len(looped.ended)}")
+            yield looped.step(f"r{len(looped.ended)}")
 
-    loop.do_boots(turns(), looped.folder, "booting", within="rounds")
+    loop.do_boots(steps(), looped.folder, "booting", within="rounds")
     assert looped.booted == ["r0", "r1", "r2"] and loop.complete(looped.folder / "rounds/r2")
 
 
@@ -205,3 +210,16 @@ def test_what_the_account_says() -> None:
     assert plan.named(BOOT, "job 1, 7 s") == "pingpong, 7 s" and plan.named(BOOT, "booting") == "booting"
     assert plan.named(BOOT, "hung: job 1 did not end") == "hung: pingpong did not end"
     assert plan.named(BOOT, "job 11") == "job 11"
+
+
+def test_a_boot_of_another_version_is_refused(looped: Loop) -> None:
+    """It is named, with what to do; what a file has beyond what is kept is left out."""
+    looped.conduct("a")
+    file = looped.folder / "boots/a" / loop.DONE
+    raw = json.loads(file.read_text())
+    file.write_text(json.dumps({**raw, "machine": "more"}))
+    assert loop.read(MeasuredBoot, file) == looped.ended[0][0]
+    file.write_text(json.dumps({**raw, "status": {"1": "0"}}))
+    with pytest.raises(UsageError, match=r"boot\.json: status: 1 is not a whole number") as caught:
+        looped.conduct("a")
+    assert caught.value.where == str(file) and caught.value.remedy

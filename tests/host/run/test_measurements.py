@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from lull.judge import compare
 from lull.run import measurements
-from lull.run.records import Breakdown, Record, Results
+from lull.run.records import Breakdown, Measurement, Record, Results
 
 
-def boot(kernel: str, **counts: float) -> dict[str, Any]:
+def boot(kernel: str, **counts: float) -> Measurement:
     """A measurement of a boot."""
-    metrics = {"insns_quiet": sum(counts.values())}
-    return {
-        "kernel": kernel, "workload": "w", "operations": 4, "unit": "page", "metrics": metrics, "functions": counts,
-    }  # fmt: skip
+    return Measurement(kernel, "w", 4, "page", 1.0, {"insns_quiet": sum(counts.values())}, functions=counts)
 
 
 def test_the_boots_in_the_middle_stand_for_a_kernel() -> None:
@@ -33,11 +30,9 @@ def test_the_boots_in_the_middle_stand_for_a_kernel() -> None:
 
 def test_a_case_with_one_window_and_a_run_without() -> None:
     """The metric is that of the window; a run that did not count functions has none."""
-    one = boot("stock", a=3)
-    one["metrics"] = {"insns_own": 3}
+    one = replace(boot("stock", a=3), metrics={"insns_own": 3})
     assert measurements.breakdowns([one])[0].metric == "insns_own"
-    del one["functions"]
-    assert measurements.breakdowns([one]) == []
+    assert measurements.breakdowns([replace(one, functions={})]) == []
 
 
 def test_results_keep_them() -> None:
@@ -50,18 +45,15 @@ def test_results_keep_them() -> None:
         Results.from_json(json.dumps(raw))
 
 
-def timed(kernel: str, operations: int, tlbis: float) -> dict[str, Any]:
+def timed(kernel: str, operations: int, tlbis: float) -> Measurement:
     """A measurement of a program that runs for a time."""
-    metrics = {"tlbi_broadcast": tlbis}
-    return {
-        "kernel": kernel, "workload": "t", "operations": operations, "unit": "call", "seconds": 0.2, "metrics": metrics,
-    }  # fmt: skip
+    return Measurement(kernel, "t", operations, "call", 0.2, {"tlbi_broadcast": tlbis})
 
 
 def test_other_numbers_of_operations_are_compared_per_operation() -> None:
     """Whichever boot did how many: the values are those of one. What does the same each time keeps its numbers."""
     boots = [timed("stock", 100, 200), timed("stock", 400, 800), timed("lull", 50, 25)]
-    even = [{**boots[0], "workload": "e"}, {**boots[2], "workload": "e", "operations": 100}]
+    even = [replace(boots[0], workload="e"), replace(boots[2], workload="e", operations=100)]
     records = measurements.records_of([*boots, *even], 4, "seconds")
     found = {(r.kernel, r.workload): (r.values, r.operations) for r in records if r.metric == "tlbi_broadcast"}
     assert found["stock", "t"] == ((2, 2), 1) and found["lull", "t"] == ((0.5,), 1)

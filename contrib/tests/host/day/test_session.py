@@ -10,7 +10,6 @@ import pytest
 from day_machine import HOME, LULL, STOCK, Fake, PowerCut
 
 from lull.errors import LullError, UsageError
-from lull.run import loop
 from lull_contrib.day import facts, ready, session
 
 PLAN = [
@@ -36,10 +35,10 @@ class Day:
         self.by_hand = 0
         self.power = True
 
-    def step(self, name: str) -> Callable[[Path], loop.Kept]:
+    def step(self, name: str) -> Callable[[Path], session.Kept]:
         """A measurement of this name."""
 
-        def run(place: Path) -> loop.Kept:
+        def run(place: Path) -> session.Kept:
             self.fake.effect()
             machine = self.fake.machine
             assert machine.read("sys/devices/system/cpu/cpufreq/policy0/scaling_governor") == "performance"
@@ -158,7 +157,7 @@ def test_a_kernel_that_does_not_boot(day: Day) -> None:
 def test_what_is_broken_is_measured_no_further(day: Day) -> None:
     """A measurement that fails by itself has its reason in boot.json, and the next one follows."""
 
-    def fails(place: Path) -> loop.Kept:
+    def fails(place: Path) -> session.Kept:
         raise LullError("the program hangs")
 
     day.steps[1] = session.Step("r01-lull", "lull", fails)
@@ -177,7 +176,7 @@ def test_what_is_broken_is_measured_no_further(day: Day) -> None:
 def test_a_measurement_that_fails_in_another_way(day: Day, error: Exception, says: str) -> None:
     """It is done, too; its reason names no path, and nobody."""
 
-    def fails(place: Path) -> loop.Kept:
+    def fails(place: Path) -> session.Kept:
         raise error
 
     day.steps[1] = session.Step("r01-lull", "lull", fails)
