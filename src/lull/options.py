@@ -79,7 +79,7 @@ def add_program(parser: argparse.ArgumentParser, timeout: float) -> None:
     group.add_argument(
         "--package",
         dest="packages",
-        metavar="NAME",
+        metavar="PACKAGE",
         type=package,
         **SEVERAL,
         help="put this package of Debian 12 on the guest's disk, for the program; repeatable",

@@ -65,8 +65,9 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     known = words(lab.base)
     for sub in cli.commands_of(parser).values():
         for action in sub._actions:
-            if action.metavar in PATHS:
-                action.complete = getattr(shtab, PATHS[str(action.metavar)])  # type: ignore[attr-defined]
+            called = action.metavar[0] if isinstance(action.metavar, tuple) else str(action.metavar)
+            if called in PATHS:
+                action.complete = getattr(shtab, PATHS[called])  # type: ignore[attr-defined]
             action.choices = action.choices or known.get(f"{action.dest} {action.metavar}")
     print(shtab.complete(parser, arguments.shell))
     return 0

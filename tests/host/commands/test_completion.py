@@ -29,7 +29,7 @@ LOAD = {
 }
 
 
-FREE = ("RELEASE", "SOURCE", "CMDLINE", "LIST", "ADDRESS", "GLOB", "-- PROGRAM ARGS", "-- PYTEST ARGS")
+FREE = ("PACKAGE", "RELEASE", "SOURCE", "CMDLINE", "LIST", "ADDRESS", "GLOB", "-- PROGRAM ARGS", "-- PYTEST ARGS")
 """How the values of options are called that may be any word: nothing is offered."""
 
 
@@ -113,7 +113,9 @@ def test_every_value_is_thought_of(command: str) -> None:
         action.dest
         for action in parser._actions
         if action.nargs != 0 and not action.choices and action.type not in (int, float, options.MEMORY)
-        if action.metavar not in (*completion.PATHS, *FREE) and f"{action.dest} {action.metavar}" not in known
+        if str(action.metavar[0] if isinstance(action.metavar, tuple) else action.metavar)
+        not in (*completion.PATHS, *FREE)
+        and f"{action.dest} {action.metavar}" not in known
     ]
     assert not missing, f"lull completion has nothing to offer for {missing} of {command}"
 
