@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,13 @@ from lull.check.calls import Engine, Program, names_of_ops, shortest, source
 from lull.check.data import died_of, matches
 from lull.check.kernels import of_base
 from lull.check.trials import CheckOptions, Trial
-from lull.check.verdicts import FELL_SHORT, rule
+from lull.check.verdicts import FELL_SHORT, CheckedBoot, rule
 from lull.errors import GuestGarbage, GuestHang
 from lull.guest.runner import Talk
 from lull.lab import Lab
 from lull.plan import LAB
 from lull.progress import clock, progress
-from lull.run.loop import BOOTS, Kept, holding
+from lull.run.loop import BOOTS, holding
 
 PROGRAM = "search"
 """The guest program."""
@@ -79,9 +79,9 @@ class Session:
         folder: takes the logs of the boot, and the file of the plugin.
     """
 
-    boot_once: Callable[[Talk, Path], Kept]
+    boot_once: Callable[[Talk, Path], CheckedBoot]
     folder: Path
-    kept: Kept = field(default_factory=dict)
+    kept: CheckedBoot = field(default_factory=CheckedBoot)
     ran: int = 0
 
     def __enter__(self) -> Session:
@@ -288,7 +288,7 @@ class Search:
     @property
     def caught(self) -> bool:
         """Whether one of the rules that were wanted has reported a program."""
-        died = any(died_of(trouble, self.wanted) for trouble in self.troubles)
+        died = any(died_of(trouble["what"], self.wanted) for trouble in self.troubles)
         return died or any(one.program and matches(one.report, self.wanted) for one in self.found)
 
     @property
@@ -384,7 +384,7 @@ def conduct(
     assert guest.plugin
     given, ops = guest.plugin, names_of_ops(calls.HEADER.read_text())
 
-    def boot_once(talk: Talk, folder: Path) -> Kept:
+    def boot_once(talk: Talk, folder: Path) -> CheckedBoot:
         more = (*given.options, f"cover={folder / COVERAGE}")
         talking = replace(guest, talk=talk, plugin=replace(given, options=more))
         return one_boot(lab, talking, kernel, trial.boot, folder, lambda text: None)
@@ -399,13 +399,13 @@ def conduct(
             session = Session(boot_once, folder / BOOTS / f"{search.boots + 1:03d}")
             with contextlib.suppress(Lost), session:
                 search.boot(session, step.update)
-            trouble = session.kept.get("trouble")
+            trouble = session.kept.trouble
             if trouble:
-                search.troubles.append({**trouble, "last": search.last})
+                search.troubles.append({**asdict(trouble), "last": search.last})
             elif not search.found:
                 shutil.rmtree(session.folder)
             if not session.ran and not search.over:
-                what = trouble["what"] if trouble else "the guest ended before it ran a program"
+                what = trouble.what if trouble else "the guest ended before it ran a program"
                 raise GuestHang(what, where=str(session.folder), remedy="its console.log may say why")
             for number, found in enumerate(search.found, 1):
                 if not found.program:
@@ -418,8 +418,8 @@ def conduct(
     else:
         for number, found in enumerate(search.found, 1):
             print("\n".join(found.lines(folder / f"found-{number}.c")), end="\n\n")
-        for trouble in search.troubles:
-            print(f"the guest {trouble['kind']}: {trouble['what']}")
+        for one in search.troubles:
+            print(f"the guest {one['kind']}: {one['what']}")
         print(f"results: {folder}/search.json\nverdict: {verdict(search, trial)}")
     return 0 if (search.caught if trial.mutant else not search.found and not search.troubles) else FELL_SHORT
 

@@ -12,8 +12,9 @@ from lull import options, plan
 from lull.check import calls, search
 from lull.check.data import load_findings, load_machines, load_mutants, parse_hardware
 from lull.check.trials import CheckOptions, Trial
-from lull.errors import UsageError
+from lull.errors import UsageError, require_known
 from lull.lab import Lab
+from lull.progress import print_result
 
 KERNEL = "lull"
 
@@ -50,9 +51,9 @@ def trial_of(lab: Lab, arguments: argparse.Namespace) -> Trial:
         raise UsageError("--kernel does not go with a mutant", remedy="leave it out: mutants are of the lab kernel")
     mutant = None
     if arguments.mutant:
-        plan.require("kernel", [plan.LAB], lab.base.kernels)
+        require_known("kernel", [plan.LAB], lab.base.kernels)
         known = load_mutants(lab.base.mutants, lab.base.series)
-        plan.require("mutant", [arguments.mutant], known)
+        require_known("mutant", [arguments.mutant], known)
         mutant = known[arguments.mutant]
     spec = plan.parse_spec(plan.LAB if mutant else arguments.kernel or KERNEL, lab.base)
     machine = arguments.cpu or (mutant and mutant.cpu) or "max"
@@ -72,7 +73,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     words = ("--seed", str(seed), *(["--unguided"] if arguments.unguided else []), repr(chosen))
     what = f"would search {trial.what(chosen)}programs for {arguments.minutes:g} minutes with the seed {seed}"
     if arguments.dry_run:
-        return plan.show([what], [{"what": what}], as_json=arguments.json)
+        return print_result([what], [{"what": what}], as_json=arguments.json)
     release = lab.pristine.version
     ops = len(calls.names_of_ops(calls.HEADER.read_text()))
     wanted = search.Search(

@@ -15,8 +15,8 @@ import pytest
 from lull.check import search
 from lull.check.calls import Engine, Program
 from lull.check.search import HEADER, REACHED, Found, Lost, Search, Session
+from lull.check.verdicts import CheckedBoot, Trouble
 from lull.guest.runner import Talk
-from lull.run.loop import Kept
 
 BAD, WORSE, DEADLY, STUCK = 5, 7, 9, 11
 """Kinds of calls of which the made-up kernel dies, or never comes back; BAD before WORSE is reported."""
@@ -27,7 +27,7 @@ def bad(kinds: list[int]) -> bool:
     return BAD in kinds and WORSE in kinds[kinds.index(BAD) :]
 
 
-def guest(talk: Talk, folder: Path, while_booting: int = 0) -> Kept:
+def guest(talk: Talk, folder: Path, while_booting: int = 0) -> CheckedBoot:
     """What QEMU, its plugin and the guest do together. Each kind of call reaches a place."""
     counts = [0] * 1024
     reports = folder / "reports.jsonl"
@@ -61,15 +61,15 @@ def guest(talk: Talk, folder: Path, while_booting: int = 0) -> Kept:
                 say()
                 n = heard.read(1)[0]
                 if not n:
-                    return {"trouble": None}
+                    return CheckedBoot()
                 data = heard.read(4 * n)
                 kinds = [data[at] % 16 for at in range(0, len(data), 4)]
                 reached = bytes(at in kinds for at in range(REACHED))
                 if DEADLY in kinds:
-                    return {"trouble": {"kind": "crashed", "what": "panic"}}
+                    return CheckedBoot(trouble=Trouble("crashed", "panic", 4, ""))
                 while STUCK in kinds:
                     if talk.over:
-                        return {"trouble": {"kind": "hung", "what": "hang"}}
+                        return CheckedBoot(trouble=Trouble("hung", "hang", 5, ""))
                 if bad(kinds):
                     report(while_booting + 1, "owed")
 
@@ -99,7 +99,7 @@ def test_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.report["text"] == ["report 1: owed"] and found.lines(Path("f.c"))[-1].endswith(
         "again with 2 calls: f.c"
     )
-    assert session.kept == {"trouble": None} and one.programs == session.ran
+    assert session.kept == CheckedBoot() and one.programs == session.ran
     said = json.loads(one.to_json())
     assert said["found"][0]["rule"] == "owed/none" and said["caught"] and said["reached"][0] <= 16
 
@@ -152,16 +152,16 @@ def test_a_guest_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k
     session = Session(guest, tmp_path)
     with pytest.raises(Lost), session:
         one.boot(session, lambda text: None)
-    assert session.kept["trouble"]["kind"] == word
+    assert session.kept.trouble and session.kept.trouble.kind == word
     assert kind in [call[0] for call in one.last[-1]] and session.ran == one.programs > 0
 
 
 def test_a_guest_that_never_comes_up(tmp_path: Path) -> None:
     """The boot says why; an error of the lab is raised."""
-    with pytest.raises(Lost), Session(lambda talk, folder: {"trouble": None}, tmp_path):
+    with pytest.raises(Lost), Session(lambda talk, folder: CheckedBoot(), tmp_path):
         pass
 
-    def fails(talk: Talk, folder: Path) -> Kept:
+    def fails(talk: Talk, folder: Path) -> CheckedBoot:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"), Session(fails, tmp_path):
