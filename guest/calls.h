@@ -20,9 +20,9 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-/* lull search reads these names: a program that fails is written down by them. */
+/* lull search reads these names: a program that fails is written down by them. It draws the first two most. */
 enum op {
-	MAP, MAP_FILE_SHARED, MAP_FILE_PRIVATE, MAP_HUGE, UNMAP, PROTECT, ADVISE, MOVE, READ, WRITE, EXECUTE, FORK, EXIT,
+	MAP, WRITE, READ, MAP_FILE_SHARED, MAP_FILE_PRIVATE, MAP_HUGE, UNMAP, PROTECT, ADVISE, MOVE, EXECUTE, FORK, EXIT,
 	START, GO_TO_CPU, POKE, RECLAIM, FAULTS, LOCK, CUT, CLEAR_REFS, COMPACT, PAUSE,
 	OPS
 };

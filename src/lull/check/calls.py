@@ -60,17 +60,25 @@ class Engine:
     variant: bool = False
     gains: list[list[float]] = field(default_factory=lambda: [[1.0, 2.0], [1.0, 2.0]])
 
-    def call(self) -> Call:
-        """A call: mostly by the first actor, of the first slot and page, and of a usual size, so that calls meet."""
-        draw = self.chance.randrange
-        actor = self.chance.choice((0, 0, 0, 1, 2, 3, 4)) | AT_ONCE * (draw(4) == 0)
-        place = self.chance.choice((0, 0, 0, 1, 2, 3)) | 4 * self.chance.choice((0, 0, 0, draw(16)))
-        size = self.chance.choice((1, 7, 13, draw(16), draw(16)))
-        return draw(self.ops), actor, place, size << 4 | draw(16)
+    def call(self, near: Sequence[Call] = ()) -> Call:
+        """A call, often MAP or WRITE, often of the place and size of one of ``near``, so that calls meet."""
+        draw, choice = self.chance.randrange, self.chance.choice
+        op = choice((0, 1, *(draw(self.ops) for _ in range(6))))
+        actor = choice((0, 0, 0, 1, 2, 3, 4)) | AT_ONCE * (draw(4) == 0)
+        place = choice((0, 0, 0, 1, 2, 3)) | 4 * choice((0, 0, 0, draw(16)))
+        size = choice((1, 7, 13, draw(16), draw(16)))
+        if near and draw(2):
+            place = choice(near)[2]
+        if near and draw(2):
+            size = choice(near)[3] >> 4
+        return op, actor, place, size << 4 | draw(16)
 
     def fresh(self) -> Program:
         """A new program. Beginning and ending its processes takes as long as some twenty calls."""
-        return tuple(self.call() for _ in range(self.chance.randint(10, 40)))
+        calls: list[Call] = []
+        for _ in range(self.chance.randint(10, 40)):
+            calls.append(self.call(calls[:2]))
+        return tuple(calls)
 
     def varied(self, program: Program) -> Program:
         """A variant of ``program``, with a few changes."""
@@ -78,10 +86,10 @@ class Engine:
         for _ in range(self.chance.choice((1, 1, 2, 3, 5))):
             at, kind = draw(len(calls) + 1), draw(8)
             if kind < 3 or not calls:
-                calls.insert(at, self.call())
+                calls.insert(at, self.call(calls))
             elif kind < 5:
                 at, which = draw(len(calls)), draw(4)
-                calls[at] = changed(calls[at], which, self.call()[which])
+                calls[at] = changed(calls[at], which, self.call(calls)[which])
             elif kind == 5:
                 del calls[draw(len(calls))]
             elif kind == 6:
