@@ -22,6 +22,9 @@
 #define VM_MAYSHARE	0x80
 #define VM_HUGETLB	0x400000
 #define MM_HEAD		512		/* of struct mm_struct: its pgd and page_table_lock are in it */
+#define PURGE_LIST	16		/* of purge_list before purge_work, in struct vmap_node */
+#define VA_LIST		40		/* of list in struct vmap_area, behind va_start, va_end and an rb_node */
+#define MIN_BITS	48		/* VA_BITS_MIN is this at most: arm64's addresses of vmalloc begin half-way */
 #define FREES		"free"		/* a rule without which the checker is blind */
 
 /* The functions; several names of one hook are of different versions, or all of them are needed. */
@@ -47,6 +50,7 @@ static const struct {
 	{ "tlb_flush_rmaps", HOOK_RMAPS },
 	{ "_raw_spin_unlock", HOOK_UNLOCK },
 	{ "rt_spin_unlock", HOOK_UNLOCK },		/* CONFIG_PREEMPT_RT */
+	{ "purge_vmap_node", HOOK_PURGE },		/* since 6.9 */
 	{ "schedule", HOOK_SCHEDULE },
 	{ "__folio_start_writeback", HOOK_START_WRITEBACK },
 	{ "swap_writepage", HOOK_SWAP_WRITEPAGE },	/* until 6.15 */
@@ -73,6 +77,7 @@ static const struct {
 	{ HOOK_MOVE, "owed/unsettled" },
 	{ HOOK_RMAPS, "owed/rmap" },
 	{ HOOK_UNLOCK, "owed/unlocked" },
+	{ HOOK_PURGE, "owed of vmalloc" },
 	{ HOOK_SCHEDULE, "owed of kernel threads" },
 	{ HOOK_START_WRITEBACK, "written" },
 	{ HOOK_SWAP_WRITEPAGE, "written" },
@@ -228,8 +233,10 @@ unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu)
 }
 
 /* A page frame and its struct page, from the kernel's boot. Two of them tell where all the others are. */
-static void learn(struct linux_guest *l, uint64_t pfn, uint64_t page)
+static void learn(struct linux_guest *l, unsigned int cpu, uint64_t pfn, uint64_t page)
 {
+	const struct regime *regime = &l->shadow->cpus[cpu].upper;
+	unsigned int bits;
 	int64_t frames = pfn - l->boot_pfn, bytes = page - l->boot_page;
 
 	if (l->struct_page)
@@ -237,6 +244,10 @@ static void learn(struct linux_guest *l, uint64_t pfn, uint64_t page)
 	if (l->boot_page && frames && bytes / frames > 0 && bytes % frames == 0) {
 		l->struct_page = bytes / frames;
 		l->vmemmap = page - pfn * l->struct_page;
+		/* vmalloc, and modules and the kernel: between the linear map and the struct pages. */
+		bits = regime->bits < MIN_BITS ? regime->bits : MIN_BITS;
+		l->shadow->lazy_start = -1ull << (bits - 1);
+		l->shadow->lazy_end = l->vmemmap + (l->shadow->spaces.ram.base >> regime->granule) * l->struct_page;
 	}
 	l->boot_pfn = pfn;
 	l->boot_page = page;
@@ -308,6 +319,16 @@ static void list_freed(struct linux_guest *l, unsigned int cpu, uint64_t head, u
 
 	for (unsigned int n = 0; n < LIST && linux_read(l, cpu, at, &at) && at != head; n++)
 		freed(l, cpu, at - LRU, 0, pc);
+}
+
+/* Areas of vmalloc, in a list. */
+static void areas_returned(struct linux_guest *l, unsigned int cpu, uint64_t head, uint64_t pc)
+{
+	uint64_t at = head, start, end;
+
+	for (unsigned int n = 0; n < LIST && linux_read(l, cpu, at, &at) && at != head; n++)
+		if (linux_read(l, cpu, at - VA_LIST, &start) && linux_read(l, cpu, at - VA_LIST + 8, &end))
+			shadow_returned(l->shadow, cpu, start, end, pc);
 }
 
 /* Find the root table that the kernel pointer at @va points to. False: no followed root. */
@@ -440,11 +461,11 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		l->pending = !(x[0] >> 63);
 		l->pending_pfn = x[0];
 		if (!l->pending)
-			learn(l, x[1], x[0]);
+			learn(l, cpu, x[1], x[0]);
 		break;
 	case HOOK_BOOT_PAGE:
 		if (l->pending)
-			learn(l, l->pending_pfn, x[0]);
+			learn(l, cpu, l->pending_pfn, x[0]);
 		l->pending = false;
 		break;
 	case HOOK_PGD_FREE:
@@ -474,6 +495,9 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_UNLOCK:
 		unlocked(l, cpu, x[0], pc);
+		break;
+	case HOOK_PURGE:
+		areas_returned(l, cpu, x[0] - PURGE_LIST, pc);
 		break;
 	case HOOK_SCHEDULE:
 		shadow_sleeps(l->shadow, cpu, pc);

@@ -42,6 +42,7 @@ enum linux_hook {
 	HOOK_MOVE,		/* (vma, start, vma, new start, length, ...), or a struct with these */
 	HOOK_RMAPS,		/* (struct mmu_gather *, vma); linux_written.c, too */
 	HOOK_UNLOCK,		/* (spinlock_t *) */
+	HOOK_PURGE,		/* (&node->purge_work): before areas of vmalloc, which are flushed, are given back */
 	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
 	/* Linux relies on it that a page is not written: linux_written.c */
 	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */

@@ -196,6 +196,8 @@ void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint
 	owe_due(o, obl);
 	obl->context->n_due--;
 	obl->due = false;
+	o->n_owed -= !!(obl->said & SAID_OWED);
+	obl->said &= ~SAID_OWED;
 	obl->change = CHANGE_LESS;
 	obl->task = task;
 	obl->new = desc;

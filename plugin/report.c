@@ -399,6 +399,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "relied", seen->relied, NULL },
 		{ "unlocks", seen->unlocks, NULL },
 		{ "cleaned", seen->cleaned, NULL },
+		{ "returned", seen->returned, NULL },
 		{ "memory", seen->memory, NULL },
 		{ "physical", seen->physical, NULL },
 	};

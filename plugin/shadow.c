@@ -18,6 +18,7 @@ bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *o
 	memset(s, 0, sizeof(*s));
 	s->ncpus = ncpus;
 	s->speculation = speculation;
+	s->lazy_end = UINT64_MAX;
 	s->now = 1;
 	s->reports.out = out;
 	s->reports.text = text;

@@ -86,6 +86,8 @@ struct shadow {
 	struct cpu *cpus;
 	unsigned int ncpus;
 	bool speculation;
+	/* Addresses that a kernel takes away lazily: it may free the pages before it flushes. At first all. */
+	uint64_t lazy_start, lazy_end;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
 	uint64_t mair;			/* MAIR_EL1 as a CPU wrote it last; 0: not known. All have the same */
 	uint64_t now;			/* events so far: the clock of the model */
@@ -145,6 +147,9 @@ void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 /* 2^@order pages of 4 KiB are freed: no CPU may translate to them any more. */
 void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
 		 uint64_t pc);
+
+/* The kernel's addresses from @start to before @end are given back, and may be mapped anew. */
+void shadow_returned(struct shadow *s, unsigned int cpu, uint64_t start, uint64_t end, uint64_t pc);
 
 /* A PGD, the root table of an address space, is freed. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);

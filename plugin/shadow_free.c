@@ -3,7 +3,8 @@
  * shadow_free - pages and page tables are freed: the rule `free`. See shadow.h.
  *
  * When a page is freed, no CPU that runs user code may hold an old entry that leads to
- * the page, and no CPU an old entry of the kernel's half that was not just cleared. When a table is freed, no CPU that can use the context may hold an old
+ * the page, and no CPU an old entry of the kernel's half, unless it was just cleared and is of
+ * vmalloc: Linux flushes those before it gives the address back, and that is judged then. When a table is freed, no CPU that can use the context may hold an old
  * descriptor that leads to the table, and no CPU may have a context loaded that still
  * reaches the table. If no CPU can use an old entry at that time, it is checked again
  * when a CPU gets the context (shadow_context.c) or runs user code with it.
@@ -25,7 +26,8 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *ob
 	unsigned int who;
 
 	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
-	if (!obl->held || obl->said & SAID_FREE || (owe_lazy(obl) && !obl->what.table))
+	if (!obl->held || obl->said & SAID_FREE ||
+	    (owe_lazy(obl) && !obl->what.table && obl->what.va >= s->lazy_start && obl->what.va < s->lazy_end))
 		return;
 	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
 	if (obl->context->kernel || (obl->what.table ? obl->held & obl->context->current :
@@ -122,6 +124,24 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 				if (!obl->what.table && obl->what.size > page - first)
 					page_freed(s, cpu, obl, pc);
 			}
+		}
+	}
+}
+
+void shadow_returned(struct shadow *s, unsigned int cpu, uint64_t start, uint64_t end, uint64_t pc)
+{
+	s->seen.returned++;
+	list_for(kernel, &s->spaces.kernels) {
+		struct context *c = container_of(kernel, struct context, all);
+
+		list_for(node, &c->obligations) {
+			struct obligation *obl = container_of(node, struct obligation, in_context);
+
+			if (!obl->held || obl->said & SAID_OWED || obl->what.va >= end ||
+			    obl->what.va + (obl->what.size - 1) < start)
+				continue;
+			report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+			owe_owed(&s->obligations, obl);
 		}
 	}
 }

@@ -328,6 +328,7 @@ class Naive:
         self.seen_as: list[dict[tuple[Context, int, int], int | None]] = [{} for _ in range(cpus)]
         self.refills = self.unchanged = 0
         self.line = 0
+        self.lazy = (0, 1 << 64)  # kernel addresses whose pages may be freed before the flush
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
         for cpu in self.cpu:
@@ -725,6 +726,16 @@ class Naive:
             self.find("unload", "uncounted", asid=c.asid, level=1, table=1)
             c.root.unloaded.discard(cpu)
 
+    def do_lazy(self, start: int, end: int) -> None:
+        self.lazy = start, end
+
+    def do_returned(self, cpu: int, start: int, end: int) -> None:
+        """Kernel addresses may be mapped anew: nobody may hold old entries of them."""
+        for w in list(self.owed):
+            if w.context.kernel and w.va < end and start < w.va + w.size and w.held:
+                self.find_owed("owed", w.kind(), w, "owed")
+                w.due = True
+
     def do_relied(self, cpu: int, page: int, own: bool = False, unlock: bool = False) -> None:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
         for w in self.owed:
@@ -1005,6 +1016,7 @@ class Naive:
                     self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
             elif change == LESS and w.lazy:
                 w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
+                w.said.discard("owed")
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
                 self.find_owed("bbm", "collected", w, "collected")
         for w in self.owed:
@@ -1229,7 +1241,7 @@ class Naive:
         if not w.held or "free" in w.said:
             return
         running = w.held & self.current(w.context)
-        if w.lazy and not w.table:
+        if w.lazy and not w.table and self.lazy[0] <= w.va < self.lazy[1]:
             return
         if w.context.kernel or (running if w.table else any(self.cpu[n].user for n in running)):
             self.find_owed("free", "table" if w.table else "page", w, "free")

@@ -328,6 +328,18 @@ class Teller:
             events += self.flush(cpu)
         return [*events, self.pick([("sleep", cpu), ("user", cpu), ("task", cpu, self.task()), ("sleep", 1 - cpu)])]
 
+    def give_back(self) -> list[Event]:
+        """Kernel pages, or the table above them, are taken away and given back with their addresses; often right."""
+        cpu = self.cpu()
+        events: list[Event] = [("lazy", *self.pick([(UPPER, UPPER + 0x2000), (0, 1)]))] if self.sometimes(2) else []
+        events += [("store", cpu, self.pick([slot3(SWAPPER, va) for va in VMALLOC] + [K2]), 0) for _ in range(2)]
+        rest = self.pick([self.flush, self.flush, list])()
+        back: list[Event] = [("returned", cpu, UPPER, UPPER + self.pick([0x1000, 0x2000, 0x4000]))]
+        steps = [rest, back, self.free(), self.pick([self.protect, self.leaf, list])()]
+        if self.sometimes(2):
+            steps.insert(self.draw(st.integers(0, 3)), steps.pop(0))
+        return [e for step in steps for e in step]
+
     def poke(self) -> list[Event]:
         """A page gets other contents, or those that it had."""
         return [("poke", self.pick([X, Y]) + self.pick([0, 0xFF8]), self.pick([0, 0, 1]))]
@@ -399,7 +411,7 @@ class Teller:
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
             *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill, self.repoint] * 2,
-            *[self.table, self.dsb, self.access, self.block],
+            *[self.table, self.dsb, self.access, self.block, self.give_back],
         ]
 
 

@@ -622,6 +622,21 @@ static void do_wrote(char **w, int n)
 	shadow_wrote(&m.s, cpu, va);
 }
 
+/* lazy START END */
+static void do_lazy(char **w, int n)
+{
+	(void)n;
+	m.s.lazy_start = value_of(w[1]);
+	m.s.lazy_end = value_of(w[2]);
+}
+
+/* returned CPU START END */
+static void do_returned(char **w, int n)
+{
+	(void)n;
+	shadow_returned(&m.s, cpu_of(w[1]), value_of(w[2]), value_of(w[3]), line);
+}
+
 static void do_dead(char **w, int n)
 {
 	(void)n;
@@ -669,7 +684,7 @@ static void do_enter(char **w, int n)
 		[HOOK_BOOT_PAGE] = "__free_pages_core",
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
-		[HOOK_UNLOCK] = "_raw_spin_unlock",
+		[HOOK_UNLOCK] = "_raw_spin_unlock", [HOOK_PURGE] = "purge_vmap_node",
 	};
 	unsigned int cpu = cpu_of(w[1]);
 	uint64_t x[5] = { 0 };
@@ -746,6 +761,8 @@ static const struct command {
 	{ "fetch", do_access, 2, 2, false },
 	{ "free", do_free, 2, 3, false },
 	{ "dead", do_dead, 2, 2, false },
+	{ "lazy", do_lazy, 2, 2, false },
+	{ "returned", do_returned, 3, 3, false },
 	{ "relied", do_relied, 2, 3, false },
 	{ "relied-own", do_relied, 2, 3, false },
 	{ "relied-unlock", do_relied, 2, 3, false },
