@@ -28,7 +28,7 @@ const char *miss_name(enum miss m)
 		[MISS_NONE] = "covered", [MISS_VA] = "va", [MISS_ASID] = "asid",
 		[MISS_NOTHING] = "nothing", [MISS_LEVEL] = "level",
 		[MISS_LAST] = "last", [MISS_LOCAL] = "local",
-		[MISS_ORDER] = "order", [MISS_DSB] = "no-dsb",
+		[MISS_ORDER] = "order", [MISS_DSB] = "no-dsb", [MISS_REPEAT] = "repeat",
 	};
 
 	return names[m];
@@ -283,6 +283,13 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 	}
 	if (!obl->refs)
 		free(obl);
+}
+
+void owe_repeat(struct obligation *obl, unsigned int cpu)
+{
+	for (unsigned int i = 0; i < obl->n_tlbis; i++)
+		if (obl->tlbis[i].tlbi.cpu == cpu && obl->tlbis[i].miss == MISS_DSB)
+			obl->tlbis[i].miss = MISS_REPEAT;
 }
 
 /* If there is no room, keep those that came nearest, and of equally near ones the latest. */

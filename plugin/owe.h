@@ -39,7 +39,7 @@
 /* Why a TLBI did not meet an obligation; the later in this list, the nearer it came. */
 enum miss {
 	MISS_NONE, MISS_VA, MISS_ASID, MISS_NOTHING, MISS_LEVEL, MISS_LAST, MISS_LOCAL,
-	MISS_ORDER, MISS_DSB,
+	MISS_ORDER, MISS_DSB, MISS_REPEAT,
 };
 
 const char *miss_name(enum miss m);
@@ -171,6 +171,9 @@ void owe_freed(struct obligation *obl, bool freed);
 
 /* The kernel relies on the old entry at @at; NULL: that was reported. */
 void owe_relied(struct obligation *obl, const struct relied *at);
+
+/* A DSB would have completed the TLBIs of this CPU, but for an erratum, for which they must be repeated. */
+void owe_repeat(struct obligation *obl, unsigned int cpu);
 
 /* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
 void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m);

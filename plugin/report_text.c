@@ -43,6 +43,7 @@ static const char *why(enum miss m)
 		[MISS_LOCAL] = "reaches only its own CPU",
 		[MISS_ORDER] = "was issued with no DSB after the store",
 		[MISS_DSB] = "was never completed by a DSB",
+		[MISS_REPEAT] = "was not repeated, as the workaround of an erratum has to",
 	};
 
 	return texts[m];

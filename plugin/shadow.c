@@ -115,6 +115,8 @@ void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
 const char *owed_kind(const struct obligation *obl)
 {
 	switch (owe_nearest(obl)) {
+	case MISS_REPEAT:
+		return "repeat";
 	case MISS_DSB:
 		return "no-dsb";
 	case MISS_ORDER:

@@ -4,7 +4,8 @@
  *
  * A TLBI is pending until a DSB of its CPU completes it: once for each obligation whose
  * old entry it covers, and once for the contexts that it flushes. When it is complete,
- * the CPUs that it reaches do not hold the old entry any more. A TLBI that comes near an
+ * the CPUs that it reaches do not hold the old entry any more. If the kernel works around an
+ * erratum, a broadcast must be repeated before that (repeat()). A TLBI that comes near an
  * obligation and does not meet it is noted in the obligation, for the report. The rule
  * `order` is checked here: the store must be visible to walks before the TLBI. For an
  * entry that was replaced without break-before-make, bbm/contents is checked again when
@@ -196,6 +197,21 @@ static void tlbi_for_siblings(struct issued *i, const struct context *c, const s
 	i->walkers = false;
 }
 
+/*
+ * On CPUs with one of several errata (1286807, 4118414 and others) a DSB does not complete
+ * broadcasts. Linux therefore issues one more broadcast after the DSB, and one more DSB. It is TLBI
+ * VALE1IS of address 0 and ASID 0, which no flush is. A kernel that does this once, has the
+ * workaround enabled, and must do it each time.
+ */
+static void repeat(struct shadow *s, struct cpu *c, const struct tlbi *t, uint64_t operand)
+{
+	if (t->scope == SCOPE_LOCAL)
+		return;
+	s->repeats |= t->what == TLBI_VA && t->last && !t->range && !operand;
+	for (unsigned int i = 0; i < c->n_pending; i++)
+		c->pending[i].repeated |= c->pending[i].again;
+}
+
 static void take(void *arg, struct used *e)
 {
 	const struct issued *i = arg;
@@ -220,6 +236,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		      c->upper_ok ? &c->upper : NULL, &r))
 		return;
 	s->seen.tlbis++;
+	repeat(s, c, t, operand);
 	i.when = tick(s);
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
@@ -363,10 +380,16 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 		enum completes needs = p.scope == SCOPE_LOCAL ? COMPLETES_LOCAL :
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
-		if (what >= needs && (p.nxs || !dsb_is_nxs(form)))
-			complete(s, cpu, &p);
-		else
-			c->pending[kept++] = p;
+		if (what >= needs && (p.nxs || !dsb_is_nxs(form))) {
+			if (!s->repeats || p.scope == SCOPE_LOCAL || p.repeated) {
+				complete(s, cpu, &p);
+				continue;
+			}
+			p.again = true;
+			if (p.obligation)
+				owe_repeat(p.obligation, cpu);
+		}
+		c->pending[kept++] = p;
 	}
 	c->n_pending = kept;
 }

@@ -2,8 +2,6 @@
 /*
  * written - the rule `written`: pages that may no longer be written. See written.h.
  */
-#include <string.h>
-
 #include "once.h"
 #include "written.h"
 
@@ -18,7 +16,7 @@ static bool was_writable(const struct obligation *obl)
 /* Report the old entry of @obl, on which the kernel relied at @at. */
 static void tell(struct shadow *s, struct obligation *obl, const struct relied *at)
 {
-	bool issued = !strcmp(owed_kind(obl), "no-dsb"), unlocked = issued && at->unlock;
+	bool issued = owe_nearest(obl) >= MISS_DSB, unlocked = issued && at->unlock;
 	const char *kind = !issued ? "no-tlbi" : unlocked ? "unlocked" : "no-dsb";
 
 	shadow_report_obligation(s, at->cpu, at->pc, at->stack, "written", kind, obl);

@@ -33,7 +33,7 @@ UPPER = 0xFFFFFF80 << 32
 NOTHING, MORE, LESS, GONE, BBM = range(5)
 
 # Why a TLBI was not enough, by nearness.
-MISS_VA, MISS_ASID, MISS_LEVEL, MISS_LAST, MISS_LOCAL, MISS_ORDER, MISS_DSB = range(7)
+MISS_VA, MISS_ASID, MISS_LEVEL, MISS_LAST, MISS_LOCAL, MISS_ORDER, MISS_DSB, MISS_REPEAT = range(8)
 MISS_KIND = {
     MISS_ASID: "asid",
     MISS_LEVEL: "level",
@@ -41,6 +41,7 @@ MISS_KIND = {
     MISS_LOCAL: "local",
     MISS_ORDER: "order",
     MISS_DSB: "no-dsb",
+    MISS_REPEAT: "repeat",
 }
 
 
@@ -255,6 +256,9 @@ class Pending:
     walkers: bool = False  # of the owed, these only
     removes: set[tuple[int, Entry]] = field(default_factory=set)
     line: int = 0
+    miss: int = -1  # its place in what the owed has missed
+    again: bool = False  # a DSB would have completed it, and a broadcast must follow
+    repeated: bool = False
 
 
 @dataclass(eq=False)
@@ -328,6 +332,7 @@ class Naive:
         self.seen_as: list[dict[tuple[Context, int, int], int | None]] = [{} for _ in range(cpus)]
         self.refills = self.unchanged = 0
         self.line = 0
+        self.repeats = False  # the kernel repeats broadcasts
         self.lazy = (0, 1 << 64)  # kernel addresses whose pages may be freed before the flush
         self.cpu = [Cpu() for _ in range(cpus)]
         kernel = self.context(0, kernel_root, True)
@@ -517,7 +522,7 @@ class Naive:
 
     def find_written(self, w: Owed, line: int, unlock: bool) -> None:
         """Somebody may store through the old entry, and since that line nobody should."""
-        kind = "no-tlbi" if w.kind() != "no-dsb" else "unlocked" if unlock else "no-dsb"
+        kind = "no-tlbi" if w.kind() not in ("no-dsb", "repeat") else "unlocked" if unlock else "no-dsb"
         self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
         w.relied = 0
 
@@ -1028,6 +1033,10 @@ class Naive:
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
         me = self.cpu[cpu]
+        if not t.local:
+            self.repeats |= (t.asid, t.first, t.end, t.last, t.level) == (0, 0, 0x1000, True, 0)
+            for p in me.pending:
+                p.repeated |= p.again
         p = Pending(t, cpus=reached, when=self.time)
         me.pending.append(p)
         if t.first is None:
@@ -1103,7 +1112,7 @@ class Naive:
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
-            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line))
+            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line, miss=len(w.misses) - 1))
 
     def do_dsb(self, cpu: int, form: str) -> None:
         """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
@@ -1122,6 +1131,11 @@ class Naive:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
+            elif self.repeats and not p.tlbi.local and not p.repeated:
+                p.again = True
+                kept.append(p)
+                if p.owed and not p.walkers and p.owed.misses[p.miss] == MISS_DSB:
+                    p.owed.misses[p.miss] = MISS_REPEAT
             elif p.owed:
                 if p.owed in self.owed and p.owed.twin and self.parted(p.owed, p.cpus):
                     self.find_owed("bbm", "contents", p.owed, "contents", p.line)

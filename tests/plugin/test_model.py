@@ -340,6 +340,13 @@ class Teller:
             steps.insert(self.draw(st.integers(0, 3)), steps.pop(0))
         return [e for step in steps for e in step]
 
+    def repeat(self) -> list[Event]:
+        """The workaround of an erratum, after a flush or not; often right."""
+        cpu = self.cpu()
+        flush = self.pick([self.flush, self.flush, lambda *_: self.unmap()])(cpu)
+        after: list[Event] = [("tlbi", cpu, Tlbi(0, 0, 0x1000, last=True)), ("dsb", cpu, self.pick(["ish", "ish", *DSBS]))]
+        return [*flush, *after[: self.pick([2, 2, 2, 1])], *self.pick([list, self.leave, self.free])()]
+
     def poke(self) -> list[Event]:
         """A page gets other contents, or those that it had."""
         return [("poke", self.pick([X, Y]) + self.pick([0, 0xFF8]), self.pick([0, 0, 1]))]
@@ -411,7 +418,7 @@ class Teller:
             *[self.leave, self.enter, self.park, self.free, self.rewrite, self.absence, self.rely, self.move, self.swap]
             * 2,
             *[self.unwritten, self.unload, self.protect, self.end, self.rename, self.refill, self.repoint] * 2,
-            *[self.table, self.dsb, self.access, self.block, self.give_back],
+            *[self.table, self.dsb, self.access, self.block, self.give_back, self.repeat],
         ]
 
 
