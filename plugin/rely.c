@@ -43,7 +43,7 @@ void rely_returns(struct shadow *s, uint64_t task)
 /* --- Where a task begins to rely on a flush --- */
 
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
-		  int level, uint64_t pc)
+		  int level, uint64_t desc, uint64_t pc)
 {
 	const struct cpu *me = &s->cpus[cpu];
 	bool at_work = c->root && c->root->pa == me->range.root && va >= me->range.start &&
@@ -52,7 +52,14 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 
 	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
 	     obl = owe_at_next(obl)) {
-		take_over(s, cpu, obl, pc, &stack);
+		if (obl->task == me->task && !obl->due)
+			obl->new = desc;
+		/*
+		 * A page was discarded if nothing was left in its place. What is there by now is
+		 * something new, as after a page fault, and not what became of the page.
+		 */
+		if (obl->new || obl->collected)
+			take_over(s, cpu, obl, pc, &stack);
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
 		if (at_work && obl->collected && !obl->due && obl->task != me->task &&
 		    obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))

@@ -7,7 +7,7 @@
  * entry invalid. Linux lets them continue only after a flush of their own:
  *
  *  - owed/unsettled: a task replaces one invalid descriptor by another (it zaps,
- *    moves or changes a swap entry), or begins to unmap, protect or move a range.
+ *    moves or changes a swap entry that took the place of a page), or begins to unmap, protect or move a range.
  *    The entries that other tasks have taken away there by then must be flushed,
  *    with a DSB, when this task returns to user space. In Linux
  *    flush_tlb_batched_pending() and mm_tlb_flush_nested() are for this.
@@ -45,9 +45,9 @@ bool shadow_is_root(const struct shadow *s, uint64_t root);
 
 /* --- For shadow_context.c and shadow_store.c --- */
 
-/* One invalid descriptor has replaced another, at one address of one context. */
+/* An invalid descriptor, @desc, has replaced another, at one address of one context. */
 void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
-		  int level, uint64_t pc);
+		  int level, uint64_t desc, uint64_t pc);
 
 /* A valid descriptor has been written, at one address of one context. */
 void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,

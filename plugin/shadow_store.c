@@ -274,7 +274,7 @@ static void touched_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
 
-	rely_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->pc);
+	rely_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->new, ch->pc);
 }
 
 static void new_place(void *arg, struct context *c, uint64_t va)

@@ -877,7 +877,10 @@ class Naive:
             for c, va in places:
                 for w in list(self.owed):
                     if (w.context, w.va, w.level) == (c, va, level):
-                        self.take_over(cpu, w)
+                        if w.task == self.cpu[cpu].task and not w.due:
+                            w.new = new
+                        if w.new or w.collected:  # else it was discarded, and this is something new
+                            self.take_over(cpu, w)
                         at = self.cpu[cpu].range
                         at_work = at and c.root and c.root.pa == at[0] and at[1] <= va < at[2]
                         theirs = w.task != self.cpu[cpu].task and w.collected and not w.due
@@ -1015,6 +1018,8 @@ class Naive:
                     self.owed.remove(w)
                 continue
             mine = w.task == self.cpu[cpu].task and not w.due
+            if mine and w.level == level and not w.lazy:
+                w.new = new
             if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine):
                 if w.level != level or self.bbm(level, w.old, new):
                     kind = "anew" if anew else "older"

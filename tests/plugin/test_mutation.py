@@ -142,6 +142,8 @@ MUTATIONS = [
              "if (obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))\n\t\t\tshadow",
              "if (obl->held & obl->context->current & ~obl->issued && owe_say(obl, SAID_UNSETTLED))\n\t\t\tshadow"),
     Mutation("touched-unseen", "shadow_store.c", "!ch.was_valid && is == DESC_INVALID &&", "false &&"),
+    Mutation("touched-of-discarded", "rely.c", "if (obl->new || obl->collected)", "if (true)"),
+    Mutation("touched-own-unseen", "rely.c", "obl->new = desc;", ";"),
     Mutation("collected-unseen", "rely.c", "return obl->collected ? ", "return false ? "),
     Mutation("collected-all", "rely.c", "return obl->collected ? ", "return true ? "),
     Mutation("collected-never-issued", "rely.c", "loaded & ~obl->issued", "loaded"),
