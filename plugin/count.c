@@ -10,7 +10,7 @@
 
 /* Sums over all forms, of one vCPU or of all vCPUs. */
 struct totals {
-	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, dsb[DSB_FORMS];
+	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, ic, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
 	uint64_t guest[GUESTS + 1][GUEST_REACHES][CLASSES], hyp_local, hyp_broadcast, hyp_stage2, forced[CLASSES];
 };
@@ -106,6 +106,9 @@ void count_event(struct counts *c, unsigned int cpu, const struct insn *insn,
 		if (operand & SGI_TO_ALL)
 			bump(&live->ipi_all);
 		break;
+	case INSN_IC:
+		bump(&live->ic);
+		break;
 	case INSN_OTHER:
 	case INSN_OPEN:
 	case INSN_CLOSE:
@@ -165,6 +168,7 @@ static void add(struct totals *t, const struct cpu_counts *c)
 	t->atomics += c->atomics;
 	t->ipi += c->ipi;
 	t->ipi_all += c->ipi_all;
+	t->ic += c->ic;
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
 		t->dsb[i] += c->dsb[i];
 	for (unsigned int i = 0; i <= GUESTS; i++)
@@ -249,6 +253,7 @@ static void write_cpu(struct json *j, unsigned int cpu, const struct cpu_counts 
 	json_close(j, '}');
 	json_field(j, "ipi", c->ipi);
 	json_field(j, "ipi_all", c->ipi_all);
+	json_field(j, "ic_broadcast", c->ic);
 	json_close(j, '}');
 }
 
@@ -341,6 +346,7 @@ static void write_total(struct json *j, const struct counts *c, const struct tot
 	}
 	json_field(j, "ipi", t->ipi);
 	json_field(j, "ipi_all", t->ipi_all);
+	json_field(j, "ic_broadcast", t->ic);
 	if (c->virtual)
 		write_virtual(j, c, t);
 	json_close(j, '}');

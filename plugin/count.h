@@ -39,6 +39,7 @@ struct cpu_counts {
 	uint64_t forced[CLASSES];	/* local TLBIs that HCR_EL2.FB made broadcasts, of guests and others */
 	uint64_t dsb[DSB_FORMS];
 	uint64_t ipi, ipi_all;
+	uint64_t ic;		/* IC IVAU, IC IALLUIS */
 } __attribute__((aligned(128)));
 
 struct counts {

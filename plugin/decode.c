@@ -242,6 +242,12 @@ static struct insn decode_sync(uint32_t word)
 	return (struct insn){ .kind = INSN_SYNC };
 }
 
+static struct insn decode_ic(uint32_t word)
+{
+	(void)word;
+	return (struct insn){ .kind = INSN_IC };
+}
+
 /* The most precise patterns first. */
 static const struct {
 	uint32_t mask, value;
@@ -262,6 +268,9 @@ static const struct {
 	{ 0xfffff0ff, 0xd50330df, decode_sync },
 	{ 0xffffffff, 0xd69f03e0, decode_sync },
 	{ 0xfffffbff, 0xd69f0bff, decode_sync },
+	/* IC IVAU, Xt, which user space executes, too; IC IALLUIS */
+	{ 0xffffffe0, 0xd50b7520, decode_ic },
+	{ 0xffffffe0, 0xd5087100, decode_ic },
 	/* MSR ICC_SGI1R_EL1 (S3_0_C12_C11_5), GIC specification IHI 0069 */
 	{ 0xffffffe0, 0xd518cba0, decode_sgi },
 	/* MSR (register), op0 3; after that of the GIC, which is one too */

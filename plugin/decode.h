@@ -27,6 +27,7 @@ enum insn_kind {
 	INSN_MSR,	/* a write of a register in enum sysreg from xN */
 	INSN_CALL,	/* HVC or SMC: a call of firmware, x0 is its function */
 	INSN_SYNC,	/* ISB or ERET: context synchronisation events */
+	INSN_IC,	/* IC IVAU or IALLUIS: a broadcast that instruction caches take part in */
 };
 
 /* The registers that decide how a CPU translates, and SP_EL0, in which Linux keeps the task. */

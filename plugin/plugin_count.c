@@ -112,6 +112,7 @@ static void watch(struct qemu_plugin_insn *handle, uint32_t word,
 			QEMU_PLUGIN_CB_R_REGS, data);
 		break;
 	case INSN_DSB:
+	case INSN_IC:
 		qemu_plugin_register_vcpu_insn_exec_cb(handle, on_event,
 						       QEMU_PLUGIN_CB_NO_REGS, data);
 		break;

@@ -400,6 +400,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "unlocks", seen->unlocks, NULL },
 		{ "cleaned", seen->cleaned, NULL },
 		{ "returned", seen->returned, NULL },
+		{ "repeats", seen->repeats, NULL },
 		{ "memory", seen->memory, NULL },
 		{ "physical", seen->physical, NULL },
 	};

@@ -72,6 +72,7 @@ struct seen {
 	uint64_t tlb_lost, tlb_refills, tlb_refills_unchanged;	/* lost.h */
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */
+	uint64_t repeats;			/* of broadcasts, a workaround of errata */
 	uint64_t returned;			/* areas of the kernel's addresses */
 	uint64_t physical;		/* CPUs without FEAT_nTLBPA */
 };

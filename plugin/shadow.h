@@ -91,7 +91,6 @@ struct shadow {
 	/* Addresses that a kernel takes away lazily: it may free the pages before it flushes. At first all. */
 	uint64_t lazy_start, lazy_end;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
-	bool repeats;			/* the kernel repeats each broadcast: a workaround of errata */
 	uint64_t mair;			/* MAIR_EL1 as a CPU wrote it last; 0: not known. All have the same */
 	uint64_t now;			/* events so far: the clock of the model */
 	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */

@@ -207,7 +207,7 @@ static void repeat(struct shadow *s, struct cpu *c, const struct tlbi *t, uint64
 {
 	if (t->scope == SCOPE_LOCAL)
 		return;
-	s->repeats |= t->what == TLBI_VA && t->last && !t->range && !operand;
+	s->seen.repeats += t->what == TLBI_VA && t->last && !t->range && !operand;
 	for (unsigned int i = 0; i < c->n_pending; i++)
 		c->pending[i].repeated |= c->pending[i].again;
 }
@@ -381,7 +381,7 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
 		if (what >= needs && (p.nxs || !dsb_is_nxs(form))) {
-			if (!s->repeats || p.scope == SCOPE_LOCAL || p.repeated) {
+			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || p.repeated) {
 				complete(s, cpu, &p);
 				continue;
 			}

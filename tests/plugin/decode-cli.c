@@ -42,6 +42,9 @@ int main(void)
 		case INSN_DSB:
 			printf("dsb %s\n", dsb_name(i.dsb));
 			break;
+		case INSN_IC:
+			puts("ic");
+			break;
 		case INSN_SGI:
 			printf("sgi %d\n", i.rt);
 			break;

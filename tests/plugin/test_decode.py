@@ -163,6 +163,12 @@ def test_context_synchronisation(cross: str, tmp_path: Path, decode: Decode) -> 
     assert decode(assemble(cross, tmp_path, ["ret", "retaa", "drps", "sb"])) == ["other leaves"] * 4
 
 
+def test_instruction_caches(cross: str, tmp_path: Path, decode: Decode) -> None:
+    """What is broadcast to instruction caches, whatever its operand; not what stays on its CPU."""
+    assert decode(assemble(cross, tmp_path, ["ic ivau, x0", "ic ivau, xzr", "ic ialluis"])) == ["ic"] * 3
+    assert "ic" not in decode(assemble(cross, tmp_path, ["ic iallu", "dc cvau, x0", "dc ivac, x0"]))
+
+
 def test_calls_of_firmware(cross: str, tmp_path: Path, decode: Decode) -> None:
     """Whatever their immediate; and no other instruction of that row."""
     lines = [f"{name} #{n}" for name in ("hvc", "smc", "svc", "brk", "hlt", "dcps1", "dcps2") for n in (0, 1, 0xFFFF)]
@@ -321,6 +327,8 @@ def test_no_other_system_word(cross: str, tmp_path: Path, decode: Decode) -> Non
             assert kind == "call", f"{word:#x} {text}"
         elif text.startswith(("isb", "eret")):
             assert kind == "sync", f"{word:#x} {text}"
+        elif text.split()[:2] in (["ic", "ivau,"], ["ic", "ialluis"]):
+            assert kind == "ic", f"{word:#x} {text}"
         elif kind != "other":
             assert kind == "tlbi" and "nxs" in got, f"{word:#x} {text} {got}"
 

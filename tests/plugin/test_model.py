@@ -344,7 +344,10 @@ class Teller:
         """The workaround of an erratum, after a flush or not; often right."""
         cpu = self.cpu()
         flush = self.pick([self.flush, self.flush, lambda *_: self.unmap()])(cpu)
-        after: list[Event] = [("tlbi", cpu, Tlbi(0, 0, 0x1000, last=True)), ("dsb", cpu, self.pick(["ish", "ish", *DSBS]))]
+        after: list[Event] = [
+            ("tlbi", cpu, Tlbi(0, 0, 0x1000, last=True)),
+            ("dsb", cpu, self.pick(["ish", "ish", *DSBS])),
+        ]
         return [*flush, *after[: self.pick([2, 2, 2, 1])], *self.pick([list, self.leave, self.free])()]
 
     def poke(self) -> list[Event]:

@@ -285,9 +285,9 @@ static void test_count_window(void)
 	CHECK_STR(text,
 		"{\"window\":3001,\"seq\":1,\"cpus\":["
 		"{\"cpu\":0,\"insns\":60,\"insns_spin\":40,\"atomics\":7,\"tlbi\":{\"vale1is/user\":1,\"vale1is/kernel\":2},"
-		"\"dsb\":{\"ish\":2},\"ipi\":0,\"ipi_all\":0},"
+		"\"dsb\":{\"ish\":2},\"ipi\":0,\"ipi_all\":0,\"ic_broadcast\":0},"
 		"{\"cpu\":1,\"insns\":2,\"insns_spin\":1,\"atomics\":1,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
-		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1,\"ipi_all\":0}],"
+		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1,\"ipi_all\":0,\"ic_broadcast\":0}],"
 		"\"total\":{\"insns\":62,\"insns_own\":2,\"insns_spin\":41,\"insns_spin_own\":1,\"atomics\":8,\"atomics_own\":1,"
 		"\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,\"tlbi_asid\":1,"
 		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
@@ -299,7 +299,7 @@ static void test_count_window(void)
 		"\"dsb_ishld\":0,\"dsb_ishst\":1,\"dsb_ish\":2,"
 		"\"dsb_ld\":0,\"dsb_st\":0,\"dsb_sy\":0,"
 		"\"dsb_oshnxs\":0,\"dsb_nshnxs\":0,\"dsb_ishnxs\":0,\"dsb_synxs\":0,"
-		"\"ipi\":1,\"ipi_all\":0}}\n");
+		"\"ipi\":1,\"ipi_all\":0,\"ic_broadcast\":0}}\n");
 	forget(f);
 
 	f = record();
@@ -308,7 +308,7 @@ static void test_count_window(void)
 	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
 	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"insns_spin\":70,\"atomics\":17,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
 	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"insns_spin\":80,\"insns_spin_own\":0,\"atomics\":23,\"atomics_own\":0,\"tlbi_broadcast\":5,"));
-	CHECK(strstr(text, "\"ipi\":2,\"ipi_all\":0}}\n"));
+	CHECK(strstr(text, "\"ipi\":2,\"ipi_all\":0,\"ic_broadcast\":0}}\n"));
 	CHECK(!strstr(text, "error"));
 	forget(f);
 	count_free(&c);
@@ -343,7 +343,7 @@ static void test_count_functions(void)
 	count_close(&c, 3001, f);
 	count_write_run(&c, f);
 	fflush(f);
-	CHECK(strstr(text, "\"ipi\":0,\"ipi_all\":0},\"functions\":[[0,3],[4,4294967295]]}\n{\"window\":\"whole-run\""));
+	CHECK(strstr(text, "\"ipi\":0,\"ipi_all\":0,\"ic_broadcast\":0},\"functions\":[[0,3],[4,4294967295]]}\n{\"window\":\"whole-run\""));
 	CHECK(strstr(text, "functions") == strrchr(text, 'f'));
 	forget(f);
 	count_free(&c);

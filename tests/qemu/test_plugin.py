@@ -134,6 +134,7 @@ def check_totals(line: dict[str, Any]) -> None:
             sums["atomics_own"] += cpu["atomics"]
         sums["ipi"] += cpu["ipi"]
         sums["ipi_all"] += cpu["ipi_all"]
+        sums["ic_broadcast"] += cpu["ic_broadcast"]
         for key, n in cpu["dsb"].items():
             sums[f"dsb_{key}"] += n
         for key, n in cpu["tlbi"].items():
@@ -484,18 +485,20 @@ def test_block_mode_is_not_exact(bare: Bare) -> None:
 
 def test_vcpus(bare: Bare) -> None:
     """Four vCPUs at once, each booked to itself. The first one waits, so its insns are its own."""
-    secondary = ".rept 11\ntlbi vale1, x28\n.endr\n.rept 3\ntlbi aside1os, xzr\n.endr\ndsb nsh\nmsr icc_sgi1r_el1, xzr"
+    secondary = ".rept 11\ntlbi vale1, x28\n.endr\n.rept 3\ntlbi aside1os, xzr\n.endr\n"
+    secondary += "ic ivau, x28\nic ialluis\nic iallu\ndsb nsh\nmsr icc_sgi1r_el1, xzr"
     body = "open_window 9\ntlbi vmalle1is\nstart_cpus\ndsb ish\nclose_window 9"
     header, window, whole = bare(body, secondary=secondary, cpus=4)
     assert header["vcpus_max"] == 4
     one = {
-        "insns": 11 + 3 + 2 + SECONDARY,
+        "insns": 11 + 3 + 3 + 2 + SECONDARY,
         "insns_spin": 0,
         "atomics": 0,
         "tlbi": {"vale1/user": 11, "aside1os/user": 3},
         "dsb": {"nsh": 1},
         "ipi": 1,
         "ipi_all": 0,
+        "ic_broadcast": 2,
     }
     assert window["cpus"][1:] == [{"cpu": cpu, **one} for cpu in (1, 2, 3)]
     assert window["cpus"][0]["tlbi"] == {"vmalle1is/all": 1}
