@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from lull.base import DEFAULT
 from lull.errors import FetchError, LullError
 from lull.guest import qemu
 from lull.lab import Lab
-from lull.linux import apt, series, upstream
+from lull.linux import apt, series
 from lull.linux.fetch import Fetched, Store
 
 REPOSITORY = paths.REPOSITORY
@@ -191,7 +192,7 @@ def apply_mails(tree: Path, mails: Sequence[Path]) -> None:
 def fixes_of(series_name: str) -> list[Path]:
     """The fixes for a series of kernels: NAME.patch is for every one, NAME-SERIES.patch for one."""
     found = sorted(FIXES.glob("*.patch"))
-    return [fix for fix in found if fix.stem.endswith(f"-{series_name}") or not upstream.is_for_one(fix.stem)]
+    return [fix for fix in found if fix.stem.endswith(f"-{series_name}") or not re.search(r"-\d+\.\d+$", fix.stem)]
 
 
 def common() -> list[str]:

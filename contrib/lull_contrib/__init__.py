@@ -11,5 +11,8 @@ COMMANDS = {
     "x86": "measure feature teardown or reclaim on x86-64",
     "aging": "compare ways to clear the accessed bit by the rules of a published study",
     "port": "bring the features to another Linux, and build, boot and check it there",
+    "soak": "boot random mixes of workloads under the TLB checker, for a given time",
+    "search": "search for programs under which the TLB checker reports something",
+    "upstream": "show whether series and fixes apply to the newest Linux, and what Linux has fixed",
 }
 """The commands, and what ``--help`` says of each."""

@@ -19,9 +19,9 @@ from lull import cache, process
 from lull.base import Base, Patch
 from lull.errors import ApplyError, UsageError
 from lull.linux import fitting, series
-from lull.linux.releases import Source, source_of
 from lull.linux.series import BASE_TAG, FIXED, OPTIONS, Change, git
 from lull.progress import progress
+from lull_contrib.releases import Source, source_of
 
 STATE = "lull-port.json"
 ONTO_TAG = "lull-onto"

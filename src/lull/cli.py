@@ -43,8 +43,6 @@ GROUPS = {
 ADVANCED = {
     "report": "write one HTML page about runs, checks and timings",
     "selftest": "run Linux's own tests of memory management, on stock and Lull kernels",
-    "soak": "boot random mixes of workloads under the TLB checker, for a given time",
-    "search": "search for programs under which the TLB checker reports something",
     "build": "build kernels, and print where they are",
     "fetch": "download kernel source, busybox and QEMU, so that --offline works later",
     "deb": "make Debian packages of a Lull kernel with your configuration",

@@ -187,7 +187,6 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["tree"], "DIR"),
         (["port", "x"], "missing: --onto"),
         (["port", "--onto", "/nonexistent", "x"], "neither a folder nor a release of Linux"),
-        (["test", "--fast", "--upstream"], "not allowed with"),
     ],
 )
 def test_mistakes_exit_2_and_say_what_there_is(within: Within, words: list[str], said: str) -> None:
@@ -333,7 +332,7 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
         ["kunit", "--image", "/etc/passwd"],
         ["check"],
         ["test"],
-        ["test", "--upstream"],
+        ["upstream"],
         ["tree", "x"],
         ["deb"],
         ["deb", "--checker"],

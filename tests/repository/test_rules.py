@@ -11,7 +11,7 @@ import pytest
 from support import FAKE, REPOSITORY
 
 from lull import base
-from lull.check import data, soak, trials
+from lull.check import data, trials
 
 RULES = data.load_rules()
 KINDS = {f"{rule}/{kind}" for rule, entry in RULES.items() for kind in entry.kinds}
@@ -120,10 +120,3 @@ def test_findings_are_reported_by_rules_that_exist() -> None:
             KINDS | RULES.keys(),
             f"plugin/rules.toml, which plugin/findings.toml quotes: [{finding.name}]: it",
         )
-
-
-def test_counters_exist() -> None:
-    """`lull soak` shows the counter of each rule, which plugin/report.c writes."""
-    for rule, counter in soak.COUNTERS.items():
-        assert counter in soak.SEEN, f"plugin/rules.toml: [{rule}]: lull soak shows no counter {counter}"
-        assert f'"{counter}"' in (PLUGIN / "report.c").read_text(), f"plugin/report.c writes no counter {counter}"

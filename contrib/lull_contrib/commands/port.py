@@ -18,11 +18,11 @@ from lull.commands.kunit import run_suites
 from lull.errors import BuildError, UsageError
 from lull.judge.tables import Grid, make_console, show_grid
 from lull.lab import Lab
-from lull.linux import fitting, releases, series
-from lull.linux.releases import Source
+from lull.linux import fitting, series
 from lull.progress import clock, print_result, say
 from lull.selftests import kunit
-from lull_contrib import port
+from lull_contrib import port, releases
+from lull_contrib.releases import Source
 
 KERNELS = ("lull", "kunit")
 FIRST = {"port tree": 60.0, "port merge": 60.0, "port kunit": 80.0, "port check": 240.0}

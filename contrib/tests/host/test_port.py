@@ -15,10 +15,10 @@ from lull import cli
 from lull.base import Base
 from lull.errors import ApplyError, UsageError
 from lull.linux import fitting, series
-from lull.linux.releases import Source
 from lull.linux.tree import Tree
 from lull_contrib import port
 from lull_contrib.commands import port as command
+from lull_contrib.releases import Source
 
 
 @pytest.fixture

@@ -3,6 +3,5 @@
 
 A *trial* is one boot of one kernel on one machine, with a mutant switched on or without one. Module ``trials`` plans
 the trials, ``kernels`` and ``boots`` boot them, ``verdicts`` judges them, ``results`` writes check.json and
-results.json, and ``show`` prints the tables. ``conduct`` does all this in turn and returns the exit status. ``soak``
-does the same for random mixes of kernels, machines, policies and workloads.
+results.json, and ``show`` prints the tables. ``conduct`` does all this in turn and returns the exit status.
 """

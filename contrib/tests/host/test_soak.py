@@ -7,9 +7,9 @@ import shlex
 from dataclasses import replace
 
 from lull import base as bases
-from lull import guest, plan
-from lull.check import soak
+from lull import guest, paths, plan
 from lull.check.data import load_machines, matrix
+from lull_contrib import soak
 
 BASE = bases.load_base()
 WORKLOADS = plan.load_workloads(BASE.workloads)
@@ -92,3 +92,10 @@ def test_a_crowd_with_debians_root() -> None:
     found = soak.side_by_side(two)
     assert (found.program, found.args) == ("debian", ("window", "--", "one", "x", "--and", "two", "y=1"))
     assert (found.name, found.memory, found.append, found.timeout) == ("a&b", 9, "z=on", 127)
+
+
+def test_counters_exist() -> None:
+    """`lull soak` shows the counter of each rule, which plugin/report.c writes."""
+    for rule, counter in soak.COUNTERS.items():
+        assert counter in soak.SEEN, f"plugin/rules.toml: [{rule}]: lull soak shows no counter {counter}"
+        assert f'"{counter}"' in (paths.PLUGIN / "report.c").read_text(), f"plugin/report.c writes no counter {counter}"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 import re
 
-from lull.check import calls
-from lull.check.calls import Engine, Program, shortest, source
+from lull_contrib import calls
+from lull_contrib.calls import Engine, Program, shortest, source
 
 OPS = calls.names_of_ops(calls.HEADER.read_text())
 DEEP = (3, 7, 1, 12, 5, 29, 0, 14, 31, 8, 21, 17)

@@ -24,9 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import cache, plan
-from lull.check import calls
 from lull.check.boots import guests_of, one_boot
-from lull.check.calls import Engine, Program, names_of_ops, shortest, source
 from lull.check.data import died_of, matches
 from lull.check.kernels import of_base
 from lull.check.trials import CheckOptions, Trial
@@ -37,6 +35,8 @@ from lull.lab import Lab
 from lull.plan import LAB
 from lull.progress import clock, progress
 from lull.run.loop import BOOTS, holding
+from lull_contrib import calls
+from lull_contrib.calls import Engine, Program, names_of_ops, shortest, source
 
 PROGRAM = "search"
 """The guest program."""

@@ -9,11 +9,11 @@ from functools import partial
 
 from lull import options, plan
 from lull.base import DEFAULT
-from lull.check import soak
 from lull.check.data import load_findings, load_machines, matrix, parse_hardware
 from lull.errors import UsageError, require_known
 from lull.lab import Lab
 from lull.progress import print_result
+from lull_contrib import soak
 
 SHOWN = 10
 """Rounds that --dry-run shows."""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from lull.check import search
-from lull.check.calls import Engine, Program
-from lull.check.search import HEADER, REACHED, Found, Lost, Search, Session
 from lull.check.verdicts import CheckedBoot, Trouble
 from lull.guest.runner import Talk
+from lull_contrib import search
+from lull_contrib.calls import Engine, Program
+from lull_contrib.search import HEADER, REACHED, Found, Lost, Search, Session
 
 BAD, WORSE, DEADLY, STUCK = 5, 7, 9, 11
 """Kinds of calls of which the made-up kernel dies, or never comes back; BAD before WORSE is reported."""

@@ -9,12 +9,12 @@ import secrets
 from functools import partial
 
 from lull import options, plan
-from lull.check import calls, search
 from lull.check.data import load_findings, load_machines, load_mutants, parse_hardware
 from lull.check.trials import CheckOptions, Trial
 from lull.errors import UsageError, require_known
 from lull.lab import Lab
 from lull.progress import print_result
+from lull_contrib import calls, search
 
 KERNEL = "lull"
 

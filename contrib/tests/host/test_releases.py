@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Releases in archives, one of which has taken a fix: lull test --upstream, and the Linux that a port is onto."""
+"""Releases in archives, one of which has taken a fix: lull upstream, and the Linux that a port is onto."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from lull import base as bases
 from lull import cli
 from lull.base import Base
 from lull.errors import FetchError, UsageError
-from lull.linux import apt, releases, upstream
+from lull.linux import apt
 from lull.linux.fetch import Store
+from lull_contrib import releases, upstream
 
 PACKAGE = "linux-source-6.12"
 TABLE = """| finding | where | fix |
@@ -103,7 +104,7 @@ def test_every_release_is_judged(
     archive: Archive, base: Base, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The newest of each suite; what Linux has fixed is told by its code. A second time nothing is downloaded."""
-    words = ["test", "--upstream", "--base", str(tmp_path / "kernel/bases/net.toml")]
+    words = ["upstream", "--base", str(tmp_path / "kernel/bases/net.toml")]
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert [line.split() for line in shown.splitlines() if line.startswith(("6.12", "lost"))] == [
@@ -120,7 +121,7 @@ def test_every_release_is_judged(
 def test_what_does_not_apply_fails(archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A series by hunk and place; a fix whose code is another."""
     archive.publish("6.12.3", a=text("a", (6, "moved")), b=text("b", (11, "moved")))
-    assert cli.main(["test", "--upstream", "--base", str(tmp_path / "kernel/bases/net.toml")]) == 1
+    assert cli.main(["upstream", "--base", str(tmp_path / "kernel/bases/net.toml")]) == 1
     shown = capsys.readouterr().out
     assert "1 of 1" in shown and "6.12.3: two: init/b:8" in shown
     assert "lost-a   no longer applies" in shown and "verdict: something does not apply to 6.12.3" in shown
@@ -129,8 +130,7 @@ def test_what_does_not_apply_fails(archive: Archive, tmp_path: Path, capsys: pyt
 def test_a_tree_can_be_judged(base: Base, archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without an archive: a release that has the defect."""
     words = [
-        "test",
-        "--upstream",
+        "upstream",
         "--base",
         str(tmp_path / "kernel/bases/net.toml"),
         "--tree",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`lull test --upstream`: do the features and fixes still apply, and what has Linux fixed? Judged by the code alone."""
+"""`lull upstream`: do the features and fixes still apply, and what has Linux fixed? Judged by the code alone."""
 
 from __future__ import annotations
 

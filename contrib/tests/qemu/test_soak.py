@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import FAKE, Tool
 
-from lull.check import soak
+from lull_contrib import soak
 
 Soak = Callable[..., CompletedProcess[str]]
 
