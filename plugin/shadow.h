@@ -44,8 +44,7 @@ struct pending {
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
-	/* Where broadcasts must be repeated: a DSB would have completed it; and a broadcast has followed. */
-	bool again, repeated;
+	bool again;		/* a DSB would have completed it, but broadcasts must be repeated */
 	uint64_t pc;
 	struct reach reach;	/* when @obligation is NULL */
 };

@@ -201,15 +201,14 @@ static void tlbi_for_siblings(struct issued *i, const struct context *c, const s
  * On CPUs with one of several errata (1286807, 4118414 and others) a DSB does not complete
  * broadcasts. Linux therefore issues one more broadcast after the DSB, and one more DSB. It is TLBI
  * VALE1IS of address 0 and ASID 0, which no flush is. A kernel that does this once, has the
- * workaround enabled, and must do it each time.
+ * workaround enabled, and must do it each time. A second DSB is enough here: a task may be preempted
+ * after the first one, when the switch executes a DSB, and may repeat the TLBI on another CPU.
  */
-static void repeat(struct shadow *s, struct cpu *c, const struct tlbi *t, uint64_t operand)
+static void repeat(struct shadow *s, const struct tlbi *t, uint64_t operand)
 {
 	if (t->scope == SCOPE_LOCAL)
 		return;
 	s->seen.repeats += t->what == TLBI_VA && t->last && !t->range && !operand;
-	for (unsigned int i = 0; i < c->n_pending; i++)
-		c->pending[i].repeated |= c->pending[i].again;
 }
 
 static void take(void *arg, struct used *e)
@@ -236,7 +235,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		      c->upper_ok ? &c->upper : NULL, &r))
 		return;
 	s->seen.tlbis++;
-	repeat(s, c, t, operand);
+	repeat(s, t, operand);
 	i.when = tick(s);
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
@@ -381,7 +380,7 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
 		if (what >= needs && (p.nxs || !dsb_is_nxs(form))) {
-			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || p.repeated) {
+			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || p.again) {
 				complete(s, cpu, &p);
 				continue;
 			}

@@ -257,8 +257,7 @@ class Pending:
     removes: set[tuple[int, Entry]] = field(default_factory=set)
     line: int = 0
     miss: int = -1  # its place in what the owed has missed
-    again: bool = False  # a DSB would have completed it, and a broadcast must follow
-    repeated: bool = False
+    again: bool = False  # a DSB would have completed it, and another one must follow
 
 
 @dataclass(eq=False)
@@ -1040,8 +1039,6 @@ class Naive:
         me = self.cpu[cpu]
         if not t.local:
             self.repeats |= (t.asid, t.first, t.end, t.last, t.level) == (0, 0, 0x1000, True, 0)
-            for p in me.pending:
-                p.repeated |= p.again
         p = Pending(t, cpus=reached, when=self.time)
         me.pending.append(p)
         if t.first is None:
@@ -1136,7 +1133,7 @@ class Naive:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
-            elif self.repeats and not p.tlbi.local and not p.repeated:
+            elif self.repeats and not p.tlbi.local and not p.again:
                 p.again = True
                 kept.append(p)
                 if p.owed and not p.walkers and p.owed.misses[p.miss] == MISS_DSB:
