@@ -88,6 +88,12 @@ class TestKernels:
         """Those of the suite, which verify themselves."""
         silent(real, "--suite", "real", "--kernel", "debug", "--checker", "off", "--append", "page_poison=1")
 
+    def test_real_time(self, real: Tool) -> None:
+        """PREEMPT_RT: nobody sleeps or takes a lock where that is not allowed, and the checker is silent."""
+        programs = ("residency_storm", "mm_storm", "fork_exec", "swap_bench", "hvo", "mprotect_threaded", "file_storm")
+        words = [word for program in programs for word in ("--workload", program)]
+        silent(real, "--kernel", "rt", *words, "--append", "tlb_residency=1")
+
     @pytest.mark.bases
     def test_no_data_race_in_residency(self, tmp_path: Path) -> None:
         """Linux has races of its own, which are counted. Nothing else is reported."""
