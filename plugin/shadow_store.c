@@ -188,15 +188,19 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
  * a CPU that has the context loaded can hold the old entry. In the kernel's half that is
  * always wrong. In a process two threads may do it legitimately: one has cleared the
  * entry and is about to flush, the other faults the page in. There it is wrong only
- * when one task does both.
+ * when one task does both, or when the new entry is larger: a CPU that has both may
+ * raise a TLB conflict abort (Arm ARM D8.17.1).
  */
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
 			unsigned int index, const struct obligation *obl)
 {
+	bool larger = obl->what.level > t->level ||
+		      (desc_contiguous(t->desc[index]) && !desc_contiguous(obl->old));
 	const char *conflict;
 
 	if (!ch->judge_older || !(obl->held & c->loaded) ||
-	    (!c->kernel && (obl->task != ch->s->cpus[ch->cpu].task || obl->due)))
+	    (!c->kernel && !larger &&
+	     (obl->task != ch->s->cpus[ch->cpu].task || obl->due)))
 		return;
 	ch->differs = 0;
 	/* An entry that is smaller than a new block always contradicts the block. */

@@ -1019,7 +1019,8 @@ class Naive:
             mine = w.task == self.cpu[cpu].task and not w.due
             if mine and w.level == level and not w.lazy:
                 w.new = new
-            if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine):
+            larger = w.level > level or (new & CONT and not w.old & CONT)
+            if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine or larger):
                 if w.level != level or self.bbm(level, w.old, new):
                     kind = "anew" if anew else "older"
                     self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)

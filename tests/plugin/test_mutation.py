@@ -225,6 +225,7 @@ MUTATIONS = [
     # Break before make, and accesses
     Mutation("bbm-unchecked", "shadow_store.c", "if (ch->bbm) {", "if (false) {"),
     Mutation("anew-unchecked", "shadow_store.c", "ch.judge_older = !ch.was_valid ||", "ch.judge_older ="),
+    Mutation("anew-larger-exempt", "shadow_store.c", "(!c->kernel && !larger &&", "(!c->kernel &&"),
     Mutation("anew-of-replaced", "shadow_store.c", "if (!ch->judge_older || ", "if ("),
     Mutation("anew-whoever-holds-it", "shadow_store.c", "!(obl->held & c->loaded) ||", "!obl->held ||"),
     Mutation("smaller-is-no-contradiction", "shadow_store.c", "if (obl->what.level <= t->level || obl->what.va < va ||",
