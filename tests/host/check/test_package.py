@@ -11,6 +11,7 @@ import pytest
 from support import REPOSITORY, Tool, unpack_deb
 
 from lull.check import package
+from lull.errors import MissingError
 from lull.requirements import Requirement, missing
 
 needs_packagers = pytest.mark.skipif(
@@ -58,6 +59,6 @@ def test_a_package(tool: Tool) -> None:
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "NEEDED", [Requirement("some-package", "no-such-program", "")])
-    with pytest.raises(package.MissingError) as caught:
+    with pytest.raises(MissingError) as caught:
         package.package()
     assert "install --no-install-recommends some-package" in caught.value.remedy
