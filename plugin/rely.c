@@ -172,15 +172,19 @@ void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uin
 {
 	struct cpu *me = &s->cpus[cpu];
 	bool table = desc_kind(&t->r, t->level, t->desc[index]) == DESC_TABLE;
+	uint64_t page = desc_output(&t->r, t->level, t->desc[index]);
 
 	if (!me->section || c->kernel)
 		return;
-	for (struct obligation *obl = owe_of_page(&s->obligations,
-						  desc_output(&t->r, t->level, t->desc[index]));
-	     obl; obl = owe_of_page_next(obl)) {
+	for (struct obligation *obl = owe_of_page(&s->obligations, page); obl;
+	     obl = owe_of_page_next(obl)) {
 		if (obl->context != c || obl->task != me->task || obl->cpu != cpu || obl->due ||
 		    obl->change == CHANGE_LESS || obl->what.table != table ||
 		    obl->what.level != t->level || obl->what.va == va)
+			continue;
+		/* It is at the old address again, too: the page of zeros may be at many. */
+		if (desc_kind(&t->r, t->level, obl->new) != DESC_INVALID &&
+		    desc_output(&t->r, t->level, obl->new) == page)
 			continue;
 		obl->moved = me->moving = true;
 	}

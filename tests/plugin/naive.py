@@ -1032,7 +1032,8 @@ class Naive:
         for w in self.owed:
             mine = w.task == self.cpu[cpu].task and w.cpu == cpu and w.locked and not w.due and w.change != LESS
             same = (w.context, w.level, w.table) == (c, level, kind_of(level, new) == "table")
-            if mine and same and not c.kernel and w.va != va and w.page == output_of(level, new):
+            there = kind_of(level, w.new) != "invalid" and output_of(level, w.new) == w.page
+            if mine and same and not there and not c.kernel and w.va != va and w.page == output_of(level, new):
                 w.moved = True
 
     def do_tlbi(self, cpu: int, t: Tlbi) -> None:

@@ -225,6 +225,7 @@ MUTATIONS = [
     # Break before make, and accesses
     Mutation("bbm-unchecked", "shadow_store.c", "if (ch->bbm) {", "if (false) {"),
     Mutation("anew-unchecked", "shadow_store.c", "ch.judge_older = !ch.was_valid ||", "ch.judge_older ="),
+    Mutation("moved-though-there", "rely.c", "desc_output(&t->r, t->level, obl->new) == page)", "false)"),
     Mutation("anew-larger-exempt", "shadow_store.c", "(!c->kernel && !larger &&", "(!c->kernel &&"),
     Mutation("anew-of-replaced", "shadow_store.c", "if (!ch->judge_older || ", "if ("),
     Mutation("anew-whoever-holds-it", "shadow_store.c", "!(obl->held & c->loaded) ||", "!obl->held ||"),
@@ -235,7 +236,7 @@ MUTATIONS = [
              "if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)",
              "if (t->level == 3)"),
     Mutation("anew-by-anybody", "shadow_store.c", "(obl->task != ch->s->cpus[ch->cpu].task || obl->due)", "false"),
-    Mutation("anew-kernel-like-user", "shadow_store.c", "(!c->kernel && (obl->task", "(true && (obl->task"),
+    Mutation("anew-kernel-like-user", "shadow_store.c", "(!c->kernel && !larger &&", "(!larger &&"),
     Mutation("read-only-is-no-exception", "shadow_store.c", "desc_writable(old) || desc_writable(new)", "true"),
     Mutation("read-only-old-ignored", "shadow_store.c", "desc_writable(old) || ", ""),
     Mutation("read-only-new-ignored", "shadow_store.c", " || desc_writable(new)", ""),

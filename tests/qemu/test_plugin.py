@@ -651,7 +651,7 @@ def test_refused_options(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp
     """QEMU ends, not zero, with what the plugin has to say."""
     done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},out={tmp_path / 'x'},colour=red")
     assert done.returncode == 1
-    known = "mode out insns skip cost quantum functions speculation ntlbpa symbols"
+    known = "mode out insns skip cost quantum functions speculation ntlbpa symbols cover"
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
 
 
