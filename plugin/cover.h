@@ -2,10 +2,10 @@
 /*
  * cover - what a program of the guest has reached, for a search of programs (./lull search).
  *
- * A file that the host maps, too, has a byte for each thing that was reached: for blocks of kernel code in its first half,
- * by address; in its second half for ways in which an entry was taken away: by which code, what it was and became, and
- * whether other CPUs had it. Different things may share a byte. The host clears the bytes, reads them when a program has
- * ended, which a marker says, and sees which reports the program has added to.
+ * The plugin and the host map one file, with a byte for each thing that was reached. Its first half has blocks of kernel
+ * code, by address. Its second half has ways in which an entry was taken away: by which code, what it was and became, and
+ * whether other CPUs had it. Different things may share a byte. When a marker says that a program has ended, the host reads
+ * and clears the bytes, and sees to which reports the program has added.
  */
 #ifndef LULL_COVER_H
 #define LULL_COVER_H

@@ -2,11 +2,11 @@
 /*
  * report - writes each finding once, and the verdict, as JSON lines and as text for people.
  *
- * Two findings are the same when they have the same rule and kind, the same conflict, the
- * same reason why the nearest TLBI was not enough, the same code that changed the descriptor
- * (the first frames of its stack), and the same code that noticed it: its place, and for the
- * rule `written`, or if no change is known, its stack too. So a report that belongs to a
- * known issue does not hide one from elsewhere.
+ * Two findings are the same when these agree: rule and kind; the conflict; why the nearest
+ * TLBI was not enough; the code that changed the descriptor (the first frames of its stack);
+ * and the place that noticed it. For the rule `written`, and if no change is known, the
+ * stack of that place must agree, too. So a report that belongs to a known issue does not
+ * hide one from elsewhere.
  */
 #ifndef LULL_REPORT_H
 #define LULL_REPORT_H
