@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from plugin_tools import CROSS, PLUGIN, run
+from plugin_tools import CHECKER, CROSS, run
 from support import BASE_OF_TEST, FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, newer_qemu, real_qemu
 
 from lull import cli, paths, process, took
@@ -194,12 +194,12 @@ def heard() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds a target of plugin/Makefile, once, and says where it is."""
+    """Builds a target of checker/Makefile, once, and says where it is."""
     out = tmp_path_factory.mktemp("checker")
 
     def make(target: str) -> Path:
         goal = out / target if target.endswith(".so") else target
-        run("make", "-s", "-C", PLUGIN, f"OUT={out}", goal)
+        run("make", "-s", "-C", CHECKER, f"OUT={out}", goal)
         return out / target
 
     return make

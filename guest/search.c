@@ -3,7 +3,7 @@
  * The guest's side of "./lull search": reads programs of calls (calls.h) from the second UART, and runs one after the other.
  *
  * A program comes as the number of its calls, one byte, and the calls; 0 ends. A marker tells the checker's plugin, and by
- * it the host, when a program has ended (plugin/cover.h).
+ * it the host, when a program has ended (checker/cover.h).
  */
 #include "calls.h"
 

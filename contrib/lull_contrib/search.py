@@ -2,7 +2,7 @@
 """`lull search`: search for programs of memory management under which the checker reports something.
 
 A guest runs thousands of programs in one boot (guest/search.c). A program is a list of calls of four bytes each
-(`calls`). After each program the plugin tells what the kernel has reached (plugin/cover.h). A program that reaches
+(`calls`). After each program the plugin tells what the kernel has reached (checker/cover.h). A program that reaches
 something new is kept, and changed again and again. A program that is reported is made as short as possible, and
 written as a C file that has the same report.
 """
@@ -47,7 +47,7 @@ ANSWER_SECONDS = 60.0
 AGAIN = 3
 """How often a shorter program is tried before it counts as one without the report: some reports are races."""
 HEADER = struct.Struct("<QQ1024I")
-"""The beginning of struct coverage in plugin/cover.h; then come 65536 bytes."""
+"""The beginning of struct coverage in checker/cover.h; then come 65536 bytes."""
 REACHED = 65536
 COVERAGE = "coverage"
 """The file of the plugin, in the folder of a boot."""
@@ -62,7 +62,7 @@ class Ran:
     """What a program did.
 
     Args:
-        reached: a number of which byte n is 1 if byte n of ``reached`` (plugin/cover.h) is.
+        reached: a number of which byte n is 1 if byte n of ``reached`` (checker/cover.h) is.
         reports: the numbers of the reports that it added to.
     """
 

@@ -62,7 +62,7 @@ class SoakChoice:
     Args:
         seed: the seed of the whole soak.
         kernels: names of the kernels.
-        machines: the machines, of plugin/machines.toml or others.
+        machines: the machines, of checker/machines.toml or others.
         workloads: the workloads.
         append: kernel parameters of every round.
         memory_mib: MiB of a guest, unless a workload needs more.

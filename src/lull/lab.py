@@ -212,13 +212,13 @@ class Lab:
     @cached_property
     def plugin(self) -> Path:
         """The QEMU plugin, compiled for this machine and this QEMU."""
-        more = [paths.PLUGIN / name for name in ("Makefile", "rules.awk", "rules.toml")]
-        key = cache.key_of_files([*sorted(paths.PLUGIN.glob("*.[ch]")), *more], platform.machine())
+        more = [paths.CHECKER / name for name in ("Makefile", "rules.awk", "rules.toml")]
+        key = cache.key_of_files([*sorted(paths.CHECKER.glob("*.[ch]")), *more], platform.machine())
 
         def make(part: Path) -> None:
             with progress.step("building the plugin"):
                 process.run_logged(
-                    ["make", f"-j{toolchain.jobs()}", "-C", paths.PLUGIN, f"OUT={part}", "CC=gcc"],
+                    ["make", f"-j{toolchain.jobs()}", "-C", paths.CHECKER, f"OUT={part}", "CC=gcc"],
                     part.parent / f"{part.name}.log",
                     error=BuildError,
                     what="the QEMU plugin does not compile",

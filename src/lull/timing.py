@@ -24,7 +24,7 @@ METRIC = "seconds_modelled"
 ASTRAY = "insns_astray"
 """The metric: instructions that a vCPU executed although it should have waited for slower vCPUs."""
 WAITING = ("osh", "ish", "sy", "oshnxs", "ishnxs", "synxs")
-"""The DSBs that wait for broadcast TLBIs, as in plugin/plugin_time.c."""
+"""The DSBs that wait for broadcast TLBIs, as in checker/plugin_time.c."""
 MOST = 10_000_000.0
 """Nanoseconds. Every cost is less than this; the plugin has the same limit."""
 MOST_ASTRAY = 0.05

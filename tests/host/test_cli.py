@@ -527,7 +527,7 @@ def test_launcher_of_a_checkout_with_a_space(tmp_path: Path) -> None:
     place.mkdir()
     shutil.copy(REPOSITORY / "lull", place)
     shutil.copytree(REPOSITORY / "src", place / "src")
-    for name in ("kernel", "guest", "plugin", "timing", "requirements.in", "requirements.txt"):
+    for name in ("kernel", "guest", "checker", "timing", "requirements.in", "requirements.txt"):
         (place / name).symlink_to(REPOSITORY / name)
     packages = os.environ.get("PYTHONPATH", "")
     words = ["run", "--dry-run", "--workload", "young"]
@@ -541,7 +541,7 @@ def test_launcher_of_a_checkout_with_a_space(tmp_path: Path) -> None:
 def test_the_tool_without_its_optional_parts(tmp_path: Path) -> None:
     """A copy without contrib/ has all other commands."""
     shutil.copytree(REPOSITORY / "src", tmp_path / "src")
-    for name in ("kernel", "guest", "plugin", "timing"):
+    for name in ("kernel", "guest", "checker", "timing"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     start = [sys.executable, tmp_path / "src"]
     done = [subprocess.run([*start, word], text=True, capture_output=True) for word in ("--help", "list", "x86")]

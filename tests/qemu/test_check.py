@@ -297,7 +297,7 @@ def test_cases_of_ci() -> None:
 
 
 def test_known_findings_of_the_user(checked: Check, tmp_path: Path) -> None:
-    """In the form of plugin/findings.toml; what is not of it is still a report. A file that is wrong is refused."""
+    """In the form of checker/findings.toml; what is not of it is still a report. A file that is wrong is refused."""
     file = tmp_path / "known.toml"
     file.write_text('[mine]\nabout = "ours"\nrule = "free"\nchanged = ["f"]\n')
     (mine,) = check_data.load_findings(file)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_tools import HERE, PLUGIN, run
+from plugin_tools import CHECKER, HERE, run
 from test_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
 from lull.guest.qemu import Qemu
@@ -735,10 +735,10 @@ def test_pages_that_a_marker_frees(
 
 def test_the_installed_checker(gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     """As someone has it who has nothing else of Lull: installed, loaded by hand, read on the terminal."""
-    run("make", "-C", PLUGIN, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
+    run("make", "-C", CHECKER, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
     installed = tmp_path / "opt/lull"
     assert "/opt/lull/lib/lull/lull.so" in (installed / "share/man/man7/lull-checker.7").read_text()
-    assert (installed / "share/doc/lull-checker/CHECKER.md").read_text() == (PLUGIN / "CHECKER.md").read_text()
+    assert (installed / "share/doc/lull-checker/README.md").read_text() == (CHECKER / "CHECKER.md").read_text()
     plugin = f"{installed / 'lib/lull' / qemu.plugin},mode=check"
     done = boot(tmp_path, gcc, qemu, REPOINTED, plugin)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ PARTS = (REPOSITORY / "contrib/README.md").read_text()
 """The guide of the optional parts."""
 DOCUMENTS = [
     p
-    for folder in (".", "docs", "contrib", "guest", "kernel", "plugin", "models")
+    for folder in (".", "docs", "contrib", "guest", "kernel", "checker", "models")
     for p in REPOSITORY.glob(f"{folder}/*.md")
 ]
 OPTION = re.compile(r"(--[a-z][a-z-]*)(?: ([A-Z]+(?: ARGS)?|[a-z0-9]+(?:\|[a-z0-9]+)+))?(?:\](\.\.\.)?)?")

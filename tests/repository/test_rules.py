@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The checker's rules: what plugin/rules.toml lists is what code, traces, models, mutants and documents have."""
+"""The checker's rules: what checker/rules.toml lists is what code, traces, models, mutants and documents have."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lull.check import data, trials
 RULES = data.load_rules()
 KINDS = {f"{rule}/{kind}" for rule, entry in RULES.items() for kind in entry.kinds}
 WORDS = {word for name in KINDS for word in name.split("/")}
-PLUGIN = REPOSITORY / "plugin"
-TESTS = REPOSITORY / "tests/plugin"
+CHECKER = REPOSITORY / "checker"
+TESTS = REPOSITORY / "checker/tests"
 NOT_IN_MODEL = {"shared"}
 """Only traces test asid/shared: in the slow model no CPU shares TLB entries (CnP)."""
 PASS_ON = ("plugin", "linux", "report")
@@ -32,21 +32,21 @@ def lacking(names: Set[str], found: Set[str], place: str) -> None:
 
 def test_the_limit_of_vcpus() -> None:
     """What `lull check` refuses beforehand is what the plugin refuses."""
-    assert f"#define MAX_CPUS {trials.MAX_VCPUS}\n" in (PLUGIN / "space.h").read_text()
+    assert f"#define MAX_CPUS {trials.MAX_VCPUS}\n" in (CHECKER / "space.h").read_text()
 
 
 def includes(path: Path) -> set[Path]:
-    """The files of plugin/ that a file of it includes, through others as well."""
+    """The files of checker/ that a file of it includes, through others as well."""
     found = [path]
     for one in found:
         names = re.findall(r'^#include "([\w.]+\.h)"', one.read_text(), re.MULTILINE)
-        found += [PLUGIN / name for name in names if PLUGIN / name not in found]
+        found += [CHECKER / name for name in names if CHECKER / name not in found]
     return set(found)
 
 
 def modules_with_rules() -> list[Path]:
     """The C files that can report, without those that only pass events or reports on."""
-    able = (path for path in sorted(PLUGIN.glob("*.c")) if PLUGIN / "report.h" in includes(path))
+    able = (path for path in sorted(CHECKER.glob("*.c")) if CHECKER / "report.h" in includes(path))
     return [path for path in able if not path.stem.startswith(PASS_ON)]
 
 
@@ -57,11 +57,11 @@ def words_of(texts: Iterable[str]) -> set[str]:
 
 
 def test_the_c_code_has_these_names_and_no_others() -> None:
-    """Each rule and kind is a string of plugin/*.c. Other strings say why a TLBI does not count."""
+    """Each rule and kind is a string of checker/*.c. Other strings say why a TLBI does not count."""
     found = words_of(path.read_text() for path in modules_with_rules())
-    lacking(WORDS, found, "plugin/*.c")
-    why = re.findall(r'\[MISS_\w+\] = "([\w-]+)"', (PLUGIN / "owe.c").read_text())
-    lacking(found - set(why), WORDS, "plugin/rules.toml")
+    lacking(WORDS, found, "checker/*.c")
+    why = re.findall(r'\[MISS_\w+\] = "([\w-]+)"', (CHECKER / "owe.c").read_text())
+    lacking(found - set(why), WORDS, "checker/rules.toml")
 
 
 def test_sentences() -> None:
@@ -75,15 +75,15 @@ def test_each_kind_has_a_trace() -> None:
     """So the C code reports each kind. Traces say exactly what is reported, so it reports no other kind there."""
     last = [path.read_text().splitlines()[-1] for path in (TESTS / "traces").glob("*.txt")]
     expected = {word for line in last for word in line.split() if "/" in word}
-    lacking(KINDS, expected, "tests/plugin/traces/bad_*.txt")
-    lacking(expected, KINDS, "plugin/rules.toml")
+    lacking(KINDS, expected, "checker/tests/traces/bad_*.txt")
+    lacking(expected, KINDS, "checker/rules.toml")
 
 
 def test_the_slow_model_has_the_rules() -> None:
-    """tests/plugin/naive.py, which random traces are compared with."""
+    """checker/tests/naive.py, which random traces are compared with."""
     found = set(re.findall(r'"([a-z-]+)"', (TESTS / "naive.py").read_text()))
-    lacking(WORDS - NOT_IN_MODEL, found, "tests/plugin/naive.py")
-    assert not NOT_IN_MODEL & found, "tests/plugin/naive.py has them: take them off NOT_IN_MODEL"
+    lacking(WORDS - NOT_IN_MODEL, found, "checker/tests/naive.py")
+    assert not NOT_IN_MODEL & found, "checker/tests/naive.py has them: take them off NOT_IN_MODEL"
 
 
 def table_of_the_document() -> Mapping[str, set[str]]:
@@ -99,7 +99,7 @@ def test_the_document_lists_the_same_kinds(rule: str) -> None:
     here = {f"{rule}/{kind}" for kind in RULES[rule].kinds} if rule in RULES else set()
     there = {f"{rule}/{kind}" for kind in table_of_the_document().get(rule, ())}
     lacking(here, there, "docs/checker.md")
-    lacking(there, here, "plugin/rules.toml")
+    lacking(there, here, "checker/rules.toml")
 
 
 @pytest.mark.parametrize("path", [base.load_base().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
@@ -108,15 +108,15 @@ def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
     place = path.relative_to(REPOSITORY)
     for mutant in (m for series in ("", "7.3") for m in data.load_mutants(path, series).values()):
         named = {rule for rule in mutant.rules if not rule.startswith(data.CONSOLE)}
-        lacking(named, KINDS | RULES.keys(), f"plugin/rules.toml, which {place} quotes: [{mutant.name}]: it")
+        lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {place} quotes: [{mutant.name}]: it")
 
 
 def test_findings_are_reported_by_rules_that_exist() -> None:
-    """plugin/findings.toml names a rule, and a kind or none."""
+    """checker/findings.toml names a rule, and a kind or none."""
     for finding in data.load_findings():
         named = f"{finding.rule}/{finding.kind}" if finding.kind else finding.rule
         lacking(
             {named},
             KINDS | RULES.keys(),
-            f"plugin/rules.toml, which plugin/findings.toml quotes: [{finding.name}]: it",
+            f"checker/rules.toml, which checker/findings.toml quotes: [{finding.name}]: it",
         )

@@ -95,7 +95,9 @@ def test_a_crowd_with_debians_root() -> None:
 
 
 def test_counters_exist() -> None:
-    """`lull soak` shows the counter of each rule, which plugin/report.c writes."""
+    """`lull soak` shows the counter of each rule, which checker/report.c writes."""
     for rule, counter in soak.COUNTERS.items():
-        assert counter in soak.SEEN, f"plugin/rules.toml: [{rule}]: lull soak shows no counter {counter}"
-        assert f'"{counter}"' in (paths.PLUGIN / "report.c").read_text(), f"plugin/report.c writes no counter {counter}"
+        assert counter in soak.SEEN, f"checker/rules.toml: [{rule}]: lull soak shows no counter {counter}"
+        assert f'"{counter}"' in (paths.CHECKER / "report.c").read_text(), (
+            f"checker/report.c writes no counter {counter}"
+        )

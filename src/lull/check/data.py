@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The data files of `lull check`: rules, machines, known findings (plugin/), and mutants (kernel/mutants.toml)."""
+"""The data files of `lull check`: rules, machines, known findings (checker/), and mutants (kernel/mutants.toml)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lull import paths, toml
 from lull.errors import UsageError, unknown
 
 Made = TypeVar("Made")
-RULES = paths.PLUGIN / "rules.toml"
-MACHINES = paths.PLUGIN / "machines.toml"
-FINDINGS = paths.PLUGIN / "findings.toml"
+RULES = paths.CHECKER / "rules.toml"
+MACHINES = paths.CHECKER / "machines.toml"
+FINDINGS = paths.CHECKER / "findings.toml"
 REMEDY = "correct the file: the comment at its beginning explains the form"
 CONSOLE = "console/"
 """The beginning of a rule that matches text on the console."""
@@ -33,7 +33,7 @@ class RuleKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the checker (plugin/rules.toml).
+    """A rule of the checker (checker/rules.toml).
 
     Args:
         kinds: its kinds by name.
@@ -128,7 +128,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class KnownFinding:
-    """A known defect of Linux: a report of it does not fail a check (plugin/findings.toml).
+    """A known defect of Linux: a report of it does not fail a check (checker/findings.toml).
 
     Args:
         name: its name in the file.

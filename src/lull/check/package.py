@@ -72,7 +72,7 @@ def name(version: str = __version__) -> str:
 def package() -> Path:
     """The package, built for this machine or from the cache. Raises BuildError, MissingError."""
     require("making the package", NEEDED)
-    sources = sorted(path for path in paths.PLUGIN.iterdir() if path.is_file())
+    sources = sorted(path for path in paths.CHECKER.iterdir() if path.is_file())
     key = cache.key_of_files([*sources, Path(__file__)], name(), maintainer())
 
     def make(part: Path) -> None:
@@ -96,7 +96,7 @@ def stage(root: Path, part: Path, log: Path) -> None:
     """Fill ``root`` with the files of the package, and with the control file. ``part`` takes what is temporary."""
     build = part / "build"
     words = [f"OUT={build}", "CC=gcc", "LDFLAGS=-s -Wl,-z,relro,-z,now", "PREFIX=/usr", f"DESTDIR={root}"]
-    run(["make", "-C", paths.PLUGIN, *words, "install"], log)
+    run(["make", "-C", paths.CHECKER, *words, "install"], log)
     doc = root / "usr/share/doc" / PACKAGE
     (doc / "copyright").write_text(COPYRIGHT)
     changelog = CHANGELOG.format(version=__version__, maintainer=maintainer(), date=formatdate())

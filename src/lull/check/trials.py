@@ -20,7 +20,7 @@ APPEND = "loglevel=5 printk.time=1"
 """Kernel parameters of every check. loglevel: warnings reach the console. printk.time: the time stamp tells lines of
 the kernel from those of programs."""
 MAX_VCPUS = 64
-"""The most virtual CPUs that the checker follows: MAX_CPUS of plugin/space.h."""
+"""The most virtual CPUs that the checker follows: MAX_CPUS of checker/space.h."""
 
 
 @dataclass(frozen=True)

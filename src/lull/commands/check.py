@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "cpu",
         **options.MACHINES,
-        help="a machine of plugin/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +mte, +sme, "
+        help="a machine of checker/machines.toml, or a value of QEMU's -cpu; with +kpti, +nokpti, +asid8, +mte, +sme, "
         f"+ntlbpa or +nontlbpa after it (default: {DEFAULT_MACHINE}); repeatable",
     )
     own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
     add("append")
     add("out")
-    own("--known", metavar="FILE", type=Path, help="findings of yours, as in plugin/findings.toml: they fail no check")
+    own("--known", metavar="FILE", type=Path, help="findings of yours, as in checker/findings.toml: they fail no check")
     own("--ktap", metavar="FILE", type=options.FILE, help="also write the results as KTAP")
     own("--junit", metavar="FILE", type=options.FILE, help="also write the results as JUnit's XML")
     own(

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Run pytest over tests/. Returns 0, or 1 when a test failed. Raises UsageError."""
+    """Run pytest. Returns 0, or 1 when a test failed. Raises UsageError."""
     words = [sys.executable, "-m", "pytest", *PARALLEL, *COVERAGE, "--durations=8"]
     without = "guest" if arguments.fast else "" if arguments.all else "whole"
     other = lab.base.name != DEFAULT

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A kernel's symbols, from its System.map or, by nm, from its vmlinux: where its functions begin and end.
 
-The names of code in a check's reports come from the plugin, which reads the same file (plugin/symbols.c).
+The names of code in a check's reports come from the plugin, which reads the same file (checker/symbols.c).
 """
 
 from __future__ import annotations

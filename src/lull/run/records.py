@@ -70,7 +70,7 @@ class Record:
             second, identical series of ``stock``: the A/A control.
         workload: program, and case when it has several (``teardown/anon-4k``).
         vcpus: virtual CPUs of the guest.
-        metric: its name (``tlbi_broadcast``, ``seconds_emulated``, ...): plugin/README.md lists those of the plugin.
+        metric: its name (``tlbi_broadcast``, ``seconds_emulated``, ...): checker/plugin.md lists those of the plugin.
         unit: ``count`` for exact counts, ``s`` for seconds.
         values: one per repeat, in the order of the run.
         operations: operations of the workload in one window (0: it has none).

@@ -50,9 +50,9 @@ def test_a_package(tool: Tool) -> None:
     doc = "share/doc/lull-checker"
     assert sorted(files) == [
         "lib/lull/lull-7.so", "lib/lull/lull.so",
-        f"{doc}/CHECKER.md", f"{doc}/changelog.gz", f"{doc}/copyright", "share/man/man7/lull-checker.7.gz",
+        f"{doc}/README.md", f"{doc}/changelog.gz", f"{doc}/copyright", "share/man/man7/lull-checker.7.gz",
     ]  # fmt: skip
-    assert files[f"{doc}/CHECKER.md"].read_bytes() == (REPOSITORY / "plugin/CHECKER.md").read_bytes()
+    assert files[f"{doc}/README.md"].read_bytes() == (REPOSITORY / "checker/README.md").read_bytes()
     manual = gzip.decompress(files["share/man/man7/lull-checker.7.gz"].read_bytes()).decode()
     assert "/usr/lib/lull/lull.so" in manual and "@" not in manual
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from plugin_tools import HERE, PLUGIN, run
+from plugin_tools import CHECKER, HERE, run
 
 Install = Callable[..., tuple[str, str]]
 
@@ -23,7 +23,7 @@ def install(build: Callable[[str], Path]) -> Install:
     for version, name in ((4, "lull.so"), (7, "lull-7.so")):
         plugin = build(name)
         host = plugin.with_name(f"fake_qemu-{version}")
-        words = ["-Wall", "-Werror", f"-DAPI_VERSION={version}", f"-I{PLUGIN}", "-rdynamic", "-o", host]
+        words = ["-Wall", "-Werror", f"-DAPI_VERSION={version}", f"-I{CHECKER}", "-rdynamic", "-o", host]
         run(cc, *words, HERE / "fake_qemu.c", "-ldl")
         hosts[version] = [host, plugin]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from support import REPOSITORY
 
-HERE = REPOSITORY / "tests/plugin"
-PLUGIN = REPOSITORY / "plugin"
+HERE = REPOSITORY / "checker/tests"
+CHECKER = REPOSITORY / "checker"
 CROSS = "aarch64-linux-gnu-"
 
 

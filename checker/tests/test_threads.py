@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from plugin_tools import PLUGIN, run
+from plugin_tools import CHECKER, run
 
 
 def test_no_races(build: Callable[[str], Path]) -> None:
@@ -19,8 +19,8 @@ def test_no_races(build: Callable[[str], Path]) -> None:
 
 
 def test_races_are_seen(tmp_path: Path) -> None:
-    """With plain loads and stores in place of plugin/once.h, the sanitizer reports the words that have no lock."""
-    run("make", "-s", "-C", PLUGIN, f"OUT={tmp_path}", "CFLAGS=-DLULL_RACES", "threads")
+    """With plain loads and stores in place of checker/once.h, the sanitizer reports the words that have no lock."""
+    run("make", "-s", "-C", CHECKER, f"OUT={tmp_path}", "CFLAGS=-DLULL_RACES", "threads")
     done = subprocess.run([tmp_path / "threads", "1000"], capture_output=True, text=True)
     assert done.returncode == 66, done.stderr
     seen = {line.split()[-1] for line in done.stderr.splitlines() if line.startswith("SUMMARY")}

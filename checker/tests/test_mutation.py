@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from plugin_tools import HERE, PLUGIN, run
+from plugin_tools import CHECKER, HERE, run
 from test_trace import OPEN, TRACES, expected, totals, windows
 
 
@@ -342,13 +342,15 @@ class Copy:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        run("make", "-C", PLUGIN, f"OUT={out}", out / "rules.inc")
-        self.sources = sorted(p for p in PLUGIN.glob("*.c") if not p.name.startswith("plugin"))
+        run("make", "-C", CHECKER, f"OUT={out}", out / "rules.inc")
+        self.sources = sorted(p for p in CHECKER.glob("*.c") if not p.name.startswith("plugin"))
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda p: self.compile(p, p.stem), [*self.sources, HERE / "trace-cli.c"]))
 
     def compile(self, source: Path, name: str) -> None:
-        run("cc", "-std=gnu11", "-O0", "-w", f"-I{PLUGIN}", f"-I{self.out}", "-c", "-o", self.out / f"{name}.o", source)
+        run(
+            "cc", "-std=gnu11", "-O0", "-w", f"-I{CHECKER}", f"-I{self.out}", "-c", "-o", self.out / f"{name}.o", source
+        )
 
     def link(self, name: str, instead: dict[str, str]) -> Path:
         names = [instead.get(p.stem, p.stem) for p in self.sources] + ["trace-cli"]
@@ -356,7 +358,7 @@ class Copy:
         return self.out / name
 
     def mutated(self, m: Mutation) -> Path:
-        text = (PLUGIN / m.file).read_text()
+        text = (CHECKER / m.file).read_text()
         assert text.count(m.old) >= 1, f"{m.file} has changed: {m.name} needs another place"
         source = self.out / f"{m.name}.c"
         source.write_text(text.replace(m.old, m.new))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the plugin costs: CPU time of QEMU with it over CPU time without, in both modes. Run it alone.
 
-    PYTHONPATH=src python tests/plugin/cost.py [ROUNDS [BASE]]
+    PYTHONPATH=src python checker/tests/cost.py [ROUNDS [BASE]]
 
 Each round boots stock with the default workloads: without plugin, counting, and checking, in turning order. A ratio is
 of one round; medians and ranges are printed. CPU time, because boots wait for timers at times, which costs nothing.

@@ -5,7 +5,7 @@
 #ifndef LULL_ONCE_H
 #define LULL_ONCE_H
 
-#ifndef LULL_RACES	/* tests/plugin/test_threads.py shows that the sanitizer sees these races */
+#ifndef LULL_RACES	/* checker/tests/test_threads.py shows that the sanitizer sees these races */
 #define read_once(p)		__atomic_load_n(p, __ATOMIC_RELAXED)
 #define write_once(p, value)	__atomic_store_n(p, value, __ATOMIC_RELAXED)
 #else
