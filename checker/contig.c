@@ -153,7 +153,7 @@ static void tell(void *arg, struct context *c, uint64_t va)
 	unsigned int size = set_size(&t->r, t->level);
 	unsigned int first = told->index & ~(size - 1);
 	struct finding f = {
-		.rule = "bbm", .kind = "set", .cpu = told->set->cpu,
+		.rule = RULE_BBM_SET, .cpu = told->set->cpu,
 		.pc = told->set->pc, .stack = told->set->stack, .task = told->set->task,
 		.asid = c->asid, .kernel = c->kernel, .va = va, .level = t->level,
 		.old = t->desc[first], .new = t->desc[told->index],

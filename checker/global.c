@@ -96,7 +96,7 @@ void globals_check(struct shadow *s, unsigned int cpu, const struct context *c, 
 	if (kept == n)
 		return;
 	f = (struct finding){
-		.rule = "asid", .kind = "global", .cpu = cpu, .pc = pc,
+		.rule = RULE_ASID_GLOBAL, .cpu = cpu, .pc = pc,
 		.stack = stack_of(s, cpu, pc),
 		.task = s->cpus[cpu].task, .asid = c->asid, .va = found.va, .level = found.level,
 		.old = found.desc, .old_page = found.root, .new_page = c->root->pa,

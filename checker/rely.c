@@ -35,7 +35,7 @@ void rely_returns(struct shadow *s, uint64_t task)
 		struct obligation *obl = a->obligation;
 
 		if (obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
-			shadow_report_obligation(s, a->cpu, a->pc, a->stack, "owed", "unsettled", obl);
+			shadow_report_obligation(s, a->cpu, a->pc, a->stack, RULE_OWED_UNSETTLED, obl);
 		also_free(&s->obligations, a);
 	}
 }
@@ -63,7 +63,7 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
 		if (at_work && obl->collected && !obl->due && obl->task != me->task &&
 		    obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
-			shadow_report_obligation(s, cpu, pc, stack, "owed", "unsettled", obl);
+			shadow_report_obligation(s, cpu, pc, stack, RULE_OWED_UNSETTLED, obl);
 	}
 }
 
@@ -211,7 +211,7 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 		if (obl->moved && obl->cpu == cpu && obl->when >= since &&
 		    obl->held & obl->context->current && owe_say(obl, SAID_UNLOCKED))
 			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-						 "owed", "unlocked", obl);
+						 RULE_OWED_UNLOCKED, obl);
 	}
 }
 
@@ -240,6 +240,6 @@ void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 		if (!obl->what.table && obl->change != CHANGE_LESS && used_by_others(s, obl) &&
 		    owe_say(obl, SAID_RMAP))
 			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-						 "owed", "rmap", obl);
+						 RULE_OWED_RMAP, obl);
 	}
 }

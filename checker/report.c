@@ -13,7 +13,7 @@
 
 struct known {
 	struct hash_node node;
-	const char *rule, *kind;
+	enum rule rule;
 	unsigned int number;
 	uint64_t count;
 };
@@ -218,13 +218,14 @@ static uint64_t mix_text(uint64_t key, const char *text)
 static uint64_t finding_key(const struct reports *r, const struct finding *f)
 {
 	unsigned int stack = f->changed ? f->changed_stack : f->stack;
-	uint64_t key = mix_text(mix_text(0, f->rule), f->kind);
+	bool written = !strcmp(rules[f->rule].rule, rules[RULE_WRITTEN_NO_TLBI].rule);
+	uint64_t key = f->rule;
 
 	key = mix_text(key, f->conflict ? f->conflict : "");
 	if (f->obligation)
 		key = hash_mix(key, owe_nearest(f->obligation));
 	if (f->changed)
-		key = hash_mix(hash_mix(key, f->changed_pc), strcmp(f->rule, "written") ? 0 : f->stack);
+		key = hash_mix(hash_mix(key, f->changed_pc), written ? f->stack : 0);
 	key = hash_mix(key, f->pc);
 	for (unsigned int i = 0; stack && i < r->stacks[stack - 1].n && i < 3; i++)
 		key = hash_mix(key, r->stacks[stack - 1].pc[i]);
@@ -240,7 +241,7 @@ void report(struct reports *r, const struct finding *f)
 	r->occurrences++;
 	for (struct hash_node *n = hash_first(&r->by_key, key); n; n = hash_next(n)) {
 		k = container_of(n, struct known, node);
-		if (!strcmp(k->rule, f->rule) && !strcmp(k->kind, f->kind)) {
+		if (k->rule == f->rule) {
 			k->count++;
 			cover_report(r->cover, k->number);
 			return;
@@ -249,14 +250,14 @@ void report(struct reports *r, const struct finding *f)
 	k = malloc(sizeof(*k));
 	if (!k)
 		abort();
-	*k = (struct known){ .rule = f->rule, .kind = f->kind, .number = ++r->n, .count = 1 };
+	*k = (struct known){ .rule = f->rule, .number = ++r->n, .count = 1 };
 	hash_add(&r->by_key, &k->node, key);
 	cover_report(r->cover, k->number);
 
 	json_open(&j, '{');
 	json_field(&j, "report", k->number);
-	text(&j, "rule", f->rule);
-	text(&j, "kind", f->kind);
+	text(&j, "rule", rules[f->rule].rule);
+	text(&j, "kind", rules[f->rule].kind);
 	json_field(&j, "cpu", f->cpu);
 	json_field(&j, "asid", f->asid);
 	flag(&j, "kernel", f->kernel);
@@ -353,7 +354,7 @@ static void verdict_text(const struct reports *r, const struct known *const *kno
 	for (unsigned int i = 0; i < r->n; i++)
 		if (known[i]->count > 1)
 			fprintf(r->text, "  report %u, seen %" PRIu64 " times: %s/%s\n", known[i]->number,
-				known[i]->count, known[i]->rule, known[i]->kind);
+				known[i]->count, rules[known[i]->rule].rule, rules[known[i]->rule].kind);
 	fflush(r->text);
 }
 

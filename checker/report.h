@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "owe.h"
+#include "rules.h"
 #include "space.h"
 #include "symbols.h"
 
@@ -28,7 +29,7 @@ struct stack {
 };
 
 struct finding {
-	const char *rule, *kind;	/* names of rules.toml, as literals */
+	enum rule rule;
 	unsigned int cpu;		/* where it was noticed */
 	uint64_t pc;
 	unsigned int stack;

@@ -10,26 +10,6 @@
 
 #define MANUAL "Arm ARM (DDI 0487)"
 
-struct rule {
-	const char *rule, *kind;
-	const char *says;	/* what happened */
-	const char *manual;	/* the section of the manual that forbids it */
-};
-
-static const struct rule *rule_of(const struct finding *f)
-{
-	static const struct rule rules[] = {
-#define RULE(...) { __VA_ARGS__ },
-#include "rules.inc"	/* made of rules.toml */
-#undef RULE
-	};
-
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (!strcmp(rules[i].rule, f->rule) && !strcmp(rules[i].kind, f->kind))
-			return &rules[i];
-	abort();
-}
-
 /* Why a TLBI that came near was not enough. */
 static const char *why(enum miss m)
 {
@@ -120,9 +100,9 @@ static void tlbis(FILE *out, const struct reports *r, const struct obligation *o
 void report_text(FILE *out, const struct reports *r, unsigned int number,
 		 const struct finding *f)
 {
-	const struct rule *rule = rule_of(f);
+	const struct rule_text *rule = &rules[f->rule];
 
-	fprintf(out, "report %u: %s/%s: %s\n", number, f->rule, f->kind, rule->says);
+	fprintf(out, "report %u: %s/%s: %s\n", number, rule->rule, rule->kind, rule->says);
 	fprintf(out, "  rule     " MANUAL " %s\n", rule->manual);
 	fprintf(out, "  entry    0x%" PRIx64 ", ASID %u, a %s at level %d, seen on CPU %u\n", f->va,
 		f->asid, f->table ? "table" : f->level == 3 ? "page" : "block", f->level, f->cpu);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Makes C of rules.toml: RULE("rule", "kind", "says", "manual") for each kind.
+# Makes C of rules.toml: RULE(RULE_KIND, "rule", "kind", "says", "manual") for each
+# kind (rules.h).
 
 function value(line)
 {
@@ -24,7 +25,9 @@ function fail(why)
 	if (kind)
 		fail("the kind above has no manual")
 	split(substr($0, 2, length($0) - 2), part, ".")
-	kind = "\"" part[1] "\", \"" part[3] "\""
+	kind = toupper(part[1] "_" part[3])
+	gsub(/-/, "_", kind)
+	kind = kind ", \"" part[1] "\", \"" part[3] "\""
 	says = ""
 	next
 }

@@ -65,11 +65,10 @@ void shadow_free_all(struct shadow *s)
 
 /* --- Reports --- */
 
-struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
-			    const char *rule, const char *kind)
+struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule)
 {
 	return (struct finding){
-		.rule = rule, .kind = kind, .cpu = cpu, .pc = pc,
+		.rule = rule, .cpu = cpu, .pc = pc,
 		.stack = stack_of(s, cpu, pc), .task = s->cpus[cpu].task,
 	};
 }
@@ -82,10 +81,10 @@ static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, 
 }
 
 void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-			      const char *rule, const char *kind, const struct obligation *obl)
+			      enum rule rule, const struct obligation *obl)
 {
 	const struct regime *r = regime_in(s, cpu, obl->context->kernel);
-	struct finding f = { .rule = rule, .kind = kind, .cpu = cpu, .pc = pc, .stack = stack };
+	struct finding f = { .rule = rule, .cpu = cpu, .pc = pc, .stack = stack };
 
 	f.asid = obl->context->asid;
 	f.kernel = obl->context->kernel;
@@ -106,37 +105,37 @@ void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, u
 	report(&s->reports, &f);
 }
 
-void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
-		       const char *rule, const char *kind, const struct obligation *obl)
+void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule,
+		       const struct obligation *obl)
 {
-	shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc), rule, kind, obl);
+	shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc), rule, obl);
 }
 
-const char *owed_kind(const struct obligation *obl)
+enum rule owed_kind(const struct obligation *obl)
 {
 	switch (owe_nearest(obl)) {
 	case MISS_REPEAT:
-		return "repeat";
+		return RULE_OWED_REPEAT;
 	case MISS_DSB:
-		return "no-dsb";
+		return RULE_OWED_NO_DSB;
 	case MISS_ORDER:
-		return "order";
+		return RULE_OWED_ORDER;
 	case MISS_LOCAL:
-		return "local";
+		return RULE_OWED_LOCAL;
 	case MISS_LAST:
-		return "table";
+		return RULE_OWED_TABLE;
 	case MISS_LEVEL:
 	case MISS_NOTHING:
-		return "level";
+		return RULE_OWED_LEVEL;
 	case MISS_ASID:
-		return "asid";
+		return RULE_OWED_ASID;
 	case MISS_VA:
 	case MISS_NONE:
 		break;
 	}
 	if (obl->what.table)
-		return "table";
-	return obl->change == CHANGE_LESS ? "permission" : "no-tlbi";
+		return RULE_OWED_TABLE;
+	return obl->change == CHANGE_LESS ? RULE_OWED_PERMISSION : RULE_OWED_NO_TLBI;
 }
 
 /* --- Windows --- */

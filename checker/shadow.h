@@ -175,16 +175,15 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
 
 /* The kind of `owed`: from the TLBI that came nearest, or without one from what was changed. */
-const char *owed_kind(const struct obligation *obl);
+enum rule owed_kind(const struct obligation *obl);
 
 void shadow_verdict(struct shadow *s);
 
 /* For the modules with rules of their own: report an obligation, noticed by a CPU at @pc. */
 void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-			      const char *rule, const char *kind, const struct obligation *obl);
+			      enum rule rule, const struct obligation *obl);
 /* For the same modules: a finding in which the place where it was noticed is filled in. */
-struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc,
-			    const char *rule, const char *kind);
+struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule);
 
 /* Advance the clock of the model. Returns the time of the event at hand. */
 static inline uint64_t tick(struct shadow *s)

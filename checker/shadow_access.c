@@ -47,7 +47,7 @@ static bool flush_under_way(const struct shadow *s, const struct context *c, uin
 static void report_remap(struct shadow *s, unsigned int cpu, uint64_t va, bool fetch,
 			 uint64_t pc, const struct used *e, const struct walk *w, uint64_t pa)
 {
-	struct finding f = finding_here(s, cpu, pc, "remap", fetch ? "fetch" : "data");
+	struct finding f = finding_here(s, cpu, pc, fetch ? RULE_REMAP_FETCH : RULE_REMAP_DATA);
 	const struct context *c = s->cpus[cpu].context;
 
 	f.asid = c->asid;

@@ -36,7 +36,7 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 			continue;
 		if ((obl->freed && !obl->what.table) || obl->said & SAID_OWED)
 			continue;	/* check_freed() */
-		report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+		report_obligation(s, cpu, pc, owed_kind(obl), obl);
 		owe_owed(&s->obligations, obl);
 	}
 }
@@ -56,7 +56,7 @@ static void falls_due(struct shadow *s, unsigned int cpu, struct obligation *obl
 	walks_due(s, cpu, obl, pc);	/* may end it, if no CPU holds it */
 	if (!usable)
 		return;
-	report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+	report_obligation(s, cpu, pc, owed_kind(obl), obl);
 	owe_owed(&s->obligations, obl);
 }
 
@@ -120,9 +120,9 @@ void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 /* --- Which context a CPU has --- */
 
 static void report_asid(struct shadow *s, unsigned int cpu, const struct context *c,
-			const struct context *o, const char *kind, cpumask holders, uint64_t pc)
+			const struct context *o, enum rule rule, cpumask holders, uint64_t pc)
 {
-	struct finding f = finding_here(s, cpu, pc, "asid", kind);
+	struct finding f = finding_here(s, cpu, pc, rule);
 
 	f.asid = c->asid;
 	f.holders = holders;
@@ -158,14 +158,14 @@ static void check_reuse(struct shadow *s, unsigned int cpu, struct context *c, u
 		if (o == c)
 			continue;
 		if (context_holders(&s->spaces, o, 0) & CPU(cpu)) {
-			report_asid(s, cpu, c, o, "reused", CPU(cpu), pc);
+			report_asid(s, cpu, c, o, RULE_ASID_REUSED, CPU(cpu), pc);
 			o->unloaded[cpu] = o->left[cpu] = 0;
 		}
 		if (!(s->cpus[cpu].ttbr0 & TTBR_CNP) || !o->root || !o->root->seen_valid)
 			continue;
 		shared = sharing(s, o);
 		if (shared)
-			report_asid(s, cpu, c, o, "shared", shared, pc);
+			report_asid(s, cpu, c, o, RULE_ASID_SHARED, shared, pc);
 	}
 }
 

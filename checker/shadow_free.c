@@ -32,7 +32,7 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *ob
 	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
 	if (obl->context->kernel || (obl->what.table ? obl->held & obl->context->current :
 						       somebody_runs(s, obl, &who))) {
-		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
+		report_obligation(s, cpu, pc, obl->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, obl);
 		owe_say(obl, SAID_FREE);
 		return;
 	}
@@ -49,7 +49,7 @@ void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t
 
 		if (!obl->freed || !(obl->held & CPU(cpu)))
 			continue;
-		report_obligation(s, cpu, pc, "free", obl->what.table ? "table" : "page", obl);
+		report_obligation(s, cpu, pc, obl->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, obl);
 		owe_say(obl, SAID_FREE);
 		owe_freed(obl, false);
 	}
@@ -78,7 +78,7 @@ static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uin
 
 	table_places(&s->spaces, t, 0, add_loaded, &loaded);
 	if (loaded) {
-		f = finding_here(s, cpu, pc, "free", t->parents ? "table" : "root");
+		f = finding_here(s, cpu, pc, t->parents ? RULE_FREE_TABLE : RULE_FREE_ROOT);
 		f.old_page = t->pa;
 		f.level = t->level;
 		f.table = true;
@@ -140,7 +140,7 @@ void shadow_returned(struct shadow *s, unsigned int cpu, uint64_t start, uint64_
 			if (!obl->held || obl->said & SAID_OWED || obl->what.va >= end ||
 			    obl->what.va + (obl->what.size - 1) < start)
 				continue;
-			report_obligation(s, cpu, pc, "owed", owed_kind(obl), obl);
+			report_obligation(s, cpu, pc, owed_kind(obl), obl);
 			owe_owed(&s->obligations, obl);
 		}
 	}

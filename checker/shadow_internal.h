@@ -23,8 +23,8 @@ static inline void finding_changed(struct finding *f, const struct obligation *o
 }
 
 /* shadow_report_obligation() with the stack of the code that the CPU executes. */
-void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc,
-		       const char *rule, const char *kind, const struct obligation *obl);
+void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule,
+		       const struct obligation *obl);
 
 /* shadow_free.c: user code runs with the context: report old entries that lead to freed pages. */
 void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);

@@ -28,7 +28,7 @@ struct change {
 	uint64_t slot, since;
 	enum desc_change kind;
 	bool was_valid;
-	const char *bbm;		/* how the store itself breaks the rule; NULL: it does not */
+	enum rule bbm;			/* how the store itself breaks the rule; RULE_NONE: it does not */
 	bool judge_older;		/* the new entry may contradict older ones than @old */
 	uint64_t differs;		/* see struct finding; of the entries compared last */
 	/* The descriptor at hand, below a table that was unlinked or linked: */
@@ -98,8 +98,8 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		s->cpus[ch->cpu].section = ch->when;
 }
 
-/* Returns why CPUs may not hold both entries of one address; NULL: they may. The change is CHANGE_BBM. */
-static const char *bbm_kind(struct change *ch, const struct regime *r, int level, uint64_t old,
+/* Returns why CPUs may not hold both entries of one address; RULE_NONE: they may. The change is CHANGE_BBM. */
+static enum rule bbm_kind(struct change *ch, const struct regime *r, int level, uint64_t old,
 			    uint64_t new)
 {
 	enum desc_kind a = desc_kind(r, level, old), b = desc_kind(r, level, new);
@@ -107,32 +107,32 @@ static const char *bbm_kind(struct change *ch, const struct regime *r, int level
 
 	ch->differs = 0;
 	if (a != b)
-		return "size";
+		return RULE_BBM_SIZE;
 	if (from != to) {
 		if (a == DESC_TABLE)
-			return "table";
+			return RULE_BBM_TABLE;
 		if (desc_writable(old) || desc_writable(new))
-			return "output";
+			return RULE_BBM_OUTPUT;
 		ch->differs = ram_differs(&ch->s->spaces.ram, from, to, 1ull << level_shift(r, level));
 		if (ch->differs)
-			return "contents";
+			return RULE_BBM_CONTENTS;
 		if (!desc_clash(r, old, new))
-			return NULL;
+			return RULE_NONE;
 	}
 	if (desc_contiguous(old) != desc_contiguous(new))
-		return "contiguous";
+		return RULE_BBM_CONTIGUOUS;
 	if (desc_global(old) != desc_global(new))
-		return "global";
-	return "attributes";
+		return RULE_BBM_GLOBAL;
+	return RULE_BBM_ATTRIBUTES;
 }
 
-static void report_bbm(struct change *ch, struct context *c, uint64_t va, const char *kind,
-		       const char *conflict, const struct table *t, uint64_t old, uint64_t new, cpumask held,
+static void report_bbm(struct change *ch, struct context *c, uint64_t va, enum rule rule,
+		       enum rule conflict, const struct table *t, uint64_t old, uint64_t new, cpumask held,
 		       const struct obligation *obl)
 {
 	struct shadow *s = ch->s;
 	const struct regime *r = &t->r;
-	struct finding f = finding_here(s, ch->cpu, ch->pc, "bbm", kind);
+	struct finding f = finding_here(s, ch->cpu, ch->pc, rule);
 
 	f.asid = c->asid;
 	f.kernel = c->kernel;
@@ -143,7 +143,7 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, const 
 	f.new = new;
 	f.old_page = desc_output(r, t->level, old);
 	f.new_page = desc_output(r, t->level, new);
-	f.conflict = conflict;
+	f.conflict = rules[conflict].kind;
 	f.differs = ch->differs;
 	f.holders = held;
 	if (obl) {
@@ -196,7 +196,7 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 {
 	bool larger = obl->what.level > t->level ||
 		      (desc_contiguous(t->desc[index]) && !desc_contiguous(obl->old));
-	const char *conflict;
+	enum rule conflict;
 
 	if (!ch->judge_older || !(obl->held & c->loaded) ||
 	    (!c->kernel && !larger &&
@@ -204,10 +204,10 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 		return;
 	ch->differs = 0;
 	/* An entry that is smaller than a new block always contradicts the block. */
-	conflict = obl->what.level != t->level ? "size" :
+	conflict = obl->what.level != t->level ? RULE_BBM_SIZE :
 		   bbm_kind(ch, &t->r, t->level, obl->old, t->desc[index]);
 	if (conflict)
-		report_bbm(ch, c, obl->what.va, ch->was_valid ? "older" : "anew", conflict, t, obl->old,
+		report_bbm(ch, c, obl->what.va, ch->was_valid ? RULE_BBM_OLDER : RULE_BBM_ANEW, conflict, t, obl->old,
 			   t->desc[index], obl->held & c->loaded, obl);
 }
 
@@ -220,7 +220,7 @@ static void collected_anew(struct change *ch, struct context *c, const struct ta
 	if (ch->was_valid || !left || !owe_say(obl, SAID_COLLECTED))
 		return;
 	ch->differs = 0;
-	report_bbm(ch, c, obl->what.va, "collected", NULL, t, obl->old, t->desc[index], left, obl);
+	report_bbm(ch, c, obl->what.va, RULE_BBM_COLLECTED, RULE_NONE, t, obl->old, t->desc[index], left, obl);
 }
 
 /*

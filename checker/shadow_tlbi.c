@@ -128,7 +128,7 @@ static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
 	if (!published(s, i, obl)) {
 		owe_saw(obl, &i->seen, MISS_ORDER);
 		if (obl->held && obl->task == c->task && obl->cpu == i->cpu && !forgets(i, obl))
-			report_obligation(s, i->cpu, i->seen.pc, "order", "no-dsb", obl);
+			report_obligation(s, i->cpu, i->seen.pc, RULE_ORDER_NO_DSB, obl);
 		return;
 	}
 	owe_saw(obl, &i->seen, obl->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
@@ -341,7 +341,7 @@ static void complete(struct shadow *s, unsigned int by, const struct pending *p)
 		if (obl->twin && obl->held & p->cpus &&
 		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size) &&
 		    owe_say(obl, SAID_CONTENTS))
-			shadow_report_obligation(s, by, p->pc, 0, "bbm", "contents", obl);
+			shadow_report_obligation(s, by, p->pc, 0, RULE_BBM_CONTENTS, obl);
 		if (!p->walkers)
 			obl->held &= ~p->cpus;
 		obl->walkers &= ~p->cpus;

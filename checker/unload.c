@@ -5,9 +5,9 @@
 #include "unload.h"
 
 static void report_unload(struct shadow *s, unsigned int cpu, const struct context *c,
-			  const char *kind, uint64_t pc)
+			  enum rule rule, uint64_t pc)
 {
-	struct finding f = finding_here(s, cpu, pc, "unload", kind);
+	struct finding f = finding_here(s, cpu, pc, rule);
 
 	f.asid = c->asid;
 	f.level = c->root->level;
@@ -34,7 +34,7 @@ static void check_left(struct shadow *s, unsigned int cpu, const struct table *r
 		const struct context *c = container_of(node, struct context, in_root);
 
 		if (may_use(s, cpu, c)) {
-			report_unload(s, cpu, c, "loaded", pc);
+			report_unload(s, cpu, c, RULE_UNLOAD_LOADED, pc);
 			return;
 		}
 		if (c->left[cpu] && (!last || c->left[cpu] > last->left[cpu]))
@@ -43,9 +43,9 @@ static void check_left(struct shadow *s, unsigned int cpu, const struct table *r
 	if (!last)
 		return;
 	if (me->synced < last->left[cpu])
-		report_unload(s, cpu, last, "no-isb", pc);
+		report_unload(s, cpu, last, RULE_UNLOAD_NO_ISB, pc);
 	else if (me->walks_over < last->left[cpu])
-		report_unload(s, cpu, last, "no-dsb", pc);
+		report_unload(s, cpu, last, RULE_UNLOAD_NO_DSB, pc);
 }
 
 void shadow_published(struct shadow *s, unsigned int cpu, uint64_t root, bool loaded,
@@ -69,7 +69,7 @@ void unload_check(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 {
 	if (!c->root || !(c->root->unloaded & CPU(cpu)) || !may_use(s, cpu, c))
 		return;
-	report_unload(s, cpu, c, "uncounted", pc);
+	report_unload(s, cpu, c, RULE_UNLOAD_UNCOUNTED, pc);
 	/* Report once for each announcement. */
 	c->root->unloaded &= ~CPU(cpu);
 }

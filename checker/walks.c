@@ -284,12 +284,12 @@ void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64
 
 /* --- Reports --- */
 
-static void report_walk(struct shadow *s, unsigned int cpu, const char *kind,
+static void report_walk(struct shadow *s, unsigned int cpu, enum rule rule,
 			const struct obligation *obl, bool kernel, const struct table *t,
 			uint64_t slot, cpumask who, uint64_t pc)
 {
 	struct finding f = {
-		.rule = "walk", .kind = kind, .cpu = cpu, .pc = pc,
+		.rule = rule, .cpu = cpu, .pc = pc,
 		.stack = stack_of(s, cpu, pc),
 		.asid = obl->what.asid, .kernel = kernel, .va = obl->what.va,
 		.level = obl->what.level, .table = obl->what.table,
@@ -357,7 +357,7 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 			left = true;
 			if (!who)
 				continue;
-			report_walk(s, cpu, "freed", &r->sample, r->kernel, t,
+			report_walk(s, cpu, RULE_WALK_FREED, &r->sample, r->kernel, t,
 				    r->first < t->pa ? t->pa : r->first, who, pc);
 			r->cpus &= ~who;
 			if (!r->cpus)
@@ -375,7 +375,7 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 			who = walkers_of(s, obl) & others.loaded;
 			if (!who || !differs(t, obl))
 				continue;
-			report_walk(s, cpu, "unlinked", obl, obl->context->kernel, t, obl->slot,
+			report_walk(s, cpu, RULE_WALK_UNLINKED, obl, obl->context->kernel, t, obl->slot,
 				    who, pc);
 			forget_walkers(s, obl, who);
 		}
@@ -415,7 +415,7 @@ static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation 
 	table_places(&s->spaces, t, index, add_user, &u);
 	if (!u.found)
 		return false;
-	report_walk(s, cpu, "renamed", obl, false, t, obl->slot, who, pc);
+	report_walk(s, cpu, RULE_WALK_RENAMED, obl, false, t, obl->slot, who, pc);
 	forget_walkers(s, obl, who);
 	return true;
 }

@@ -17,9 +17,10 @@ static bool was_writable(const struct obligation *obl)
 static void tell(struct shadow *s, struct obligation *obl, const struct relied *at)
 {
 	bool issued = owe_nearest(obl) >= MISS_DSB, unlocked = issued && at->unlock;
-	const char *kind = !issued ? "no-tlbi" : unlocked ? "unlocked" : "no-dsb";
+	enum rule rule = !issued ? RULE_WRITTEN_NO_TLBI :
+			 unlocked ? RULE_WRITTEN_UNLOCKED : RULE_WRITTEN_NO_DSB;
 
-	shadow_report_obligation(s, at->cpu, at->pc, at->stack, "written", kind, obl);
+	shadow_report_obligation(s, at->cpu, at->pc, at->stack, rule, obl);
 	owe_relied(obl, NULL);
 }
 

@@ -93,11 +93,11 @@ MUTATIONS = [
     Mutation("owed-is-a-race", "shadow_access.c", " && !(obl->said & SAID_OWED)", ""),
     Mutation("freed-ends-it", "shadow_free.c", "owe_say(obl, SAID_FREE);\n\t\treturn;",
              "owe_drop(&s->obligations, obl);\n\t\treturn;"),
-    Mutation("unsettled-ends-it", "rely.c", "\"owed\", \"unsettled\", obl);\n\t\talso_free(&s->obligations, a);",
-             "\"owed\", \"unsettled\", obl), owe_drop(&s->obligations, obl);\n\t\telse\n"
+    Mutation("unsettled-ends-it", "rely.c", "RULE_OWED_UNSETTLED, obl);\n\t\talso_free(&s->obligations, a);",
+             "RULE_OWED_UNSETTLED, obl), owe_drop(&s->obligations, obl);\n\t\telse\n"
              "\t\t\talso_free(&s->obligations, a);"),
-    Mutation("unlocked-ends-it", "rely.c", "\"owed\", \"unlocked\", obl);",
-             "\"owed\", \"unlocked\", obl), owe_due(&s->obligations, obl);"),
+    Mutation("unlocked-ends-it", "rely.c", "RULE_OWED_UNLOCKED, obl);",
+             "RULE_OWED_UNLOCKED, obl), owe_due(&s->obligations, obl);"),
     # Returns to user space
     Mutation("returns-open-unseen", "shadow_context.c", "return !read_once(&s->obligations.open) && ", "return "),
     Mutation("returns-also-unseen", "shadow_context.c", " && !read_once(&s->obligations.n_also) &&", " &&"),
