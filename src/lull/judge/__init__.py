@@ -3,7 +3,6 @@
 
 ``verdict`` ties it together: it adds the checks to a run's results and writes and prints the tables. ``compare`` and
 ``stats`` compare kernels, ``tables`` shows comparisons, ``joint`` compares runs. ``goals`` has what the goals of all
-features share. The goals of a feature are in the module with its name (``residency``, ``gather``, ``teardown``,
-``vmemmap``), and those of the programs of `--suite real` in ``real``; ``features`` finds these modules.
-``young`` is for feature young; ``reclaim`` also shows a published system that Linux has.
+features share. The goals of a feature are in the module with its name, and those of the programs of `--suite real` in
+``real``; ``features`` finds these modules.
 """

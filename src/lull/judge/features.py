@@ -10,15 +10,13 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol, cast
 
 from lull import base
 from lull.judge.goals import RunSlice
 from lull.judge.tables import Grid
 from lull.run.records import Check, Results
-
-NO_GOALS = ("young",)
-"""Features whose module in this folder has no goals. Every run checks the counts of young, also a short one."""
 
 
 class Goals(Protocol):
@@ -45,16 +43,26 @@ class Published(Protocol):
 
 
 @cache
-def goals() -> Mapping[str, Goals]:
-    """Feature or suite -> its module with goals, in the order of kernel/bases/*.toml: features first."""
+def modules() -> Mapping[str, ModuleType]:
+    """Feature or suite -> its module in this folder, in the order of kernel/bases/*.toml: features first."""
     bases = [base.load_base(name) for name in base.known()]
     names = [name for one in bases for name in one.features] + [name for one in bases for name in one.suites]
     here = Path(__file__).parent
-    found = [n for n in dict.fromkeys(names) if n not in NO_GOALS and (here / f"{n}.py").exists()]
-    return {name: cast(Goals, importlib.import_module(f"lull.judge.{name}")) for name in found}
+    found = [n for n in dict.fromkeys(names) if (here / f"{n}.py").exists()]
+    return {name: importlib.import_module(f"lull.judge.{name}") for name in found}
+
+
+def goals() -> Mapping[str, Goals]:
+    """Those modules that have goals."""
+    return {name: cast(Goals, module) for name, module in modules().items() if hasattr(module, "judge")}
 
 
 def published() -> list[Published]:
     """The modules with tables of published systems, by the letters of these."""
-    found = [cast(Published, module) for module in goals().values() if hasattr(module, "published")]
+    found = [cast(Published, module) for module in modules().values() if hasattr(module, "published")]
     return sorted(found, key=lambda module: module.SYSTEM)
+
+
+def of_system(letter: str) -> set[str]:
+    """The features that belong to a published system: their modules name its letter."""
+    return {name for name, module in modules().items() if getattr(module, "SYSTEM", "") == letter}

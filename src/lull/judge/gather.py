@@ -16,6 +16,7 @@ from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, Ru
 from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
+SYSTEM = "C"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
 """Goals are judged on both kernels: with all features, and with only this one."""
 

@@ -38,6 +38,7 @@ from statistics import median
 
 from lull.run.records import Check, Record, Results
 
+SYSTEM = "E"
 WORKLOAD = "young"
 POLICIES = ("none", "nosync", "sync")
 STOCK = "stock"

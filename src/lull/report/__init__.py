@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from lull import cache, picture
-from lull.judge import compare, joint, tables, verdict
+from lull.judge import compare, features, joint, tables, verdict
 from lull.judge.goals import CONTROL
 from lull.judge.tables import Grid
 from lull.report import plots as report_plots
@@ -27,7 +27,7 @@ from lull.run.records import Check, Results
 
 NAME = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
-GOALS = (*verdict.GOALS, "young")
+GOALS = features.modules()
 """Kinds of checks that are goals; all others are of the measuring itself."""
 GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lull.judge import reclaim, residency, teardown, vmemmap
+from lull.judge import features
 from lull.judge.tables import Grid
 from lull.run.records import Check, Results
 
@@ -18,19 +18,16 @@ class System:
     Args:
         letter: as the documents call it.
         title, about: its idea; what Linux has of it, and what Lull makes of it.
-        kinds: of the checks that are its goals.
-        tables: what of a run stands beside what was published.
     """
 
     letter: str
     title: str
     about: str
-    kinds: tuple[str, ...]
-    tables: Callable[[Results], Sequence[Grid]] = lambda _: ()
 
-
-def _reclaim(results: Results) -> list[Grid]:
-    return reclaim.published(results) if reclaim.concerns(results) else []
+    def tables(self, run: Results) -> list[Grid]:
+        """What of a run stands beside what was published."""
+        modules = [one for one in features.published() if self.letter == one.SYSTEM and one.concerns(run)]
+        return [grid for one in modules for grid in one.published(run)]
 
 
 SYSTEMS = (
@@ -40,24 +37,18 @@ SYSTEMS = (
         "Published in 2022: TLBIs are issued while pages are unmapped, and waited for once. Linux 6.12 does so; "
         "Linux 7.3 waits for each page of swap_bench. Lull waits once for up to 32 pages, and issues their TLBIs by "
         "ranges; with residency, none where the process is loaded on no CPU.",
-        (),
-        _reclaim,
     ),
     System(
         "B",
         "No broadcast for what runs on one CPU, or none",
         "Published in 2020: broadcasts of many CPUs wait for each other, and most are for address spaces that no "
         "other CPU has loaded. Linux broadcasts each. Lull knows where an address space is loaded.",
-        ("residency",),
-        residency.published,
     ),
     System(
         "C",
         "Memory given back by runs of pages",
         "Published in 2023: pages of a large folio are given back together. Linux 6.12 has that. Lull flushes what "
         "was there, if that takes fewer TLBIs, and gives it back with fewer instructions.",
-        ("gather", teardown.FEATURE),
-        teardown.published,
     ),
     System(
         "D",
@@ -65,15 +56,12 @@ SYSTEMS = (
         "Published in 2024: the other CPUs pause while entries that all use are changed, by break-before-make. Linux "
         "has the optimisation disabled on arm64. Lull has it without a pause. On Linux 6.12, it keeps two pages of "
         "struct pages for each HugeTLB page, where Linux keeps one.",
-        (vmemmap.FEATURE,),
-        vmemmap.published,
     ),
     System(
         "E",
         "No flush when the accessed bit is cleared",
         "Published in 2018: TLBI and wait, TLBI alone, or neither, and which makes programs vary least. Linux issues "
         "the TLBI and does not wait. Lull has each as a policy.",
-        ("young",),
     ),
 )
 
@@ -92,7 +80,7 @@ def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Secti
     found = []
     for system in SYSTEMS:
         grids = tuple(_named(grid, name) for name, run in runs.items() for grid in system.tables(run))
-        goals = tuple(check for check in checks if kind(check) in system.kinds)
+        goals = tuple(check for check in checks if kind(check) in features.of_system(system.letter))
         if grids or any(check.verdict != "skipped" for check in goals):
             found.append(Section(system, grids, goals))
     return found
