@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support import SUMMARY, apply_mails, fixes_of, git
 
+from lull import base as bases
 from lull import plan, process
 from lull.base import Base, Feature, Patch, patches_of
 from lull.guest.qemu import Machine
@@ -99,18 +100,9 @@ def known_options(fragments: str, tree: Path) -> str:
     )
 
 
-SERIES = ("residency", "gather", "gather_local", "young", "vmemmap", "teardown", "contpte", "reclaim", "reclaim_local")
-
-
-@pytest.mark.bases
-def test_all_series_are_built(lab: Lab) -> None:
-    """By the next test."""
-    assert set(SERIES) == set(lab.base.exported())
-
-
 @pytest.mark.whole
 @pytest.mark.bases
-@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("name", bases.load_base().exported())
 def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, name: str) -> None:
     """After each patch of a series, the kernel builds and boots to init; after the last one, its KUnit suites pass.
 
@@ -119,9 +111,8 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
     feature = lab.base.exported()[name]
     apply_mails(whole_tree, mails_of(lab, feature))
     steps = git(whole_tree, "log", "--reverse", "--format=%h %f", f"-{len(feature.patches)}").splitlines()
-    # All series share the objects: git checkout leaves most files as they are.
-    out = whole_tree / "objects"
-    out.mkdir(exist_ok=True)
+    # All series share the objects of a configuration: git checkout leaves most files as they are.
+    out, tested = (whole_tree / folder for folder in ("objects", "objects-kunit"))
     fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
     for number, step in enumerate(steps, 1):
         git(whole_tree, "checkout", "-q", step.split()[0])
@@ -132,7 +123,7 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
             boot = launch_retrying(guest, "program true\n", folder, job_seconds=lambda n: 60, tell=print, say=print)
             assert boot.done == 0, step
     fragments = build.fragments_text(lab.base.kernels["kunit"].fragments)
-    image = built(lab, whole_tree, out, known_options(fragments, whole_tree), f"{name} with KUnit")
+    image = built(lab, whole_tree, tested, known_options(fragments, whole_tree), f"{name} with KUnit")
     if image:
         guest = lab.guest_of(image, kunit.machine(Machine.cpu), "", None)
         cases = kunit.cases(guest, tmp_path / "kunit", print)
@@ -160,6 +151,7 @@ def test_without_residency_nothing_calls_it(lab: Lab, tmp_path: Path) -> None:
 
 def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | None:
     """The image of a kernel; None when it was only configured."""
+    out.mkdir(exist_ok=True)
     builder = build.Builder(Tree(tree, "", lab.pristine.version), lab.toolchain, out, out.with_name("build.log"))
     builder.configure(fragments)
     if os.environ.get("LULL_TEST_SERIES") == "apply":
