@@ -1049,6 +1049,38 @@ static void case_nested(long round)
 	must(munmap(nested.memory, nested.size));
 }
 
+/* ---- tasks that are killed while they reclaim ---- */
+
+#define KILLS	60
+
+static void case_reclaim_killed(long round)
+{
+	char *memory = map_memory(SLICE, MAP_SHARED);
+	uint64_t state = round + 1;
+	int i, status;
+
+	if (!can_reclaim()) {
+		cannot("no swap");
+		return;
+	}
+	fill(memory, SLICE, round);
+	for (i = 0; i < KILLS; i++) {
+		pid_t pid;
+
+		/* Pages that several processes map are not reclaimed. */
+		must(madvise(memory, SLICE, MADV_DONTNEED));
+		pid = fork_child();
+		for (; !pid; must(madvise(memory, SLICE, MADV_PAGEOUT)))
+			check(memory, SLICE, round, "memory that this task reclaims");
+		usleep(1000 + next_random(&state) % 8000);
+		must(kill(pid, SIGKILL));
+		must(waitpid(pid, &status, 0));
+		verify(WIFSIGNALED(status), "the child ended with wait status 0x%x", status);
+		check(memory, SLICE, round, "memory that a killed task has reclaimed");
+	}
+	must(munmap(memory, SLICE));
+}
+
 static const struct storm_case cases[] = {
 	{ "reclaim", case_reclaim }, { "reclaim_direct", case_reclaim_direct }, { "reclaim_mthp", case_reclaim_mthp },
 	{ "reclaim_shared", case_reclaim_shared }, { "reclaim_crowd", case_reclaim_crowd }, { "pageout", case_pageout },
@@ -1056,6 +1088,7 @@ static const struct storm_case cases[] = {
 	{ "file_pieces", case_file_pieces }, { "mixed", case_mixed }, { "pools", case_pools }, { "nested", case_nested },
 	{ "reclaim_hurry", case_reclaim_hurry }, { "reclaim_lazy", case_reclaim_lazy },
 	{ "reclaim_uffd", case_reclaim_uffd }, { "reclaim_table", case_reclaim_table },
+	{ "reclaim_killed", case_reclaim_killed },
 };
 
 int main(int argc, char **argv)
