@@ -19,6 +19,7 @@ MESSAGE, LETTER, CHANGES, WIDTH = 60, 80, 150, 75
 TESTS = "tests alone, which are read one by one"
 KNOWN = {
     "gather/arm64-tlb-test-flushes-of-scattered-pages-with-KUnit": TESTS,
+    "reclaim/arm64-mm-test-the-batches-of-reclaim-with-KUnit": TESTS,
     "residency/arm64-mm-know-what-each-CPU-has-loaded": "six lines document the boot parameter",
     "residency/arm64-mm-test-residency-with-KUnit": TESTS,
     "residency/arm64-mm-test-residency-with-loads-and-flushes-at-on": TESTS,
