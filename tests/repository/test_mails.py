@@ -27,6 +27,7 @@ KNOWN = {
     "teardown/mm-test-giving-memory-back-with-KUnit": TESTS,
     "vmemmap/arm64-mm-let-HugeTLB-pages-give-back-their-struct-pa": "no part does anything without the rest",
     "vmemmap/arm64-mm-test-HVO-with-KUnit": TESTS,
+    "vmemmap/arm64-mm-test-with-KUnit-HVO-that-fails-or-waits": TESTS,
 }
 """Patches with more changes, and why."""
 
