@@ -23,7 +23,7 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static long giant;		/* pages of 1 GiB that there is room for */
+static long giant;		/* pages of 1 GiB that there is room for, beside the surplus pages */
 static bool stop;
 static double longest_giant, longest_mmap;
 static long giants;
@@ -125,6 +125,8 @@ int main(int argc, char **argv)
 	giant = number_in(pool(GIB, "nr_hugepages"));
 	if (giant < 1)
 		skip("there is no room for a page of 1 GiB");
+	giant -= pages * HUGE / GIB;
+	giant = giant < 1 ? 1 : giant;
 	resize(GIB, "nr_hugepages", giant - 1);
 	must(sysinfo(&memory));
 	if (!pages)
