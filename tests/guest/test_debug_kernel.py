@@ -15,6 +15,7 @@ from lull.guest.runner import BootOutcome, launch_retrying
 
 PROGRAMS = (
     "mm_storm rounds=1",
+    "rare_storm rounds=1",
     "fork_exec loops=10",
     "mprotect_threaded loops=200",
     "sleeper pages=512",

@@ -356,7 +356,10 @@ def test_known_findings_do_not_fail() -> None:
     assert known.lines()[-1].startswith("verdict: nothing new; 1 known defect: 1 frees of pages")
     assert check_verdicts.overall([known, known]) == "nothing new; 1 known defect in all 2 boots"
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
-    assert result("lab", "max", mutant, reports=[KNOWN]).new
+    assert result("lab", "max", mutant, reports=[KNOWN]).caught(mutant.rules)
+    worse = replace(mutant, rules=("free/table", "owed/table"), beside=("early",))
+    assert not result("lab", "max", worse, reports=[KNOWN]).caught(worse.rules)
+    assert result("lab", "max", worse, reports=[KNOWN, NEW]).caught(worse.rules)
 
 
 def test_every_program_was_skipped() -> None:

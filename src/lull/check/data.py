@@ -111,6 +111,7 @@ class Mutant:
         vcpus: the least number of virtual CPUs that it needs.
         may_crash: the guest may crash.
         bases: the series of the base kernels whose lab kernel has it; empty: all.
+        beside: known findings at the same place, whose reports do not catch it: it is worse.
         settings: features and the policies that they need, set before the workload runs.
     """
 
@@ -123,6 +124,7 @@ class Mutant:
     vcpus: int = 0
     may_crash: bool = False
     bases: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
 
 

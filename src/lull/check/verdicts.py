@@ -134,8 +134,8 @@ class BootResult:
         return found
 
     def caught(self, rules: Sequence[str]) -> bool:
-        """Return true if a report is of one of ``rules``, or the kernel died with the text of a ``console/`` rule."""
-        return any(matches(report, rules) for report in self.reports) or bool(died_of(self.last_words, rules))
+        """Return true if a new report is of one of ``rules``, or the kernel died with a ``console/`` text."""
+        return any(matches(report, rules) for report in self.new) or bool(died_of(self.last_words, rules))
 
     def to_json(self, options: CheckOptions) -> dict[str, Any]:
         """The boot's entry in check.json."""
@@ -164,12 +164,12 @@ def rule(report: Mapping[str, Any]) -> str:
 
 
 def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownFinding]) -> BootResult:
-    """The result of a boot, its reports matched with the known findings. In a boot of a mutant no report is known."""
+    """The result of a boot, its reports matched with the known findings, or with those beside its mutant."""
     known = {
         place: finding
         for place, report in enumerate(kept.reports)
         for finding in findings
-        if not trial.mutant and finding.describes(report, kept.guest)
+        if (not trial.mutant or finding.name in trial.mutant.beside) and finding.describes(report, kept.guest)
     }
     return BootResult(trial, what, kept, known)
 
