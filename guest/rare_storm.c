@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * States of page tables that are rare: rights to execute that are taken away, pages given back lazily, parts of contiguous
- * blocks, HugeTLB pages of contiguous entries, huge zero pages, userfaultfd. In each case another CPU uses an entry all the
+ * blocks, HugeTLB pages of contiguous entries, huge zero pages, userfaultfd, KSM, memory of a device. In each case another CPU uses an entry all the
  * time, up to the moment in which it is changed. The metric reached_CASE counts how often that was so, and the entry was
  * the one that the case is about. A case that never reached its state says so.
  */
@@ -16,7 +16,9 @@
 #define HUGETLB	"/sys/kernel/mm/hugepages/"
 #define FRAME	((1UL << 55) - 1)	/* in an entry of /proc/self/pagemap */
 #define KPF_THP	(1UL << 22)		/* in one of /proc/kpageflags */
+#define KPF_KSM	(1UL << 21)
 #define KPF_ZERO_PAGE	(1UL << 24)
+#define KSM	"/sys/kernel/mm/ksm/"
 #define TURNS	8			/* changes in each round of a case */
 
 #ifdef __aarch64__
@@ -497,10 +499,149 @@ static void case_uffd_move(long round)
 	reached(TURNS);
 }
 
+/* A page is given back while the other CPU reads it, and filled by userfaultfd: the other CPU must see what is new. */
+static void refill(long round, bool minor)
+{
+	int fd = minor ? must(memfd_create("rare_storm", MFD_CLOEXEC)) : -1, uffd, i;
+	char *source = map_at(fresh(PAGE), PAGE, minor ? MAP_SHARED : MAP_PRIVATE, fd);
+	char *memory = map_at(fresh(PAGE), PAGE, minor ? MAP_SHARED : MAP_PRIVATE, fd);
+	struct uffdio_continue map = { .range = { (unsigned long)memory, PAGE } };
+	struct uffdio_copy copy = { .dst = (unsigned long)memory, .src = (unsigned long)source, .len = PAGE };
+	struct uffd_msg said;
+
+	if (minor)
+		must(ftruncate(fd, PAGE));
+	uffd = open_uffd(memory, PAGE, minor ? UFFDIO_REGISTER_MODE_MINOR : UFFDIO_REGISTER_MODE_MISSING,
+			 minor ? UFFD_FEATURE_MINOR_SHMEM : 0);
+	for (i = 0; uffd >= 0 && i <= TURNS; i++) {
+		fill(source, PAGE, round + i);
+		must(minor ? ioctl(uffd, UFFDIO_CONTINUE, &map) : ioctl(uffd, UFFDIO_COPY, &copy));
+		if (!i)
+			begin(load, memory);
+		used("the other CPU does not read what it may");
+		verify(other.seen == expected(0, round + i), "the other CPU reads %ld from a page that was filled", other.seen);
+		if (i == TURNS)
+			break;
+		must(madvise(memory, PAGE, MADV_DONTNEED));
+		wait_for(read(uffd, &said, sizeof(said)) == sizeof(said), "the other CPU still reads");
+	}
+	if (uffd >= 0) {
+		end();
+		close(uffd);
+		reached(TURNS);
+	}
+	must(munmap(memory, PAGE));
+	must(munmap(source, PAGE));
+	if (minor)
+		close(fd);
+}
+
+static void case_uffd_copy(long round)
+{
+	refill(round, false);
+}
+
+static void case_uffd_continue(long round)
+{
+	refill(round, true);
+}
+
+static long store_the_same(char *page)
+{
+	return *(volatile long *)page = *(volatile long *)page;
+}
+
+/* Two pages are merged while the other CPU writes to one of them what it holds. Then each has what was written to it. */
+static void case_ksm(long round)
+{
+	char *memory = small(2 * PAGE, round), *twin = memory + PAGE;
+	long first = expected(0, round), n = 0;
+	int i;
+
+	if (madvise(memory, 2 * PAGE, MADV_MERGEABLE) || !put_file(KSM "sleep_millisecs", "0")) {
+		cannot("this kernel merges no pages");
+		must(munmap(memory, 2 * PAGE));
+		return;
+	}
+	put_file(KSM "pages_to_scan", "1000");
+	put_file(KSM "smart_scan", "0");	/* looks at a page in one of nine scans, at the twin perhaps in another */
+	*(volatile long *)twin = first;
+	put_file(KSM "run", "1");
+	begin(store_the_same, memory);
+	for (i = 0; i < TURNS; i++) {
+		*(volatile long *)twin = first;
+		wait_for(has_flags(twin, KPF_KSM), "the pages are not merged");
+		other.use = store;
+		used("the other CPU does not write what it may");
+		verify(load(twin) == first, "what was written to one page is in its twin");
+		n += load(memory) > first;
+		other.use = store_the_same;
+		used("the other CPU does not write what it may");
+		*(volatile long *)twin = first = load(memory);
+	}
+	end();
+	put_file(KSM "run", "0");
+	must(munmap(memory, 2 * PAGE));
+	reached(n);
+}
+
+/* lib/test_hmm_uapi.h: a device that takes pages of a process, which come back when a CPU needs them */
+struct hmm_dmirror_cmd {
+	__u64 addr, ptr, npages, cpages, faults;
+};
+#define HMM_DMIRROR_MIGRATE_TO_DEV	_IOWR('H', 2, struct hmm_dmirror_cmd)
+
+static long drop_and_store(char *page)
+{
+	must(madvise(page, 4 * PAGE, MADV_DONTNEED));
+	return store(page) + store(page + 2 * PAGE) - 1;
+}
+
+/* Pages go to the device while the other CPU uses them: it writes, which brings them back, or discards them first. */
+static void to_device(long round, long (*use)(char *))
+{
+	char *memory = small(4 * PAGE, round), *buffer = small(4 * PAGE, round);
+	struct hmm_dmirror_cmd move = { .addr = (unsigned long)memory, .ptr = (unsigned long)buffer, .npages = 4 };
+	long start = load(memory) - other.uses, n = 0;
+	int device = open("/dev/hmm_dmirror0", O_RDWR | O_CLOEXEC), i;
+
+	if (device < 0) {
+		cannot("this kernel has no test device for HMM");
+	} else {
+		begin(use, memory);
+		for (i = 0; i < 8 * TURNS; i++) {
+			long uses = other.uses;
+
+			must(ioctl(device, HMM_DMIRROR_MIGRATE_TO_DEV, &move));
+			n += move.cpages && other.uses > uses;
+			used("the other CPU does not write what it may");
+			verify(use == store || other.seen == 1, "a page that was discarded holds %ld", other.seen);
+		}
+		end();
+		verify(use != store || load(memory) == start + other.uses, "a write to a page is lost");
+		close(device);
+		reached(n);
+	}
+	must(munmap(memory, 4 * PAGE));
+	must(munmap(buffer, 4 * PAGE));
+}
+
+static void case_device(long round)
+{
+	to_device(round, store);
+}
+
+static void case_device_drop(long round)
+{
+	to_device(round, drop_and_store);
+}
+
 static const struct storm_case cases[] = {
 	{ "exec", case_exec }, { "bti", case_bti }, { "thp_mprotect", case_thp_mprotect },
 	{ "zero_split", case_zero_split }, { "lazyfree", case_lazyfree }, { "part", case_part },
 	{ "hugetlb_cow", case_hugetlb_cow }, { "uffd_wp", case_uffd_wp }, { "uffd_move", case_uffd_move },
+	{ "uffd_copy", case_uffd_copy }, { "uffd_continue", case_uffd_continue }, { "ksm", case_ksm },
+	{ "device", case_device }, { "device_drop", case_device_drop },
 };
 
 int main(int argc, char **argv)

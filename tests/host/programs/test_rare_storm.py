@@ -33,9 +33,11 @@ int mprotect(void *at, size_t size, int rights)
 	return syscall(SYS_mprotect, at, size, rights);
 }
 
-/* Pages that were written after MADV_FREE are dropped, too. */
+/* Pages that were written after MADV_FREE are dropped, too, or none is dropped. */
 int madvise(void *at, size_t size, int advice)
 {
+	if (lie("KEEP") && advice == MADV_DONTNEED)
+		return 0;
 	if (lie("LOSE") && advice == 21)
 		advice = MADV_DONTNEED;
 	return syscall(SYS_madvise, at, size, advice);
@@ -88,6 +90,8 @@ def run(folder: Path, case: str, **lies: str) -> subprocess.CompletedProcess[str
         ("part", "MAPPED", "still uses an entry"),
         ("uffd_wp", "UFFD", "still writes"),
         ("uffd_move", "UFFD", "from a page that was moved"),
+        ("uffd_copy", "KEEP", "still reads"),
+        ("uffd_continue", "KEEP", "still reads"),
         ("zero_split", "", ""),
         ("hugetlb_cow", "", ""),
     ],
