@@ -44,7 +44,8 @@ struct pending {
 	uint64_t when;
 	enum tlbi_scope scope;
 	bool nxs;
-	bool again;		/* a DSB would have completed it, but broadcasts must be repeated */
+	uint64_t task;		/* that issued it */
+	uint64_t again;		/* when a DSB would have completed it, but broadcasts must be repeated; 0: none */
 	uint64_t pc;
 	struct reach reach;	/* when @obligation is NULL */
 };
@@ -72,6 +73,7 @@ struct cpu {
 	uint64_t walks_over;		/* value of @synced at the last DSB that completes walks */
 	struct pending *pending;	/* TLBIs that no DSB has completed */
 	unsigned int n_pending, room;
+	uint64_t broadcast;		/* its last TLBI that others see */
 } __attribute__((aligned(128)));
 
 struct shadow {

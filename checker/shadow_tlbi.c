@@ -24,7 +24,8 @@ static void pend(struct cpu *c, const struct pending *p)
 		if (!c->pending)
 			abort();
 	}
-	c->pending[c->n_pending++] = *p;
+	c->pending[c->n_pending] = *p;
+	c->pending[c->n_pending++].task = c->task;
 }
 
 struct issued {
@@ -201,14 +202,32 @@ static void tlbi_for_siblings(struct issued *i, const struct context *c, const s
  * On CPUs with one of several errata (1286807, 4118414 and others) a DSB does not complete
  * broadcasts. Linux therefore issues one more broadcast after the DSB, and one more DSB. It is TLBI
  * VALE1IS of address 0 and ASID 0, which no flush is. A kernel that does this once, has the
- * workaround enabled, and must do it each time. A second DSB is enough here: a task may be preempted
- * after the first one, when the switch executes a DSB, and may repeat the TLBI on another CPU.
+ * workaround enabled, and must do it each time. Any broadcast of the CPU is taken for the
+ * repetition. A task may be preempted after the first DSB, and repeat the TLBI on another CPU, to
+ * which its TLBIs that wait for it move.
  */
-static void repeat(struct shadow *s, const struct tlbi *t, uint64_t operand)
+static void repeat(struct shadow *s, unsigned int cpu, const struct tlbi *t, uint64_t operand)
 {
+	struct cpu *here = &s->cpus[cpu];
+
 	if (t->scope == SCOPE_LOCAL)
 		return;
-	s->seen.repeats += t->what == TLBI_VA && t->last && !t->range && !operand;
+	here->broadcast = s->now;
+	if (t->what != TLBI_VA || !t->last || t->range || operand)
+		return;
+	s->seen.repeats++;
+	for (struct cpu *c = s->cpus; c < s->cpus + s->ncpus; c++) {
+		unsigned int kept = 0;
+
+		for (unsigned int i = 0; c != here && i < c->n_pending; i++) {
+			if (c->pending[i].again && c->pending[i].task == here->task)
+				pend(here, &c->pending[i]);
+			else
+				c->pending[kept++] = c->pending[i];
+		}
+		if (c != here)
+			write_once(&c->n_pending, kept);
+	}
 }
 
 static void take(void *arg, struct used *e)
@@ -235,8 +254,8 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		      c->upper_ok ? &c->upper : NULL, &r))
 		return;
 	s->seen.tlbis++;
-	repeat(s, t, operand);
 	i.when = tick(s);
+	repeat(s, cpu, t, operand);
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
 	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
@@ -322,7 +341,7 @@ bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
 	}
 	if (dsb_completes(form) != COMPLETES_NOTHING)
 		c->walks_over = c->synced;
-	return !c->n_pending || dsb_completes(form) == COMPLETES_NOTHING;
+	return !read_once(&c->n_pending) || dsb_completes(form) == COMPLETES_NOTHING;
 }
 
 void shadow_sync(struct shadow *s, unsigned int cpu)
@@ -380,11 +399,12 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
 		if (what >= needs && (p.nxs || !dsb_is_nxs(form))) {
-			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || p.again) {
+			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || (p.again && c->broadcast > p.again)) {
 				complete(s, cpu, &p);
 				continue;
 			}
-			p.again = true;
+			if (!p.again)
+				p.again = s->now;
 			if (p.obligation)
 				owe_repeat(p.obligation, cpu);
 		}

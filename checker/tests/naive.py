@@ -257,7 +257,8 @@ class Pending:
     removes: set[tuple[int, Entry]] = field(default_factory=set)
     line: int = 0
     miss: int = -1  # its place in what the owed has missed
-    again: bool = False  # a DSB would have completed it, and another one must follow
+    task: int = 0  # that issued it
+    again: int = 0  # when a DSB would have completed it; a repetition and another one must follow
 
 
 @dataclass(eq=False)
@@ -274,6 +275,7 @@ class Cpu:
     last: dict[Context, int] = field(default_factory=dict)  # up to which life it could fetch
     leaves: dict[tuple[int, int, int], int] = field(default_factory=dict)  # global: root, address, level; when it left
     pending: list[Pending] = field(default_factory=list)
+    broadcast: int = 0  # its last TLBI that reaches others
 
     def asid(self) -> int:
         return self.context.asid if self.context else 0
@@ -1040,8 +1042,14 @@ class Naive:
         reached = {cpu} if t.local else set(range(len(self.cpu)))
         me = self.cpu[cpu]
         if not t.local:
-            self.repeats |= (t.asid, t.first, t.end, t.last, t.level) == (0, 0, 0x1000, True, 0)
-        p = Pending(t, cpus=reached, when=self.time)
+            me.broadcast = self.time
+        if not t.local and (t.asid, t.first, t.end, t.last, t.level) == (0, 0, 0x1000, True, 0):
+            self.repeats = True
+            for other in self.cpu:  # on which its task was before
+                came = [p for p in other.pending if other is not me and p.again and p.task == me.task]
+                other.pending = [p for p in other.pending if p not in came]
+                me.pending += came
+        p = Pending(t, cpus=reached, when=self.time, task=me.task)
         me.pending.append(p)
         if t.first is None:
             p.removes = {
@@ -1087,7 +1095,7 @@ class Naive:
         if not related or covers(replace(t, asid=w.context.asid), w) is not None or not w.walkers & reached:
             return
         if w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
-            self.cpu[cpu].pending.append(Pending(t, w, w.walkers & reached, walkers=True))
+            self.cpu[cpu].pending.append(Pending(t, w, w.walkers & reached, walkers=True, task=self.cpu[cpu].task))
 
     def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
         me = self.cpu[cpu]
@@ -1116,7 +1124,8 @@ class Naive:
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
-            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line, miss=len(w.misses) - 1))
+            miss = len(w.misses) - 1
+            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line, miss=miss, task=me.task))
 
     def do_dsb(self, cpu: int, form: str) -> None:
         """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
@@ -1135,8 +1144,8 @@ class Naive:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
-            elif self.repeats and not p.tlbi.local and not p.again:
-                p.again = True
+            elif self.repeats and not p.tlbi.local and not 0 < p.again < self.cpu[cpu].broadcast:
+                p.again = p.again or self.time
                 kept.append(p)
                 if p.owed and not p.walkers and p.owed.misses[p.miss] == MISS_DSB:
                     p.owed.misses[p.miss] = MISS_REPEAT
