@@ -1064,12 +1064,13 @@ static void case_reclaim_killed(long round)
 		return;
 	}
 	fill(memory, SLICE, round);
+	signal(SIGCHLD, SIG_DFL);
 	for (i = 0; i < KILLS; i++) {
 		pid_t pid;
 
 		/* Pages that several processes map are not reclaimed. */
 		must(madvise(memory, SLICE, MADV_DONTNEED));
-		pid = fork_child();
+		pid = fork_plain();
 		for (; !pid; must(madvise(memory, SLICE, MADV_PAGEOUT)))
 			check(memory, SLICE, round, "memory that this task reclaims");
 		usleep(1000 + next_random(&state) % 8000);
