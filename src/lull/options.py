@@ -86,6 +86,9 @@ def add_program(parser: argparse.ArgumentParser, timeout: float) -> None:
     )
     usual = f"seconds until the program counts as hung (default: {timeout:g})"
     group.add_argument("--timeout", metavar="S", type=float, default=timeout, help=usual)
+    if timeout == OWN_SECONDS:
+        how = "end the program after so many seconds, which is no failure: for those that never end by themselves"
+        group.add_argument("--stop-after", metavar="S", type=int, default=0, help=how)
 
 
 def behind(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -105,7 +108,10 @@ def take_program(lab: Lab, arguments: argparse.Namespace) -> None:
             raise UsageError("--package is for a program, and none is named", remedy="name one with --program")
         return
     known = plan.load_workloads(lab.base.suite_named(lab.suite_name).workloads)
-    lab.program = program.of(arguments.own, lab.packages, lab.suite_name, arguments.timeout, list(known))
+    stop_after = getattr(arguments, "stop_after", 0)
+    if stop_after < 0:
+        raise UsageError(f"--stop-after {stop_after}: there is no such time", remedy="name seconds, from 1")
+    lab.program = program.of(arguments.own, lab.packages, lab.suite_name, arguments.timeout, list(known), stop_after)
     if arguments.command != "boot":
         arguments.workload = [*arguments.workload, lab.program.name]
 

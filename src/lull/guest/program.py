@@ -40,6 +40,7 @@ class Program:
         on_disk: it needs the disk with Debian's programs: libraries, an interpreter, or itself.
         windows: it opens windows of its own. Others run in one window.
         timeout: seconds it may take at 4 vCPUs before the guest counts as hung.
+        stop_after: seconds after which it is ended, which is no failure; 0: never.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Program:
     on_disk: bool
     windows: bool
     timeout: float
+    stop_after: int = 0
 
     def words(self, *, disk: bool) -> list[str]:
         """The command line in the guest; ``disk``: whether it has the disk."""
@@ -55,8 +57,10 @@ class Program:
 
     def workload(self, *, disk: bool) -> plan.Workload:
         """The workload that runs it, in a window unless it opens its own."""
-        first, *rest = ["debian"] * disk + ["window", "--"] * (not self.windows) + self.words(disk=False)
-        return plan.Workload(self.name, first, tuple(rest), "your own", default=False, timeout=self.timeout)
+        window = ["window", *[f"seconds={self.stop_after}"] * bool(self.stop_after), "--"] * (not self.windows)
+        first, *rest = ["debian"] * disk + window + self.words(disk=False)
+        timeout = self.timeout + self.stop_after
+        return plan.Workload(self.name, first, tuple(rest), "your own", default=False, timeout=timeout)
 
     def files(self, toolchain: Toolchain) -> dict[str, Path | str]:
         """Its file for the initramfs, compiled if need be. Raises BuildError."""
@@ -84,13 +88,20 @@ def compiled(source: Path, toolchain: Toolchain) -> Path:
     return cache.make_entry("guest", f"own-{key}", make) / "program"
 
 
-def of(words: Sequence[str], packages: Sequence[str], suite: str, timeout: float, taken: Sequence[str]) -> Program:
+def of(
+    words: Sequence[str],
+    packages: Sequence[str],
+    suite: str,
+    timeout: float,
+    taken: Sequence[str],
+    stop_after: int = 0,
+) -> Program:
     """The program of a command line ``FILE ARGS``.
 
     Args:
         packages: those that are named, and
         suite: the suite: with either, FILE may be a command that the disk has.
-        timeout: as in ``Program``.
+        timeout, stop_after: as in ``Program``.
         taken: names that other workloads have.
 
     Raises: UsageError for a file that cannot be read or cannot run on arm64.
@@ -98,7 +109,7 @@ def of(words: Sequence[str], packages: Sequence[str], suite: str, timeout: float
     name, *args = words
     file = Path(name)
     if not file.exists() and "/" not in name and (packages or suite):
-        return Program(name, None, tuple(args), True, False, timeout)
+        return Program(name, None, tuple(args), True, False, timeout, stop_after)
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -108,7 +119,12 @@ def of(words: Sequence[str], packages: Sequence[str], suite: str, timeout: float
     while label in taken:
         label = f"own-{label}"
     windows = any(mark in content for mark in OPENS)
-    return Program(label, file, tuple(args), needs_disk(file, content), windows, timeout)
+    if windows and stop_after:
+        remedy = "leave --stop-after out, and let it end by itself"
+        raise UsageError(
+            "the program opens windows of its own, and must not be stopped in one", where=name, remedy=remedy
+        )
+    return Program(label, file, tuple(args), needs_disk(file, content), windows, timeout, stop_after)
 
 
 def needs_disk(file: Path, content: bytes) -> bool:

@@ -71,8 +71,12 @@ def test_workload(tmp_path: Path) -> None:
     work = own.workload(disk=False)
     assert [work.program, *work.args] == ["window", "--", "/lull/own/my_loop.sh", "5", "-v"]
     assert (work.timeout, work.default) == (60.0, False)
+    work = program.of([str(own.file)], [], "", 60.0, [], 30).workload(disk=False)
+    assert ([work.program, *work.args], work.timeout) == (["window", "seconds=30", "--", "/lull/own/my_loop.sh"], 90.0)
     work = made(tmp_path, "w.sh", "#!/bin/sh\n/lull/bin/window -- true\n").workload(disk=True)
     assert [work.program, *work.args] == ["debian", "/lull/own/w.sh"]
+    with pytest.raises(UsageError, match="windows of its own"):
+        program.of([str(tmp_path / "w.sh")], [], "", 60.0, [], 30)
 
 
 def test_command_of_a_package() -> None:

@@ -54,3 +54,16 @@ def test_window_waits_for_all(window: Path, tmp_path: Path) -> None:
     words = ["timeout", "20", "sh", "-c", 'touch "$0"; until [ -e "$1" ]; do sleep 0.05; done']
     done = subprocess.run([window, "--", "false", "--and", *words, a, b, "--and", *words, b, a], timeout=60)
     assert done.returncode == 1 and a.exists() and b.exists()
+
+
+def test_window_ends_what_does_not_end(window: Path, tmp_path: Path) -> None:
+    """All that its commands have started, too, in sessions of their own; and that is no failure."""
+    results, ids = tmp_path / "results", tmp_path / "ids"
+    results.touch()
+    child = 'setsid sh -c "echo \\$\\$ >>$0; while :; do sleep 0.1; done" &'
+    loop = f"for i in 1 2; do {child} done; while :; do sleep 1; done"
+    environment = {**os.environ, "LULL_RESULTS": str(results)}
+    done = subprocess.run([window, "seconds=2", "--", "sh", "-c", loop, ids], env=environment, timeout=60)
+    assert done.returncode == 0 and json.loads(results.read_text())["operations"] == 1
+    started = ids.read_text().split()
+    assert len(started) == 2 and not [number for number in started if Path("/proc", number).exists()]
