@@ -8,10 +8,8 @@
  * flushes. It does not watch loads of kernel memory: kernel mappings count as used by
  * all CPUs.
  *
- * Nearly all accesses end in a filter without taking a lock. The filter has the pages
- * that a vCPU has accessed already. A slot is valid until a TLBI names its page or the
- * vCPU changes its translation. Accesses that pass the filter are rare, so one lock for
- * all of them is enough.
+ * Nearly all accesses end in filter.h. Those that pass it are rare, so one lock for all of
+ * them is enough.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,6 +17,7 @@
 
 #include "cover.h"
 #include "decode.h"
+#include "filter.h"
 #include "linux.h"
 #include "once.h"
 #include "plugin.h"
@@ -28,20 +27,6 @@
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
 #define PSCI_CPU_OFF 0x84000002u	/* Arm DEN 0022: the function that does not return */
-
-#define SLOTS 2048
-#define SLOT(va) ((va) >> 12 & (SLOTS - 1))
-#define GENERATIONS 0xfffull	/* in the low bits of a slot, beside the page */
-
-struct filter {
-	uint64_t data[SLOTS];		/* user pages this vCPU has used: page | generation */
-	uint64_t fetch[SLOTS];
-	uint64_t wrote[SLOTS];		/* user pages this vCPU has stored to, likewise */
-	uint64_t kernel[SLOTS];		/* kernel pages it has stored to: page | generation */
-	uint64_t kernel_pa[SLOTS];	/* ... and where they are; NO_PA: device memory */
-	uint64_t user_gen, kernel_gen;	/* other vCPUs change these, with the lock held */
-	uint64_t accesses, dsbs;
-} __attribute__((aligned(128)));
 
 /* A translated instruction, as its callbacks need it. */
 struct site {
@@ -57,31 +42,6 @@ static struct linux_guest guest;
 static struct filter *filters;
 static struct hash sites;
 
-static uint64_t tag(uint64_t va, uint64_t generation)
-{
-	return (va & ~0xfffull) | generation;
-}
-
-/* Make all slots invalid by the next generation. When generations wrap around, clear the slots. */
-static void next_generation(uint64_t *generation, uint64_t *const slots[], unsigned int n)
-{
-	uint64_t next = (read_once(generation) + 1) & GENERATIONS;
-
-	if (!next) {
-		for (unsigned int i = 0; i < n * SLOTS; i++)
-			write_once(&slots[i / SLOTS][i % SLOTS], 0);
-		next = 1;
-	}
-	write_once(generation, next);
-}
-
-static void forget_user(unsigned int cpu)
-{
-	struct filter *f = &filters[cpu];
-
-	next_generation(&f->user_gen, (uint64_t *[]){ f->data, f->fetch, f->wrote }, 3);
-}
-
 /* shadow.moved: with the lock held, for any vCPU. */
 static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 {
@@ -89,22 +49,9 @@ static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 
 	(void)arg;
 	for_cpus(cpu, cpus) {
-		struct filter *f = &filters[cpu];
 		const struct context *c = shadow.cpus[cpu].context;
 
-		if (r->every_va ? r->any_asid : r->upper)
-			next_generation(&f->kernel_gen, (uint64_t *[]){ f->kernel }, 1);
-		if ((!r->every_va && r->upper) || (!r->any_asid && c && c->asid != r->asid))
-			continue;
-		if (r->every_va || r->end - r->start > 16 * 4096) {
-			forget_user(cpu);
-			continue;
-		}
-		for (uint64_t va = r->start; va != r->end; va += 4096) {
-			write_once(&f->data[SLOT(va)], 0);
-			write_once(&f->fetch[SLOT(va)], 0);
-			write_once(&f->wrote[SLOT(va)], 0);
-		}
+		filter_forget(&filters[cpu], c ? c->asid : -1, r);
 	}
 }
 
@@ -153,35 +100,32 @@ static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t v
 {
 	struct filter *f = &filters[cpu];
 	bool store = qemu_plugin_mem_is_store(info);
-	uint64_t *slot = store ? &f->wrote[SLOT(va)] : &f->data[SLOT(va)];
+	enum use use = store ? USE_STORE : USE_DATA;
 	uint64_t pa;
 
 	f->accesses++;
-	if (read_once(slot) == tag(va, read_once(&f->user_gen)))
+	if (filter_has(f, use, va))
 		return;
 	pa = where(info, va);
 	pthread_mutex_lock(&lock);
-	if (shadow.cpus[cpu].context && pa != NO_PA)
+	if (pa != NO_PA)
 		shadow_access(&shadow, cpu, va, pa, false, pc);
 	if (store)
 		shadow_wrote(&shadow, cpu, va);
-	write_once(slot, tag(va, read_once(&f->user_gen)));
+	filter_add(f, use, va);
 	pthread_mutex_unlock(&lock);
 }
 
 static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
 {
 	struct filter *f = &filters[cpu];
-	uint64_t want = tag(va, read_once(&f->kernel_gen));
-	unsigned int slot = SLOT(va);
-	uint64_t pa;
+	uint64_t pa, tag;
 
-	if (read_once(&f->kernel[slot]) != want) {
+	if (!filter_kernel(f, va, &tag, &pa)) {
 		pa = where(info, va);
-		f->kernel_pa[slot] = pa == NO_PA ? NO_PA : pa & ~0xfffull;
-		write_once(&f->kernel[slot], want);
+		pa = pa == NO_PA ? NO_PA : pa & ~0xfffull;
+		filter_add_kernel(f, tag, pa);
 	}
-	pa = f->kernel_pa[slot];
 	if (pa == NO_PA)
 		return;
 	pa |= va & 0xfff;
@@ -212,15 +156,14 @@ static void on_user_block(unsigned int cpu, void *guess)
 	uint64_t va = (uintptr_t)guess;
 
 	f->accesses++;
-	if (read_once(&f->fetch[SLOT(va)]) == tag(va, read_once(&f->user_gen)))
+	if (filter_has(f, USE_FETCH, va))
 		return;
 	va = read_pc(cpu);
-	if (read_once(&f->fetch[SLOT(va)]) == tag(va, read_once(&f->user_gen)))
+	if (filter_has(f, USE_FETCH, va))
 		return;
 	pthread_mutex_lock(&lock);
-	if (shadow.cpus[cpu].context)
-		shadow_access(&shadow, cpu, va, NO_PA, true, va);
-	write_once(&f->fetch[SLOT(va)], tag(va, read_once(&f->user_gen)));
+	shadow_access(&shadow, cpu, va, NO_PA, true, va);
+	filter_add(f, USE_FETCH, va);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -289,7 +232,6 @@ static void on_msr(unsigned int cpu, void *userdata)
 		refuse("the guest turned translation on before it ran from its RAM at 0x40000000: "
 		       "not a kernel started with -kernel on -machine virt?");
 	shadow_msr(&shadow, cpu, site->insn.reg, value, site->pc);
-	forget_user(cpu);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -306,7 +248,6 @@ static void on_call(unsigned int cpu, void *userdata)
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_msr(&shadow, cpu, REG_SCTLR, 0, site->pc);
-	forget_user(cpu);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -551,9 +492,8 @@ static bool install(char *error, size_t size)
 		snprintf(error, size, "no memory for %u vCPUs", ncpus);
 		return false;
 	}
-	memset(filters, 0, ncpus * sizeof(*filters));
 	for (unsigned int cpu = 0; cpu < ncpus; cpu++)
-		filters[cpu].user_gen = filters[cpu].kernel_gen = 1;
+		filter_init(&filters[cpu]);
 	shadow.moved = on_moved;
 	shadow.stack = on_stack;
 	if (!linux_init(&guest, &shadow, options.symbols, error, size))

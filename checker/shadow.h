@@ -97,7 +97,10 @@ struct shadow {
 	/* Returns the number of the interned stack of the code that a CPU executes; may be NULL. */
 	unsigned int (*stack)(void *arg, unsigned int cpu, uint64_t pc);
 	void *arg;
-	/* Called when these CPUs may translate the addresses of @r in another way, after a TLBI; may be NULL. */
+	/*
+	 * Called when these CPUs may translate the addresses of @r in another way, after a TLBI or a
+	 * write of a register; may be NULL.
+	 */
 	void (*moved)(void *arg, cpumask cpus, const struct reach *r);
 };
 

@@ -19,6 +19,7 @@
 #define TCR_A1		(1ull << 22)	/* the ASID is TTBR1's */
 #define TCR_AS		(1ull << 36)	/* it has 16 bits */
 #define SCTLR_M		1ull
+#define LOWER_END	(1ull << 55)	/* bit 55 selects the half */
 
 /* --- Obligations become due, and are checked --- */
 
@@ -238,6 +239,8 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 			check_due(s, cpu, kernel, pc);
 	}
 	walks_check(s, cpu, pc);
+	if (s->moved)
+		s->moved(s->arg, CPU(cpu), &(struct reach){ .any_asid = true, .end = LOWER_END });
 }
 
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,

@@ -475,7 +475,7 @@ def line_of(e: Event) -> str:
 
 def script(speculation: bool, ntlbpa: bool, story: list[Event]) -> tuple[list[str], int]:
     """Its lines, and how many stand before the first event."""
-    head = ["ram 6<<20", f"speculation {'on' if speculation else 'off'}", f"ntlbpa {int(ntlbpa)}"]
+    head = ["ram 6<<20", f"speculation {'on' if speculation else 'off'}", f"ntlbpa {int(ntlbpa)}", "filter off"]
     head += [f"poke {at:#x} {value:#x}" for at, value in POKED]
     head += ["on 0 4k39", "on 1 4k39"]
     return [*head, *(line_of(e) for e in story)], len(head)

@@ -298,7 +298,16 @@ def many_pages(missed: int | None, table: bool, how: str, speculation: str) -> s
     """Enough at a time that the checker looks entries up instead of going through them all."""
     pages = [0x200000 + 0x1000 * n for n in range(64)]
     rest = [va for n, va in enumerate(pages) if n != missed]
-    lines = [f"speculation {speculation}", "page mm x y", "on 0", "on 1", "load 1 mm 17", "load 0 mm 17", "task 0 1"]
+    lines = [
+        f"speculation {speculation}",
+        "filter off",
+        "page mm x y",
+        "on 0",
+        "on 1",
+        "load 1 mm 17",
+        "load 0 mm 17",
+        "task 0 1",
+    ]
     lines += [f"map 0 mm {va} x rw" for va in pages]
     lines += [f"access {cpu} {va} x" for va in pages for cpu in (0, 1)]
     lines += ["let at slot(mm,0x200000,2)", "let pt table(mm,0x200000)"]

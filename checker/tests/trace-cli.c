@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "filter.h"
 #include "linux.h"
 #include "rely.h"
 #include "shadow.h"
@@ -74,8 +75,8 @@ static struct {
 	struct regime lower, upper;
 	struct linux_guest linux_guest;
 	bool is_linux;
-	cpumask moved_cpus;		/* of the last TLBI, and what it may have removed there */
-	struct reach moved;
+	struct filter *filters;
+	bool no_filter;
 } m;
 
 static unsigned int line;
@@ -129,9 +130,14 @@ static uint64_t new_page(uint64_t size)
 
 static void on_moved(void *arg, cpumask cpus, const struct reach *r)
 {
+	unsigned int cpu;
+
 	(void)arg;
-	m.moved_cpus = cpus;
-	m.moved = *r;
+	for_cpus(cpu, cpus) {
+		const struct context *c = m.s.cpus[cpu].context;
+
+		filter_forget(&m.filters[cpu], c ? c->asid : -1, r);
+	}
 }
 
 static void begin(void)
@@ -142,6 +148,11 @@ static void begin(void)
 		bad("no memory for %u CPUs", m.ncpus);
 	m.s.physical = m.ntlbpa ? 0 : ~0ull;
 	m.s.moved = on_moved;
+	m.filters = aligned_alloc(128, m.ncpus * sizeof(*m.filters));
+	if (!m.filters)
+		bad("no memory for %u CPUs", m.ncpus);
+	for (unsigned int cpu = 0; cpu < m.ncpus; cpu++)
+		filter_init(&m.filters[cpu]);
 	m.next_page = m.ram.base;
 	m.last_block = m.ram.base + m.ram.size;
 	set_name("reserved", new_page(PAGE));
@@ -164,10 +175,11 @@ static void end(void)
 {
 	if (!m.started)
 		begin();
-	m.s.seen.accesses = m.s.seen.misses;	/* no filter before it */
+	m.s.seen.accesses = m.s.seen.misses;
 	shadow_verdict(&m.s);
 	shadow_free_all(&m.s);
 	free(m.ram.host);
+	free(m.filters);
 	ready();
 }
 
@@ -340,6 +352,14 @@ static void do_ntlbpa(char **w, int n)
 	m.ntlbpa = !strcmp(w[1], "1");
 }
 
+static void do_filter(char **w, int n)
+{
+	(void)n;
+	if (strcmp(w[1], "on") && strcmp(w[1], "off"))
+		bad("filter on, or off");
+	m.no_filter = !strcmp(w[1], "off");
+}
+
 static void do_ram(char **w, int n)
 {
 	(void)n;
@@ -457,10 +477,22 @@ static void do_user(char **w, int n)
 	msr(cpu_of(w[1]), REG_SP_EL0, 0xffff0000);
 }
 
+/* store CPU PA VALUE [VA]: by the kernel's address VA, of which the filter may know where it is. */
 static void do_store(char **w, int n)
 {
-	(void)n;
-	store(cpu_of(w[1]), value_of(w[2]), value_of(w[3]));
+	uint64_t pa = value_of(w[2]), value = value_of(w[3]), tag, page;
+	unsigned int cpu = cpu_of(w[1]);
+
+	if (n < 5) {
+		store(cpu, pa, value);
+		return;
+	}
+	*word_at(pa) = value;
+	if (!filter_kernel(&m.filters[cpu], value_of(w[4]), &tag, &page)) {
+		page = pa & ~(PAGE - 1);
+		filter_add_kernel(&m.filters[cpu], tag, page);
+	}
+	shadow_store(&m.s, cpu, page | (pa & (PAGE - 1)), 8, line);
 }
 
 /* map CPU ROOT VA PA FLAGS [LEVEL]: tables as they are needed, then the leaf. */
@@ -578,11 +610,24 @@ static void do_sleep(char **w, int n)
 	shadow_sleeps(&m.s, cpu_of(w[1]), line);
 }
 
+/* As plugin_check.c has it: the CPU's filter ends an access that it knows. */
+static bool known(unsigned int cpu, enum use use, uint64_t va)
+{
+	if (!m.no_filter && filter_has(&m.filters[cpu], use, va))
+		return true;
+	filter_add(&m.filters[cpu], use, va);
+	return false;
+}
+
 static void do_access(char **w, int n)
 {
-	uint64_t pa = n > 3 && strcmp(w[3], "-") ? value_of(w[3]) : NO_PA;
+	uint64_t pa = n > 3 && strcmp(w[3], "-") ? value_of(w[3]) : NO_PA, va = value_of(w[2]);
+	bool fetch = !strcmp(w[0], "fetch");
+	unsigned int cpu = cpu_of(w[1]);
 
-	shadow_access(&m.s, cpu_of(w[1]), value_of(w[2]), pa, !strcmp(w[0], "fetch"), line);
+	if (known(cpu, fetch ? USE_FETCH : USE_DATA, va))
+		return;
+	shadow_access(&m.s, cpu, va, pa, fetch, line);
 }
 
 static void do_free(char **w, int n)
@@ -619,7 +664,8 @@ static void do_wrote(char **w, int n)
 		if (walked.valid && walked.step[walked.steps - 1].desc & PTE_DBM)
 			*word_at(walked.step[walked.steps - 1].desc_pa) &= ~PTE_AP2;
 	}
-	shadow_wrote(&m.s, cpu, va);
+	if (!known(cpu, USE_STORE, va))
+		shadow_wrote(&m.s, cpu, va);
 }
 
 /* lazy START END */
@@ -708,15 +754,13 @@ static void do_enter(char **w, int n)
 	bad("no such function: %s", w[2]);
 }
 
-/* moved CPU ADDRESS: after the last TLBI, the CPU may translate the address in another way; else report trace/moved */
-static void do_moved(char **w, int n)
+/* forgotten CPU VA: after accesses and a TLBI, the CPU's filter has no use of the page any more; else report trace/known */
+static void do_forgotten(char **w, int n)
 {
-	uint64_t va = value_of(w[2]);
-
 	(void)n;
-	if (!(m.moved_cpus & 1ull << cpu_of(w[1])) ||
-	    (!m.moved.every_va && (va < m.moved.start || va - m.moved.start >= m.moved.end - m.moved.start)))
-		puts("{\"report\":0,\"rule\":\"trace\",\"kind\":\"moved\"}");
+	for (enum use use = 0; use < USES; use++)
+		if (filter_has(&m.filters[cpu_of(w[1])], use, value_of(w[2])))
+			puts("{\"report\":0,\"rule\":\"trace\",\"kind\":\"known\"}");
 }
 
 static void do_reset(char **w, int n)
@@ -737,6 +781,7 @@ static const struct command {
 	{ "cpus", do_cpus, 1, 1, true },
 	{ "speculation", do_speculation, 1, 1, true },
 	{ "ntlbpa", do_ntlbpa, 1, 1, true },
+	{ "filter", do_filter, 1, 1, true },
 	{ "ram", do_ram, 1, 1, true },
 	{ "reset", do_reset, 0, 0, true },
 	{ "page", do_page, 1, WORDS, false },
@@ -752,7 +797,7 @@ static const struct command {
 	{ "loaded", do_published, 2, 2, false },
 	{ "unloaded", do_published, 2, 2, false },
 	{ "sleep", do_sleep, 1, 1, false },
-	{ "store", do_store, 3, 3, false },
+	{ "store", do_store, 3, 4, false },
 	{ "map", do_map, 5, 6, false },
 	{ "unmap", do_unmap, 3, 4, false },
 	{ "tlbi", do_tlbi, 2, 6, false },
@@ -770,7 +815,7 @@ static const struct command {
 	{ "range", do_range, 4, 4, false },
 	{ "collected", do_collected, 3, 3, false },
 	{ "unlock", do_unlock, 1, 1, false },
-	{ "moved", do_moved, 2, 2, false },
+	{ "forgotten", do_forgotten, 2, 2, false },
 	{ "rmaps", do_rmaps, 1, 1, false },
 	{ "enter", do_enter, 2, 7, false },
 	{ "open", do_window, 2, 2, false },

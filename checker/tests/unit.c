@@ -11,6 +11,7 @@
 
 #include "count.h"
 #include "cover.h"
+#include "filter.h"
 #include "json.h"
 #include "options.h"
 
@@ -511,6 +512,42 @@ static void test_cover(void)
 	unlink(file);
 }
 
+static void test_filter(void)
+{
+	static struct filter f;
+	const struct reach all = { .every_va = true, .any_asid = true };
+	const struct reach one = { .asid = 7, .start = 0x5000, .end = 0x7000 };
+	uint64_t tag, late, page;
+
+	filter_init(&f);
+	CHECK(!filter_has(&f, USE_DATA, 0) && !filter_kernel(&f, 0, &tag, &page));
+	for (int i = 0; i < 5000; i++) {	/* more than there are generations */
+		CHECK(!filter_has(&f, USE_DATA, 0x5abc) && !filter_has(&f, USE_STORE, 0x4000));
+		CHECK(!filter_kernel(&f, 0xffff000000005000, &tag, &page));
+		if (!(i % 4999)) {
+			filter_add(&f, USE_DATA, 0x5123);
+			filter_add(&f, USE_DATA, 0x6000);
+			filter_add(&f, USE_STORE, 0x4000);
+			filter_add_kernel(&f, tag, 0x40000000);
+			CHECK(filter_kernel(&f, 0xffff000000005fff, &late, &page) && page == 0x40000000);
+			CHECK(filter_has(&f, USE_DATA, 0x5abc) && !filter_has(&f, USE_STORE, 0x5abc));
+			CHECK(!filter_has(&f, USE_DATA, 0x7000) && !filter_has(&f, USE_DATA, 0x805000));
+			filter_forget(&f, 8, &one);
+			CHECK(filter_has(&f, USE_DATA, 0x5000));
+			filter_forget(&f, 7, &one);
+			CHECK(!filter_has(&f, USE_DATA, 0x5000) && !filter_has(&f, USE_DATA, 0x6000));
+			CHECK(filter_has(&f, USE_STORE, 0x4000));
+			filter_add(&f, USE_DATA, 0x5000);
+		}
+		filter_forget(&f, 7, &all);
+	}
+	/* Looked up before the filter forgot, and added after it: not taken. */
+	filter_kernel(&f, 0xffff000000005000, &tag, &page);
+	filter_forget(&f, -1, &all);
+	filter_add_kernel(&f, tag, 0x40000000);
+	CHECK(!filter_kernel(&f, 0xffff000000005000, &tag, &page));
+}
+
 int main(void)
 {
 	static const struct {
@@ -533,6 +570,7 @@ int main(void)
 		TEST(count_header),
 		TEST(count_every_form),
 		TEST(cover),
+		TEST(filter),
 	};
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
