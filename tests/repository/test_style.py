@@ -185,3 +185,15 @@ def test_links_of_documents() -> None:
             if not target.exists() or (anchor and target in anchors and anchor not in anchors[target]):
                 broken.append(f"{p.relative_to(REPOSITORY)}: {link}")
     assert broken == []
+
+
+def test_ways_through_the_rooms() -> None:
+    """The numbered lists of docs/architecture.md: each function is in a file of its line."""
+    lines = re.findall(r"^\d+\. .*$", (REPOSITORY / "docs/architecture.md").read_text(), flags=re.M)
+    assert len(lines) > 15
+    for line in lines:
+        names = re.findall(r"`([\w/]+\.(?:c|py))`", line)
+        files = [REPOSITORY / ("checker" if name.endswith(".c") else "src/lull") / name for name in names]
+        text = "".join(path.read_text() for path in files)
+        missing = [f for f in re.findall(r"`(\w+)\(\)`", line) if not re.search(rf"\b{f}\(", text)]
+        assert not missing, line
