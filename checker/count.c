@@ -7,6 +7,7 @@
 
 #include "count.h"
 #include "json.h"
+#include "version.h"
 
 /* Sums over all forms, of one vCPU or of all vCPUs. */
 struct totals {
@@ -428,6 +429,8 @@ void count_write_header(const struct counts *c, int api, FILE *out)
 	json_open(&j, '{');
 	json_key(&j, "plugin");
 	json_string(&j, "lull");
+	json_key(&j, "version");
+	json_string(&j, LULL_VERSION);
 	json_key(&j, "mode");
 	json_string(&j, "count");
 	json_field(&j, "api", api);

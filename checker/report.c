@@ -10,6 +10,7 @@
 #include "json.h"
 #include "report.h"
 #include "report_text.h"
+#include "version.h"
 
 struct known {
 	struct hash_node node;
@@ -292,6 +293,7 @@ void report_header(FILE *out, int api, unsigned int ncpus, bool speculation)
 
 	json_open(&j, '{');
 	text(&j, "plugin", "lull");
+	text(&j, "version", LULL_VERSION);
 	text(&j, "mode", "check");
 	json_field(&j, "api", api);
 	json_field(&j, "vcpus_max", ncpus);

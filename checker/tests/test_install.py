@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from plugin_tools import CHECKER, HERE, run
 
+from lull.check import package
+
 Install = Callable[..., tuple[str, str]]
 
 
@@ -49,6 +51,7 @@ def test_installs(install: Install, tmp_path: Path, version: int, low: int, cur:
     assert errors == ""
     assert json.loads(out.read_text()) == {
         "plugin": "lull",
+        "version": package.version(),
         "mode": "count",
         "api": cur,
         "vcpus_max": 3,

@@ -14,6 +14,7 @@
 #include "filter.h"
 #include "json.h"
 #include "options.h"
+#include "version.h"
 
 #define CHECK(cond) do { \
 	if (!(cond)) { \
@@ -414,7 +415,7 @@ static void test_count_header(void)
 	CHECK(count_init(&c, 8));
 	count_write_header(&c, 4, f);
 	fflush(f);
-	CHECK_STR(text, "{\"plugin\":\"lull\",\"mode\":\"count\",\"api\":4,\"vcpus_max\":8}\n");
+	CHECK_STR(text, "{\"plugin\":\"lull\",\"version\":\"" LULL_VERSION "\",\"mode\":\"count\",\"api\":4,\"vcpus_max\":8}\n");
 	forget(f);
 	count_free(&c);
 }

@@ -14,6 +14,7 @@ import pytest
 from plugin_tools import CHECKER, HERE, run
 from test_decode import DSB, DSB_NXS, EL1, EL2, TLBI, by_name, nxs_words
 
+from lull.check import package
 from lull.guest.qemu import Qemu
 
 # What bare.S executes around BODY: instructions of its macros and handler.
@@ -155,7 +156,7 @@ def test_every_el1_tlbi(bare: Bare, qemu: Qemu) -> None:
     body, insns, want = tlbi_lines(names, el1_class)
     header, window, whole = bare(f"{LOAD_OPERANDS}\nopen_window 7\n{body}\nclose_window 7")
     assert header.pop("api") in (range(4, 7) if qemu.plugin == "lull.so" else (7,))
-    assert header == {"plugin": "lull", "mode": "count", "vcpus_max": 1}
+    assert header == {"plugin": "lull", "version": package.version(), "mode": "count", "vcpus_max": 1}
     assert (window["window"], window["seq"]) == (7, 1)
     assert window["cpus"][0]["tlbi"] == dict(want)
     assert window["total"]["insns"] == insns + CLOSE_MOV
@@ -640,7 +641,7 @@ def test_shared_thread(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_p
     assert done.stderr.startswith("lull: several vCPUs share one host thread")
     assert "thread=multi" in done.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [set(line) for line in lines] == [{"plugin", "mode", "api", "vcpus_max"}, {"error"}]
+    assert [set(line) for line in lines] == [{"plugin", "version", "mode", "api", "vcpus_max"}, {"error"}]
 
     done = boot(tmp_path, gcc, qemu, "dsb sy", plugin, *single)
     assert (done.returncode, done.stderr) == (0, "")

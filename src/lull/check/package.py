@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from pathlib import Path
 
-from lull import __version__, cache, paths, process
+from lull import cache, paths, process
 from lull.errors import BuildError
 from lull.progress import progress
 from lull.requirements import Requirement, require
@@ -64,9 +64,14 @@ def architecture() -> str:
     return process.output_of(["dpkg", "--print-architecture"]).strip()
 
 
-def name(version: str = __version__) -> str:
+def version() -> str:
+    """The version of the checker, which has its own (checker/version.h)."""
+    return (paths.CHECKER / "version.h").read_text().split('"')[1]
+
+
+def name() -> str:
     """The file name of the package. Raises MissingError without dpkg."""
-    return f"{PACKAGE}_{version}_{architecture()}.deb"
+    return f"{PACKAGE}_{version()}_{architecture()}.deb"
 
 
 def package() -> Path:
@@ -99,7 +104,7 @@ def stage(root: Path, part: Path, log: Path) -> None:
     run(["make", "-C", paths.CHECKER, *words, "install"], log)
     doc = root / "usr/share/doc" / PACKAGE
     (doc / "copyright").write_text(COPYRIGHT)
-    changelog = CHANGELOG.format(version=__version__, maintainer=maintainer(), date=formatdate())
+    changelog = CHANGELOG.format(version=version(), maintainer=maintainer(), date=formatdate())
     compress(doc / "changelog.gz", changelog.encode())
     manual = root / f"usr/share/man/man7/{PACKAGE}.7"
     compress(manual.with_name(f"{manual.name}.gz"), manual.read_bytes())
@@ -112,7 +117,7 @@ def stage(root: Path, part: Path, log: Path) -> None:
     shutil.rmtree(build)
     kib = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
     (root / "DEBIAN").mkdir()
-    fields = {"version": __version__, "architecture": architecture(), "maintainer": maintainer()}
+    fields = {"version": version(), "architecture": architecture(), "maintainer": maintainer()}
     (root / "DEBIAN/control").write_text(CONTROL.format(kib=kib, depends=depends, **fields))
     for path in (root, *root.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
