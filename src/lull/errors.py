@@ -12,6 +12,9 @@ import difflib
 from collections.abc import Collection, Iterable
 from typing import ClassVar
 
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What it raises to read JSON of another program that is not as expected: no JSON, other types, numbers without end."""
+
 
 class LullError(Exception):
     """The lab itself failed. The other errors are subclasses.

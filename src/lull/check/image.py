@@ -98,14 +98,17 @@ def check_size(data: bytes, size: int, where: str) -> None:
 
 
 def pe_size(data: bytes) -> int:
-    """The bytes of an Image by its PE header; 0 when it has none (CONFIG_EFI is off)."""
+    """The bytes of an Image by its PE header; 0 when it has none (CONFIG_EFI is off), or a damaged one."""
     data = data[:PE_END].ljust(PE_END, b"\0")
     (at,) = struct.unpack_from("<I", data, PE_AT)
     if data[:2] != b"MZ" or data[at : at + 4] != b"PE\0\0":
         return 0
-    sections, optional = struct.unpack_from("<H", data, at + 6)[0], struct.unpack_from("<H", data, at + 20)[0]
-    table = at + 24 + optional
-    found = (struct.unpack_from("<II", data, table + SECTIONS * n + 16) for n in range(sections))
+    try:
+        sections, optional = struct.unpack_from("<H", data, at + 6)[0], struct.unpack_from("<H", data, at + 20)[0]
+        table = at + 24 + optional
+        found = [struct.unpack_from("<II", data, table + SECTIONS * n + 16) for n in range(sections)]
+    except struct.error:
+        return 0
     return max((size + start for size, start in found), default=0)
 
 
@@ -144,7 +147,7 @@ def with_8_bit_asids(data: bytes, symbols: Symbols, where: str) -> bytes:
     spans = [span for name in READERS if (span := symbols.span(name))]
     found = 0
     for start, end in spans:
-        for at in range(start - text, min(end - text, len(data) - 3), 4):
+        for at in range(max(start - text, 0), min(end - text, len(data) - 3), 4):
             (word,) = struct.unpack_from("<I", patched, at)
             if word & ~REGISTER == MRS_MMFR0:
                 struct.pack_into("<I", patched, at, MOV_ZERO | word & REGISTER)

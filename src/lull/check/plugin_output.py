@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lull.errors import GuestGarbage
+from lull.errors import MALFORMED, GuestGarbage
 from lull.guest import console
 
 
@@ -44,7 +44,7 @@ def read(paths: Iterable[Path]) -> PluginOutput:
         for line in filter(None, lines):
             try:
                 take(json.loads(line), output, reports)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except MALFORMED as error:
                 raise GuestGarbage(f"the plugin wrote {line[:200]!r}: {error!r}", where=str(path)) from error
     return output
 

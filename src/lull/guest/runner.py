@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lull import cache, guest, process
-from lull.errors import GuestGarbage, GuestHang, GuestPanic, LullError
+from lull.errors import MALFORMED, GuestGarbage, GuestHang, GuestPanic, LullError
 from lull.guest import clock, console
 from lull.guest.qemu import STDIO, Machine, Qemu, command, escape
 from lull.linux import toolchain
@@ -227,7 +227,7 @@ class Follower:
                     if not isinstance(message[needed], kind):
                         raise TypeError(f"{needed} is {message[needed]!r}")
                 self.outcome.windows.append(message)
-        except (ValueError, KeyError, TypeError) as error:
+        except MALFORMED as error:
             raise GuestGarbage(
                 f"the guest broke its protocol: {error!r} in {raw[:200]!r}", where=str(self.path)
             ) from error
@@ -413,7 +413,7 @@ def read_counts(path: Path, errors: Path) -> tuple[dict[int, dict[str, int]], di
                 totals[message["window"]] = {**message["total"], WHOLE_ASID: asid, **found, **modelled}
                 if "functions" in message:
                     functions[message["window"]] = {number: count for number, count in message["functions"]}
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+        except MALFORMED as error:
             raise GuestGarbage(f"the plugin wrote a malformed line: {line[:200]!r}", where=str(path)) from error
         if "error" in message:
             raise GuestGarbage(f"the plugin reports an error: {message['error']}", where=str(path))

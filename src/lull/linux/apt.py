@@ -91,7 +91,7 @@ def entry_options(uri: str, suite: str, files: Sequence[Path]) -> str:
     Both forms of sources.list(5) are read: one-line entries and deb822 stanzas.
     """
     for path in files:
-        text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
+        text = "\n".join(line for line in path.read_text(errors="replace").splitlines() if not line.startswith("#"))
         if path.suffix == ".sources":
             entries = re.split(r"\n[ \t]*\n", text)
             option = r"(?im)^(signed-by|trusted):[ \t]*(\S+)"

@@ -195,7 +195,7 @@ def is_module(path: Path) -> bool:
 def depends(module: bytes) -> list[str]:
     """The names of the modules that ``module`` needs, as modinfo(8) gives them, with underscores."""
     found = DEPENDS.search(module)
-    names = found[1].decode().split(",") if found else []
+    names = found[1].decode(errors="replace").split(",") if found else []
     return [name.replace("-", "_") for name in names if name]
 
 

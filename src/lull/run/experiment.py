@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lull import __version__, cache, plan, process, timing, took
-from lull.errors import GuestGarbage
+from lull.errors import MALFORMED, GuestGarbage
 from lull.guest import clock
 from lull.guest.qemu import Machine, machine_metrics
 from lull.guest.runner import SKIPPED, BootOutcome
@@ -208,7 +208,7 @@ def measured_boot(
     """
     try:
         measurements = measured(boot, outcome, counted, names)
-    except (LookupError, ValueError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise GuestGarbage(
             f"{boot.name}: what the guest reported and what was counted do not fit together: {error!r}",
             where=str(folder),

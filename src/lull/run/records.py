@@ -185,7 +185,7 @@ class Results:
         """Read results.json back. Raises ValueError when it is not one."""
         try:
             found: Results = from_json(cls, json.loads(text), "the file")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"not a results.json of this version: {error}") from error
         return found
 
