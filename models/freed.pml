@@ -110,7 +110,7 @@ inline everywhere()
 }
 
 /*
- * new_context(): no CPU has the mm loaded, or parked. residency_new_asid() broadcasts for the old number. Every CPU flushes
+ * new_context(): no CPU has the mm loaded, or parked. It broadcasts for the old number. Every CPU flushes
  * all before it loads the mm.
  */
 inline new_number()

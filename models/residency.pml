@@ -59,7 +59,6 @@ byte actn[NCPU];
 byte resm[NCPU];		/* reserved_asids */
 byte resn[NCPU];
 bit pending[NCPU];		/* tlb_flush_pending */
-byte lazy[NCPU];		/* active_mm of a CPU that has parked: mm + 1 */
 byte outdated[NCPU];		/* mm + 1 that this CPU is leaving, and that has a new number by now */
 #endif
 #define GONE	9		/* owner of a number whose mm is dead */
@@ -312,7 +311,6 @@ inline allocate(m)
 			fi
 		fi;
 		actm[me] = m + 1; actn[me] = num[m];
-		lazy[me] = 0;
 		printf("CPU %d: active_asids has mm %d with ASID %d\n", me, m, num[m])
 	}
 }
@@ -657,10 +655,6 @@ inline die(m)
 		:: resm[i] == m + 1 -> resm[i] = GONE
 		:: else
 		fi;
-		if
-		:: lazy[i] == m + 1 -> lazy[i] = 0
-		:: else
-		fi;
 		i++
 	:: else -> break
 	od;
@@ -752,18 +746,9 @@ again:	if
 
 switch_in:
 #ifdef ALLOC
-	if
-	/* residency_unpark(): no switch for the scheduler, so the ASID is not allocated again */
-	:: atomic { lazy[me] == m + 1 -> lazy[me] = 0 }
-#ifdef V_UNPARK_BLIND
-	   leave(m + 1); write_ttbr(m + 1)
-#else
-	   load(m)
-#endif
-	:: atomic { lazy[me] != m + 1 -> skip }
-	   allocate(m);
-	   load(m)
-	fi;
+	/* A parked CPU that gets back to the same mm, too: switch_mm() */
+	allocate(m);
+	load(m);
 #else
 #ifdef V_UNPARK_BLIND
 	if
@@ -786,16 +771,6 @@ switch_in:
 	goto again;
 
 park:
-#ifdef ALLOC
-	if
-#ifdef V_PARK_DROPS
-	:: d_step { lazy[me] = loaded[me]; actm[me] = 0; actn[me] = 0 }
-#else
-	:: lazy[me] = loaded[me]
-#endif
-	:: skip				/* active_mm is init_mm */
-	fi;
-#endif
 	leave(0);
 	write_ttbr(0);
 	end_walks();

@@ -116,7 +116,6 @@ def cases() -> list[Case]:
         variant("PARK_KEEPS_ASID"),
         variant("NO_ISHST"),
         variant("ID_EARLY", "asid"),
-        variant("PARK_DROPS", "asid-two"),
         variant("STOCK_WINDOW", "asid-two"),
         variant("NUMBER_FREED", "exit"),
         variant("AS_LEAF", "freed"),
