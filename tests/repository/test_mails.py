@@ -11,6 +11,7 @@ import pytest
 from lull import base as bases
 from lull.base import Feature
 from lull.linux import series
+from lull.paths import REPOSITORY
 
 FEATURES = [feature for name in bases.known() for feature in bases.load_base(name).exported().values()]
 NAMES = [f"{feature.folder.parent.name}-{feature.name}" for feature in FEATURES]
@@ -48,6 +49,13 @@ def test_mails_can_be_read(feature: Feature) -> None:
         assert re.match(r"[\w/-]+: \S.*[^.]$", patch.subject) and len(patch.subject) <= WIDTH, patch.name
     named = [Path(file).name for file in feature.folder.iterdir() if "lull" in file.read_text().lower()]
     assert named == []
+
+
+def test_fixes_can_be_read() -> None:
+    """The messages of fixes are as short."""
+    texts = {fix.name: fix.read_text() for fix in (REPOSITORY / "fixes").glob("*.patch")}
+    messages = {name: text.partition("\n\n")[2].partition("\n---\n")[0] for name, text in texts.items()}
+    assert messages and [name for name, text in messages.items() if text.count("\n") >= MESSAGE] == []
 
 
 def test_patches_can_be_reviewed() -> None:

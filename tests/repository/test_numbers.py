@@ -109,9 +109,9 @@ def test_costs_of_readme_are_those_that_were_judged() -> None:
 
 
 def test_findings_of_readme_are_those_of_the_table() -> None:
-    """How many defects only the checker saw; how many of them 7.3 has, and others fixed."""
+    """How many defects only the checker saw on arm64; how many of them 7.3 has, and others fixed."""
     table = rows((REPOSITORY / "docs/findings.md").read_text(), "finding")
-    seen = [cells for cells in table if "(not seen)" in cells[2]]
+    seen = [cells for cells in table if "(not seen" in cells[2]]
     here = [cells for cells in seen if cells[3].startswith("yes")]
     others = [cells for cells in seen if "fixed in" in cells[3] or "by others" in cells[4]]
     words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
