@@ -118,18 +118,30 @@ def test_each_step_builds_and_boots(lab: Lab, tmp_path: Path, whole_tree: Path, 
         git(whole_tree, "checkout", "-q", step.split()[0])
         image = built(lab, whole_tree, out, known_options(fragments, whole_tree), step)
         if image:
-            guest = lab.guest_of(image, Machine(vcpus=2), "", None)
-            folder = tmp_path / f"boot-{number}"
-            boot = launch_retrying(guest, "program true\n", folder, job_seconds=lambda n: 60, tell=print, say=print)
-            assert boot.done == 0, step
+            check_boots(lab, image, tmp_path / f"boot-{number}")
+    suites = {suite for one in [*before(lab.base, feature), feature] for suite in one.kunit}
+    if not suites:
+        return
     fragments = build.fragments_text(lab.base.kernels["kunit"].fragments)
     image = built(lab, whole_tree, tested, known_options(fragments, whole_tree), f"{name} with KUnit")
     if image:
         guest = lab.guest_of(image, kunit.machine(Machine.cpu), "", None)
         cases = kunit.cases(guest, tmp_path / "kunit", print)
-        suites = {suite for one in [*before(lab.base, feature), feature] for suite in one.kunit}
         assert suites == {case.suite for case in cases}
         assert [case for case in cases if case.verdict != "ok"] == []
+
+
+@pytest.mark.whole
+@pytest.mark.bases
+def test_each_fix_builds(lab: Lab, tmp_path: Path, whole_tree: Path) -> None:
+    """Each fix of fixes/ alone; and all together, which boot to init."""
+    fixes = fixes_of(lab.base.series)
+    fragments = build.fragments_text(lab.base.kernels["lull"].fragments)
+    for mails in [*([fix] for fix in fixes), fixes]:
+        apply_mails(whole_tree, mails)
+        image = built(lab, whole_tree, whole_tree / "objects", known_options(fragments, whole_tree), mails[-1].stem)
+    if image:
+        check_boots(lab, image, tmp_path / "boot")
 
 
 @pytest.mark.bases
@@ -147,6 +159,13 @@ def test_without_residency_nothing_calls_it(lab: Lab, tmp_path: Path) -> None:
     undefined = subprocess.run(nm, capture_output=True, text=True, check=True).stdout
     assert "check_and_switch_context" in undefined
     assert re.findall(r"\b(?:__)?res(?:idency)?_\w+", undefined) == []
+
+
+def check_boots(lab: Lab, image: Path, folder: Path) -> None:
+    """The kernel boots to init, which runs a program and ends the guest."""
+    guest = lab.guest_of(image, Machine(vcpus=2), "", None)
+    boot = launch_retrying(guest, "program true\n", folder, job_seconds=lambda n: 60, tell=print, say=print)
+    assert boot.done == 0, folder.name
 
 
 def built(lab: Lab, tree: Path, out: Path, fragments: str, what: str) -> Path | None:
