@@ -248,7 +248,7 @@ class Search:
 
     Args:
         seconds: how long to search.
-        known: whether a report is of a known finding.
+        known: whether a report is of a known issue.
         wanted: the search ends at the first report of these rules, as those of a mutant are; empty: it goes on.
         troubles: the boots whose guest crashed, hung or broke off, each with the programs that it ran last.
         growth: every 50 programs, the seconds, the programs, and what is reached.
@@ -331,7 +331,7 @@ class Search:
             self.note(Found(report, shortest(program, fails), True, programs, seconds))
 
     def note(self, found: Found) -> bool:
-        """Keep what is found unless it is a known finding, or was found as well before. Returns true if it is kept."""
+        """Keep what is found unless it is a known issue, or was found as well before. Returns true if it is kept."""
         same = [one for one in self.found if one.place == found.place]
         if self.known(found.report) or any(one.worth >= found.worth for one in same):
             return False

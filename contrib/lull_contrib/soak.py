@@ -350,7 +350,7 @@ def entry(result: BootResult, drawn: Round, line: str) -> dict[str, Any]:
 
 
 def by_rule(rounds: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Rule -> how often it was broken as a known finding describes, and how often otherwise."""
+    """Rule -> how often it was broken as a known issue describes, and how often otherwise."""
     found = dict.fromkeys(COUNTERS, (0, 0))
     for one in rounds:
         for report in one["reports"]:
@@ -378,7 +378,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
     return [
         tables.Grid("rounds", ("machine", *kernels), tuple(where), 1),
         tables.Grid("seen", ("what", "times"), tuple(seen), 1),
-        tables.Grid("rules", ("rule", "looked at", "times", "known findings", "reports"), tuple(rules), 2),
+        tables.Grid("rules", ("rule", "looked at", "times", "known issues", "reports"), tuple(rules), 2),
     ]
 
 

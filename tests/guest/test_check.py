@@ -45,7 +45,7 @@ def test_kernels_are_silent(real: Tool) -> None:
 
 @pytest.mark.bases
 def test_shared_tables_are_flushed_at_exit(real: Tool) -> None:
-    """Stock 7.3 flushes them too late; a check would call that a known finding, and not fail."""
+    """Stock 7.3 flushes them too late; a check would call that a known issue, and not fail."""
     done = real("check", *common(), "--kernel", "lull", "--workload", "exit_shared")
     assert done.returncode == 0 and "exit-keeps-unshared" not in done.stdout, done.stdout
 

@@ -304,7 +304,7 @@ def test_known_findings_of_the_user(checked: Check, tmp_path: Path) -> None:
     own = {**NEW, "rule": "free", "changed": {"functions": ["f"]}}
     assert mine.describes(own, "7.3") and not mine.describes(NEW, "7.3")
     assert (
-        "known finding mine: ours"
+        "known issue mine: ours"
         in check_verdicts.judged(
             result("stock", "max").trial, "", replace(result("stock", "max").kept, reports=[own]), [mine]
         ).lines()
@@ -349,12 +349,12 @@ def test_known_findings_do_not_fail() -> None:
     """They are shown; anything beside them fails; in a mutant a report is a report."""
     known = result("stock", "max", reports=[KNOWN])
     assert known.verdict()[0] == "silent" and check_verdicts.exit_code([known]) == 0
-    assert any("known finding early: freed early (docs/findings.md#early)" in line for line in known.lines())
+    assert any("known issue early: freed early (docs/findings.md#early)" in line for line in known.lines())
     both = result("stock", "max", reports=[KNOWN, NEW])
     assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
     assert "report 1, seen 3 times: free/table: early" in both.lines()
-    assert known.lines()[-1].startswith("verdict: nothing new; 1 known defect: 1 frees of pages")
-    assert check_verdicts.overall([known, known]) == "nothing new; 1 known defect in all 2 boots"
+    assert known.lines()[-1].startswith("verdict: nothing new; 1 known issue: 1 frees of pages")
+    assert check_verdicts.overall([known, known]) == "nothing new; 1 known issue in all 2 boots"
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).caught(mutant.rules)
     worse = replace(mutant, rules=("free/table", "owed/table"), beside=("early",))
@@ -410,16 +410,16 @@ def test_the_table() -> None:
     ]
     (grid,) = check_show.grids(results)
     assert grid.header == ("machine", "stock", "lab")
-    assert grid.rows == (("max", "silent", "nothing new; 1 known defect"), ("max+kpti", "blind 1 of 2", ""))
+    assert grid.rows == (("max", "silent", "nothing new; 1 known issue"), ("max+kpti", "blind 1 of 2", ""))
     assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
 
 
 def test_the_table_of_many_kernels() -> None:
-    """A row for a kernel, with the names of known findings."""
+    """A row for a kernel, with the names of known issues."""
     results = [result(f"kernel{n}", m, reports=[KNOWN] * (n == 1)) for n in range(5) for m in ("max", "max+kpti")]
     (grid,) = check_show.grids(results)
     assert grid.header == ("kernel", "max", "max+kpti")
-    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", *["nothing new; 1 known defect: early"] * 2))
+    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", *["nothing new; 1 known issue: early"] * 2))
     assert len(grid.rows) == 5
 
 
@@ -428,9 +428,9 @@ def test_the_table_names_what_was_skipped() -> None:
     boots = [check_tables.BootVerdict(f"kernel{n}", "max", "silent", ("early",), ("young",)) for n in range(5)]
     assert check_tables.grids(boots, [], [])[0].rows[4] == (
         "kernel4",
-        "nothing new; 1 known defect: early; skipped: young",
+        "nothing new; 1 known issue: early; skipped: young",
     )
-    assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["nothing new; 1 known defect; 1 skipped"] * 2),)
+    assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["nothing new; 1 known issue; 1 skipped"] * 2),)
     written = {"workloads": ["swap_bench lull", "young lull+young=none"], "status": {"1": 0, "2": 77}}
     assert report_data.skipped(written) == ("young",)
 

@@ -31,11 +31,11 @@ NOT_EXPRESSED = {
     "kpti-temp-ttl": "assembly that runs before a mutant is switched on",
     "munmap-unmaps-before-flush": "in Linux before 6.2, of which there is no lab kernel",
 }
-"""Known findings without a mutant, and why."""
+"""Known issues without a mutant, and why."""
 
 
 def test_each_known_finding_has_a_worse_mutant() -> None:
-    """So that a known finding hides nothing worse at its place."""
+    """So that a known issue hides nothing worse at its place."""
     beside = {name for mutant in MUTANTS.values() for name in mutant.beside}
     assert beside | NOT_EXPRESSED.keys() == {finding.name for finding in check_data.load_findings()}
 

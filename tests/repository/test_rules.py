@@ -19,7 +19,7 @@ WORDS = {word for name in KINDS for word in name.split("/")}
 CHECKER = REPOSITORY / "checker"
 TESTS = REPOSITORY / "checker/tests"
 NOT_IN_MODEL = {"shared"}
-"""Only traces test asid/shared: in the slow model no CPU shares TLB entries (CnP)."""
+"""Only traces test asid/shared: in the reference model no CPU shares TLB entries (CnP)."""
 
 
 def lacking(names: Set[str], found: Set[str], place: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The data files of `lull check`: rules, machines, known findings (checker/), and mutants (kernel/mutants.toml)."""
+"""The data files of `lull check`: rules, machines, known issues (checker/), and mutants (kernel/mutants.toml)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Mutant:
         vcpus: the least number of virtual CPUs that it needs.
         may_crash: the guest may crash.
         bases: the series of the base kernels whose lab kernel has it; empty: all.
-        beside: known findings at the same place, whose reports do not catch it: it is worse.
+        beside: known issues at the same place, whose reports do not catch it: it is worse.
         settings: features and the policies that they need, set before the workload runs.
     """
 
@@ -267,7 +267,7 @@ def load_mutants(path: Path, series: str = "") -> dict[str, Mutant]:
 
 
 def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
-    """The known findings. Raises UsageError when an entry is malformed."""
+    """The known issues. Raises UsageError when an entry is malformed."""
     return [*read(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
 
 

@@ -14,7 +14,7 @@ from lull.run.records import Record
 
 SILENT = "silent"
 NEWS = "nothing new"
-"""What is said of a silent boot that reported known findings."""
+"""What is said of a silent boot that reported known issues."""
 FEW = 4
 """The most kernels that have a column each; more have a row each."""
 LOST = "tlb_lost"
@@ -32,7 +32,7 @@ class BootVerdict:
     """One boot in the table of verdicts.
 
     Args:
-        known: the names of the known findings that it reported.
+        known: the names of the known issues that it reported.
         skipped: the workloads that this kernel or machine cannot run.
     """
 
@@ -108,7 +108,7 @@ def _matrix(boots: Sequence[BootVerdict]) -> Grid:
 
 
 def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
-    """The cell for the boots of one kernel on one machine: their verdicts, the known findings that they showed, and the
+    """The cell for the boots of one kernel on one machine: their verdicts, the known issues that they showed, and the
     workloads that were skipped.
 
     Args:
@@ -128,8 +128,8 @@ def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
 
 
 def defects(number: int) -> str:
-    """``1 known defect``, ``2 known defects``."""
-    return f"{number} known defect{'s' * (number > 1)}"
+    """``1 known issue``, ``2 known issues``."""
+    return f"{number} known issue{'s' * (number > 1)}"
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:

@@ -55,7 +55,7 @@ class BootResult:
         trial: the trial that was booted.
         what: the line that names it (Trial.what).
         kept: what is kept of the boot.
-        known: place in ``reports`` -> the known finding that describes the report.
+        known: place in ``reports`` -> the known issue that describes the report.
     """
 
     trial: Trial
@@ -65,7 +65,7 @@ class BootResult:
 
     @property
     def reports(self) -> list[dict[str, Any]]:
-        """All reports, those of known findings included."""
+        """All reports, those of known issues included."""
         return self.kept.reports
 
     @property
@@ -75,7 +75,7 @@ class BootResult:
 
     @property
     def new(self) -> list[dict[str, Any]]:
-        """The reports that no known finding describes."""
+        """The reports that no known issue describes."""
         return [r for n, r in enumerate(self.reports) if n not in self.known]
 
     def failed_jobs(self) -> list[str]:
@@ -121,7 +121,7 @@ class BootResult:
         for place, report in enumerate(self.reports):
             if place in self.known:
                 finding = self.known[place]
-                found.append(f"known finding {finding.name}: {finding.about}" + f" ({finding.doc})" * bool(finding.doc))
+                found.append(f"known issue {finding.name}: {finding.about}" + f" ({finding.doc})" * bool(finding.doc))
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
                 found += plugin_output.lines(report)
@@ -164,7 +164,7 @@ def rule(report: Mapping[str, Any]) -> str:
 
 
 def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownFinding]) -> BootResult:
-    """The result of a boot, its reports matched with the known findings, or with those beside its mutant."""
+    """The result of a boot, its reports matched with the known issues, or with those beside its mutant."""
     known = {
         place: finding
         for place, report in enumerate(kept.reports)
@@ -203,7 +203,7 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
 
 
 def silence(results: Sequence[BootResult]) -> str:
-    """What is said of silent boots: ``silent`` or, with reports of known findings, how many of these."""
+    """What is said of silent boots: ``silent`` or, with reports of known issues, how many of these."""
     known = {finding.name for result in results for finding in result.known.values()}
     return f"{check_tables.NEWS}; {check_tables.defects(len(known))}" if known else SILENT
 

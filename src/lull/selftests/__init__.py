@@ -306,7 +306,7 @@ def with_checker(
 ) -> SuiteOutcome:
     """``outcome`` with what the checker wrote to the folder of the boot, if it did: its reports are the kernel's.
 
-    Reports of known findings are only told. A boot in which the checker saw too little is in trouble.
+    Reports of known issues are only told. A boot in which the checker saw too little is in trouble.
 
     Args:
         release: the output of uname -r in the guest.
@@ -314,7 +314,7 @@ def with_checker(
     output = plugin_output.read(sorted(place.glob("reports*.jsonl")))
     known = [[finding.name for finding in findings if finding.describes(r, release)] for r in output.reports]
     if told := sorted(set(itertools.chain(*known))):
-        say(f"known findings of the checker in {place.name}: {', '.join(told)}")
+        say(f"known issues of the checker in {place.name}: {', '.join(told)}")
     new = [report for report, names in zip(output.reports, known, strict=True) if not names]
     trouble = "; ".join(filter(None, [*output.errors, plugin_output.blind(output.end)]))
     lines = ["\n".join(plugin_output.lines(report)) for report in new]

@@ -225,7 +225,7 @@ KNOWN = KnownFinding("early", "freed early", "free", "docs/findings.md#early", (
 def test_what_the_checker_said(
     tmp_path: Path, lines: list[dict[str, object]], reports: list[str], trouble: str
 ) -> None:
-    """New reports fail, and so does a checker that saw nothing; known findings do not."""
+    """New reports fail, and so does a checker that saw nothing; known issues do not."""
     (tmp_path / "reports.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     outcome = selftests.with_checker(SuiteOutcome({"a": "ok"}), tmp_path, [KNOWN], "6.12.117")
     assert (outcome.verdicts, list(outcome.reports), outcome.trouble) == ({"a": "ok"}, reports, trouble)
