@@ -221,6 +221,10 @@ static struct insn decode_msr(uint32_t word)
 		[REG_VBAR]   = SYSREG(3, 0, 12, 0, 0),
 		[REG_MAIR]   = SYSREG(3, 0, 10, 2, 0),
 		[REG_SP_EL0] = SYSREG(3, 0, 4, 1, 0),
+		[REG_HCR]    = SYSREG(3, 4, 1, 1, 0),
+		[REG_VTCR]   = SYSREG(3, 4, 2, 1, 2),
+		[REG_VTTBR]  = SYSREG(3, 4, 2, 1, 0),
+		[REG_VMPIDR] = SYSREG(3, 4, 0, 0, 5),
 	};
 
 	for (unsigned int reg = 0; reg < SYSREGS; reg++)

@@ -30,9 +30,14 @@ enum insn_kind {
 	INSN_IC,	/* IC IVAU or IALLUIS: a broadcast that instruction caches take part in */
 };
 
-/* The registers that decide how a CPU translates, and SP_EL0, in which Linux keeps the task. */
+/*
+ * The registers that decide how a CPU translates, and SP_EL0, in which Linux keeps the task. From
+ * REG_HCR on: of EL2, by which a hypervisor runs guests. The others are of EL1; where a kernel
+ * runs at EL2 (HCR_EL2.E2H), these instructions write those of EL2.
+ */
 enum sysreg {
-	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, REG_VBAR, SYSREGS
+	REG_TTBR0, REG_TTBR1, REG_TCR, REG_SCTLR, REG_MAIR, REG_SP_EL0, REG_VBAR,
+	REG_HCR, REG_VTCR, REG_VTTBR, REG_VMPIDR, SYSREGS
 };
 
 /* The markers of the lab kernel, by the number of the hint (kernel/lab.md). */

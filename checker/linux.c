@@ -52,6 +52,7 @@ static const struct {
 	{ "rt_spin_unlock", HOOK_UNLOCK },		/* CONFIG_PREEMPT_RT */
 	{ "purge_vmap_node", HOOK_PURGE },		/* since 6.9 */
 	{ "schedule", HOOK_SCHEDULE },
+	{ "__mmu_notifier_invalidate_range_end", HOOK_NOTIFIED },
 	{ "__folio_start_writeback", HOOK_START_WRITEBACK },
 	{ "swap_writepage", HOOK_SWAP_WRITEPAGE },	/* until 6.15 */
 	{ "swap_writeout", HOOK_SWAP_WRITEPAGE },
@@ -199,8 +200,11 @@ bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook h
 		return !read_once(&s->obligations.open_kernel);
 	if (hook == HOOK_UNLOCK)
 		return !s->cpus[cpu].section;
+	if (hook == HOOK_NOTIFIED)
+		return !l->stage2 || !read_once(&l->stage2->obligations.open);
 	/* seen.cleaned must not stay 0. */
-	return hook >= HOOK_START_WRITEBACK && !read_once(&s->obligations.n) && read_once(&s->seen.cleaned);
+	return hook >= HOOK_START_WRITEBACK && !read_once(&s->obligations.n) && read_once(&s->seen.cleaned) &&
+	       !(l->stage2 && read_once(&l->stage2->obligations.n));
 }
 
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,
@@ -265,6 +269,13 @@ bool linux_page(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t
 	return ram_has(&l->shadow->spaces.ram, *pa, pages << shift);
 }
 
+void linux_free(struct linux_guest *l, unsigned int cpu, uint64_t pfn, unsigned int order, uint64_t pc)
+{
+	shadow_free(l->shadow, cpu, pfn, order, pc);
+	if (l->stage2)
+		shadow_free(l->stage2, cpu, pfn, order, pc);
+}
+
 /* @page: the first of 2^@order pages that are freed. Nothing has used the first pages that the kernel frees when it boots. */
 static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 		  unsigned int order, uint64_t pc)
@@ -276,7 +287,7 @@ static void freed(struct linux_guest *l, unsigned int cpu, uint64_t page,
 	if (order > MOST_ORDER || !linux_page(l, cpu, page, 1ull << order, &pa))
 		l->refused++;
 	else
-		shadow_free(l->shadow, cpu, pa >> 12, order + linux_page_shift(l, cpu) - 12, pc);
+		linux_free(l, cpu, pa >> 12, order + linux_page_shift(l, cpu) - 12, pc);
 }
 
 bool linux_is_head(const struct linux_guest *l, uint64_t flags)
@@ -501,6 +512,10 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_SCHEDULE:
 		shadow_sleeps(l->shadow, cpu, pc);
+		break;
+	case HOOK_NOTIFIED:
+		if (l->stage2)
+			shadow_settles(l->stage2, cpu, pc);
 		break;
 	case LINUX_HOOKS:
 		break;

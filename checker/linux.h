@@ -44,6 +44,7 @@ enum linux_hook {
 	HOOK_UNLOCK,		/* (spinlock_t *) */
 	HOOK_PURGE,		/* (&node->purge_work): before areas of vmalloc, which are flushed, are given back */
 	HOOK_SCHEDULE,		/* a task sleeps; preemption goes elsewhere */
+	HOOK_NOTIFIED,		/* the MMU notifiers were told of a change, and have done what they must */
 	/* Linux relies on it that a page is not written: linux_written.c */
 	HOOK_START_WRITEBACK,	/* __folio_start_writeback(struct folio *, bool) */
 	HOOK_SWAP_WRITEPAGE,	/* (struct page * or struct folio *, ...), or this as the second */
@@ -66,6 +67,7 @@ struct changer {
 
 struct linux_guest {
 	struct shadow *shadow;
+	struct shadow *stage2;		/* of its virtual machines; NULL: it can have none */
 	uint64_t address[LINUX_SYMBOLS];	/* as in the file; 0: this kernel has none */
 	uint64_t vectors;		/* the same */
 	struct symbols symbols;
@@ -121,6 +123,9 @@ unsigned int linux_page_shift(const struct linux_guest *l, unsigned int cpu);
  */
 bool linux_page(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
 		uint64_t *pa);
+
+/* 2^@order pages of 4 KiB are freed: shadow_free() for both stages. */
+void linux_free(struct linux_guest *l, unsigned int cpu, uint64_t pfn, unsigned int order, uint64_t pc);
 
 /* Return true if these are the flags of a folio of several pages: of its first struct page. */
 bool linux_is_head(const struct linux_guest *l, uint64_t flags);

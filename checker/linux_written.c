@@ -74,13 +74,16 @@ static bool folio_unmapped(const struct linux_guest *l, const struct folio *f)
 static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
 		    enum relies how, uint64_t pc)
 {
+	unsigned int more = linux_page_shift(l, cpu) - 12;
 	uint64_t pa;
 
-	if (!linux_page(l, cpu, page, pages, &pa))
+	if (!linux_page(l, cpu, page, pages, &pa)) {
 		l->refused++;
-	else
-		shadow_written(l->shadow, cpu, pa >> 12, pages << (linux_page_shift(l, cpu) - 12),
-			       how, pc);
+		return;
+	}
+	shadow_written(l->shadow, cpu, pa >> 12, pages << more, how, pc);
+	if (l->stage2)
+		shadow_written(l->stage2, cpu, pa >> 12, pages << more, how, pc);
 }
 
 static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)

@@ -29,6 +29,7 @@ const char *miss_name(enum miss m)
 		[MISS_NOTHING] = "nothing", [MISS_LEVEL] = "level",
 		[MISS_LAST] = "last", [MISS_LOCAL] = "local",
 		[MISS_ORDER] = "order", [MISS_DSB] = "no-dsb", [MISS_REPEAT] = "repeat",
+		[MISS_STAGE] = "stage",
 	};
 
 	return names[m];
@@ -285,11 +286,11 @@ void owe_drop(struct obligations *o, struct obligation *obl)
 		free(obl);
 }
 
-void owe_repeat(struct obligation *obl, unsigned int cpu)
+void owe_completed(struct obligation *obl, unsigned int cpu, enum miss m)
 {
 	for (unsigned int i = 0; i < obl->n_tlbis; i++)
 		if (obl->tlbis[i].tlbi.cpu == cpu && obl->tlbis[i].miss == MISS_DSB)
-			obl->tlbis[i].miss = MISS_REPEAT;
+			obl->tlbis[i].miss = m;
 }
 
 /* If there is no room, keep those that came nearest, and of equally near ones the latest. */

@@ -39,7 +39,7 @@
 /* Why a TLBI did not meet an obligation; the later in this list, the nearer it came. */
 enum miss {
 	MISS_NONE, MISS_VA, MISS_ASID, MISS_NOTHING, MISS_LEVEL, MISS_LAST, MISS_LOCAL,
-	MISS_ORDER, MISS_DSB, MISS_REPEAT,
+	MISS_ORDER, MISS_STAGE, MISS_DSB, MISS_REPEAT,
 };
 
 const char *miss_name(enum miss m);
@@ -108,6 +108,11 @@ struct obligation {
 	uint32_t refs;			/* pending TLBIs that point to it */
 	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
 	cpumask walkers;		/* CPUs that can hold a copy by physical address (walks.h) */
+	/*
+	 * Of stage 2: of @held, those that can hold the entry of stage 2 itself. The others hold at most
+	 * entries that a walk of both stages has combined of it before.
+	 */
+	cpumask alone;
 	unsigned int n_tlbis;		/* TLBIs that came near since the store; the nearest are kept */
 	struct {
 		struct tlbi_seen tlbi;
@@ -172,8 +177,8 @@ void owe_freed(struct obligation *obl, bool freed);
 /* The kernel relies on the old entry at @at; NULL: that was reported. */
 void owe_relied(struct obligation *obl, const struct relied *at);
 
-/* A DSB would have completed the TLBIs of this CPU, but for an erratum, for which they must be repeated. */
-void owe_repeat(struct obligation *obl, unsigned int cpu);
+/* A DSB has completed the TLBIs of this CPU, and @m is why this is not enough. */
+void owe_completed(struct obligation *obl, unsigned int cpu, enum miss m);
 
 /* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
 void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m);

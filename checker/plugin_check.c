@@ -23,6 +23,7 @@
 #include "plugin.h"
 #include "rely.h"
 #include "shadow.h"
+#include "stage2.h"
 #include "unload.h"
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */
@@ -38,6 +39,7 @@ struct site {
 };
 
 static struct shadow shadow;
+static struct stage2 machines;		/* its virtual machines */
 static struct linux_guest guest;
 static struct filter *filters;
 static struct hash sites;
@@ -133,6 +135,8 @@ static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t 
 		return;
 	pthread_mutex_lock(&lock);
 	shadow_store(&shadow, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
+	if (machines.on)
+		shadow_store(&machines.s, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -261,7 +265,7 @@ static void on_mark(unsigned int cpu, void *userdata)
 	switch (site->insn.mark) {
 	case MARK_FREE:
 		more = linux_page_shift(&guest, cpu) - 12;
-		shadow_free(&shadow, cpu, x0 << more, read_x(cpu, 1) + more, site->pc);
+		linux_free(&guest, cpu, x0 << more, read_x(cpu, 1) + more, site->pc);
 		break;
 	case MARK_DEAD:
 		shadow_dead(&shadow, cpu, x0, site->pc);
@@ -336,6 +340,123 @@ static void on_hook(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&lock);
 }
 
+/* --- With EL2: the same callbacks, without what guests execute --- */
+
+/*
+ * Return true for code that is not the host kernel's or its processes'. Before the kernel moves to EL2,
+ * what runs there does so without translation.
+ */
+static bool foreign(unsigned int cpu)
+{
+	return stage2_in_guest(&machines, cpu) ||
+	       (!(read_once(&machines.vhe) & CPU(cpu)) && (read_register(cpu, vcpus[cpu].cpsr) >> 2 & 3) == 2);
+}
+
+static void host_on_user_block(unsigned int cpu, void *guess)
+{
+	if (!foreign(cpu))
+		on_user_block(cpu, guess);
+}
+
+static void host_on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, void *pc)
+{
+	if (!foreign(cpu))
+		on_access(cpu, info, va, pc);
+}
+
+#define OF_HOST(name) \
+static void host_##name(unsigned int cpu, void *userdata) \
+{ \
+	if (!stage2_in_guest(&machines, cpu)) \
+		name(cpu, userdata); \
+}
+
+OF_HOST(on_kernel_block)
+OF_HOST(on_call)
+OF_HOST(on_mark)
+OF_HOST(on_window)
+OF_HOST(on_sync)
+OF_HOST(on_schedule)
+OF_HOST(on_hook)
+
+static void host_on_tlbi(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	const struct tlbi *t = &site->insn.tlbi;
+	struct issuer_state state = read_issuer(cpu);
+
+	if (!issuer_in_guest(&state) && issuer_of(&state, t).kind != ISSUER_HYPERVISOR) {
+		on_tlbi(cpu, userdata);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	if (issuer_in_guest(&state))
+		stage2_guest_tlbi(&machines, cpu, t);
+	else
+		shadow_tlbi(&machines.s, cpu, t, tlbi_has_operand(t) ? read_x(cpu, site->insn.rt) : 0, site->pc);
+	pthread_mutex_unlock(&lock);
+}
+
+/* A DSB of a guest completes no TLBI that the host relies on. */
+static void host_on_dsb(unsigned int cpu, void *userdata)
+{
+	enum dsb_form form = (uintptr_t)userdata;
+
+	if (stage2_in_guest(&machines, cpu))
+		return;
+	on_dsb(cpu, userdata);
+	if (shadow_dsb_quick(&machines.s, cpu, form))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_dsb(&machines.s, cpu, form);
+	pthread_mutex_unlock(&lock);
+}
+
+static void host_on_msr(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+	uint64_t value = read_x(cpu, site->insn.rt);
+	const char *why;
+
+	if (site->insn.reg < REG_HCR) {
+		if (stage2_in_guest(&machines, cpu))
+			return;
+		on_msr(cpu, userdata);
+		if (site->insn.reg != REG_SP_EL0 || stage2_sp_el0(&machines, cpu, value))
+			return;
+	}
+	pthread_mutex_lock(&lock);
+	if (site->insn.reg == REG_SP_EL0) {
+		shadow_settles(&machines.s, cpu, site->pc);
+	} else {
+		/* The kernel moves to EL2, whose translation is still off. */
+		if (site->insn.reg == REG_HCR && stage2_to_el2(&machines, cpu, value))
+			shadow_msr(&shadow, cpu, REG_SCTLR, 0, site->pc);
+		why = stage2_msr(&machines, cpu, site->insn.reg, value, site->pc);
+		if (why)
+			refuse(why);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* What on_translate() registers. */
+struct callbacks {
+	qemu_plugin_vcpu_udata_cb_t user_block, kernel_block, schedule, hook, tlbi, dsb, sync, msr, call, mark, window;
+	qemu_plugin_vcpu_mem_cb_t access;
+};
+
+static const struct callbacks without_el2 = {
+	.user_block = on_user_block, .kernel_block = on_kernel_block, .schedule = on_schedule, .hook = on_hook,
+	.tlbi = on_tlbi, .dsb = on_dsb, .sync = on_sync, .msr = on_msr, .call = on_call, .mark = on_mark,
+	.window = on_window, .access = on_access,
+};
+
+static const struct callbacks with_el2 = {
+	.user_block = host_on_user_block, .kernel_block = host_on_kernel_block, .schedule = host_on_schedule,
+	.hook = host_on_hook, .tlbi = host_on_tlbi, .dsb = host_on_dsb, .sync = host_on_sync, .msr = host_on_msr,
+	.call = host_on_call, .mark = host_on_mark, .window = host_on_window, .access = host_on_access,
+};
+
 /* --- Translation --- */
 
 /* Returns the site of an instruction. Sites are never freed, because QEMU may run a block at any time. */
@@ -403,12 +524,15 @@ static void find_ram(const struct qemu_plugin_insn *handle)
 		refuse("the guest's RAM is not found in /proc/self/maps as one piece of memory");
 	if (!shadow_ram(&shadow, &ram))
 		refuse("no memory for a map of the guest's pages");
+	if (machines.on && !stage2_ram(&machines, &shadow))
+		refuse("no memory for a map of the guest's pages");
 	report_guest(out, "ram", ram.size);
 }
 
 static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
+	const struct callbacks *on = machines.on ? &with_el2 : &without_el2;
 	bool user = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -431,48 +555,48 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 		insn = decode(word);
 		user = !(pc >> 63);
 		if (i == 0 && user)
-			qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, regs,
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, on->user_block, regs,
 							     (void *)(uintptr_t)pc);
 		if (i == 0 && !user && shadow.reports.cover)
-			qemu_plugin_register_vcpu_tb_exec_cb(tb, on_kernel_block, QEMU_PLUGIN_CB_NO_REGS,
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, on->kernel_block, QEMU_PLUGIN_CB_NO_REGS,
 				cover_block(shadow.reports.cover, pc - guest.symbols.slide));
 		hook = linux_hook_at(&guest, pc);
 		if (hook >= 0)
 			qemu_plugin_register_vcpu_insn_exec_cb(handle,
-				hook == HOOK_SCHEDULE ? on_schedule : on_hook,
+				hook == HOOK_SCHEDULE ? on->schedule : on->hook,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, hook));
 		switch (insn.kind) {
 		case INSN_TLBI:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_tlbi,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->tlbi,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		case INSN_DSB:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_dsb,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->dsb,
 				QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)insn.dsb);
 			break;
 		case INSN_SYNC:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_sync,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->sync,
 				QEMU_PLUGIN_CB_NO_REGS, NULL);
 			break;
 		case INSN_MSR:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_msr,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->msr,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		case INSN_CALL:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_call,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->call,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		case INSN_MARK:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_mark,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->mark,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		case INSN_OPEN:
 		case INSN_CLOSE:
-			qemu_plugin_register_vcpu_insn_exec_cb(handle, on_window,
+			qemu_plugin_register_vcpu_insn_exec_cb(handle, on->window,
 				QEMU_PLUGIN_CB_R_REGS, site_of(pc, word, &insn, -1));
 			break;
 		default:
-			qemu_plugin_register_vcpu_mem_cb(handle, on_access, regs,
+			qemu_plugin_register_vcpu_mem_cb(handle, on->access, regs,
 				user || is_unprivileged(word) ? QEMU_PLUGIN_MEM_RW :
 				QEMU_PLUGIN_MEM_W, (void *)(uintptr_t)pc);
 			break;
@@ -523,11 +647,16 @@ static void on_vcpu(unsigned int cpu)
 {
 	const struct vcpu *v = &vcpus[cpu];
 
-	if (v->hcr)
-		refuse("mode=check models CPUs without EL2, and no guests of the guest: start QEMU without virtualization=on");
+	if (v->hcr && !machines.on) {
+		if (!stage2_init(&machines, &shadow))
+			refuse("no memory for virtual machines");
+		guest.stage2 = &machines.s;
+	}
 	if (!has_ntlbpa(cpu))
 		shadow.physical |= CPU(cpu);
 	shadow.cpus[cpu].no_ttl = v->mmfr2 && !(read_register(cpu, v->mmfr2) >> 48 & 15);
+	if (machines.on)
+		machines.s.cpus[cpu].no_ttl = shadow.cpus[cpu].no_ttl;
 }
 
 static void finish(void)
@@ -544,6 +673,8 @@ static void finish(void)
 		report_error(&shadow.reports, text);
 	}
 	linux_report_text(&guest, stderr);
+	if (machines.on)
+		stage2_seen(&machines, &shadow.seen);
 	shadow_verdict(&shadow);
 }
 

@@ -3,6 +3,7 @@
  * reach - what a TLBI removes. See reach.h.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "reach.h"
 
@@ -127,6 +128,46 @@ bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower
 		by_range(out, operand, r, (lower && lower->lpa2) || (upper && upper->lpa2));
 	else
 		by_address(out, operand, r);
+	return true;
+}
+
+/*
+ * TLBIs that EL2 executes for a guest (Arm ARM C5.5):
+ *
+ *	VMALLS12E1	all of the VMID, both stages
+ *	ALLE1		the same of all VMIDs
+ *	VMALLE1		stage 1, which combined entries have, of the VMID
+ *	IPAS2E1 ...	entries of stage 2 for the IPA, not the combined ones
+ *
+ * An IPA has no sign, and no range goes beyond IPA[51]: what by_range() extends is 0. The others
+ * (VAE1, ASIDE1 ...) remove some entries of stage 1.
+ */
+bool reach_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, const struct regime *r,
+		     struct reach *out)
+{
+	const uint64_t mask_ipa = (1ull << 40) - 1;	/* IPA[51:12] */
+
+	if (t->el != 1)
+		return false;
+	*out = (struct reach){
+		.local = t->scope == SCOPE_LOCAL,
+		.last = t->last,
+		.level = LEVEL_ANY,
+		.asid = vmid,
+	};
+	if (t->what == TLBI_ALL) {
+		out->every_va = true;
+		out->any_asid = !strncmp(t->name, "alle1", 5);
+		out->stage = t->stage2 ? REACH_BOTH : REACH_STAGE1;
+		return true;
+	}
+	if (t->what != TLBI_IPA)
+		return false;
+	out->stage = REACH_STAGE2;
+	if (t->range)
+		by_range(out, operand, r, r && r->lpa2);
+	else
+		by_address(out, operand & (mask_ipa | 0xfull << 44), r);
 	return true;
 }
 

@@ -236,9 +236,17 @@ static uint64_t finding_key(const struct reports *r, const struct finding *f)
 void report(struct reports *r, const struct finding *f)
 {
 	struct json j = { .out = r->out };
-	uint64_t key = finding_key(r, f);
+	struct finding of_guests;
 	struct known *k;
+	uint64_t key;
 
+	if (r->to) {
+		of_guests = *f;
+		of_guests.stage2 = true;
+		report(r->to, &of_guests);
+		return;
+	}
+	key = finding_key(r, f);
 	r->occurrences++;
 	for (struct hash_node *n = hash_first(&r->by_key, key); n; n = hash_next(n)) {
 		k = container_of(n, struct known, node);
@@ -260,7 +268,7 @@ void report(struct reports *r, const struct finding *f)
 	text(&j, "rule", rules[f->rule].rule);
 	text(&j, "kind", rules[f->rule].kind);
 	json_field(&j, "cpu", f->cpu);
-	json_field(&j, "asid", f->asid);
+	json_field(&j, f->stage2 ? "vmid" : "asid", f->asid);
 	flag(&j, "kernel", f->kernel);
 	hex(&j, "va", f->va);
 	json_key(&j, "level");
@@ -316,6 +324,10 @@ void report_guest(FILE *out, const char *key, uint64_t value)
 
 void report_error(struct reports *r, const char *text)
 {
+	if (r->to) {
+		report_error(r->to, text);
+		return;
+	}
 	r->failed = true;
 	json_error(r->out, text);
 	fprintf(r->text, "error: %s\n", text);
@@ -406,6 +418,11 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "repeats", seen->repeats, NULL },
 		{ "memory", seen->memory, NULL },
 		{ "physical", seen->physical, NULL },
+		{ "guest_entries", seen->guest_entries, seen->guest_entries ? "entries to guests" : NULL },
+		{ "guest_tlbis", seen->guest_tlbis, seen->guest_entries ? "TLBIs for guests" : NULL },
+		{ "stage2_stores", seen->stage2_stores, seen->guest_entries ? "stores to tables of stage 2" : NULL },
+		{ "stage2_obligations", seen->stage2_obligations,
+		  seen->guest_entries ? "entries of stage 2 taken away" : NULL },
 	};
 	const size_t n = sizeof(all) / sizeof(all[0]);
 	const struct known **known = all_known(r);

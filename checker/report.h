@@ -33,8 +33,8 @@ struct finding {
 	unsigned int cpu;		/* where it was noticed */
 	uint64_t pc;
 	unsigned int stack;
-	uint16_t asid;
-	bool kernel;
+	uint16_t asid;			/* of stage 2: the VMID */
+	bool kernel, stage2;
 	uint64_t va;
 	int level;
 	bool table;
@@ -53,6 +53,7 @@ struct finding {
 };
 
 struct reports {
+	struct reports *to;		/* of stage 2: findings go there; NULL: they are of stage 1, and stay here */
 	FILE *out;			/* of JSON lines */
 	FILE *text;			/* for people */
 	struct hash by_key;
@@ -76,6 +77,7 @@ struct seen {
 	uint64_t repeats;			/* of broadcasts, a workaround of errata */
 	uint64_t returned;			/* areas of the kernel's addresses */
 	uint64_t physical;		/* CPUs without FEAT_nTLBPA */
+	uint64_t guest_entries, guest_tlbis, stage2_stores, stage2_obligations;	/* stage2.h */
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);

@@ -16,7 +16,7 @@ static const char *why(enum miss m)
 	static const char * const texts[] = {
 		[MISS_NONE] = "covered it",
 		[MISS_VA] = "is for another address, close to this one",
-		[MISS_ASID] = "is for another ASID",
+		[MISS_ASID] = "is for another ASID or VMID",
 		[MISS_NOTHING] = "has an operand with which it need not remove anything",
 		[MISS_LEVEL] = "has the hint (TTL) of another level",
 		[MISS_LAST] = "is for leaf entries only",
@@ -24,6 +24,7 @@ static const char *why(enum miss m)
 		[MISS_ORDER] = "was issued with no DSB after the store",
 		[MISS_DSB] = "was never completed by a DSB",
 		[MISS_REPEAT] = "was not repeated, as the workaround of an erratum has to",
+		[MISS_STAGE] = "is for one stage, with no TLBI for the other one after a DSB",
 	};
 
 	return texts[m];
@@ -104,8 +105,8 @@ void report_text(FILE *out, const struct reports *r, unsigned int number,
 
 	fprintf(out, "report %u: %s/%s: %s\n", number, rule->rule, rule->kind, rule->says);
 	fprintf(out, "  rule     " MANUAL " %s\n", rule->manual);
-	fprintf(out, "  entry    0x%" PRIx64 ", ASID %u, a %s at level %d, seen on CPU %u\n", f->va,
-		f->asid, f->table ? "table" : f->level == 3 ? "page" : "block", f->level, f->cpu);
+	fprintf(out, "  entry    %s0x%" PRIx64 ", %s %u, a %s at level %d, seen on CPU %u\n",
+		f->stage2 ? "IPA " : "", f->va, f->stage2 ? "VMID" : "ASID", f->asid, f->table ? "table" : f->level == 3 ? "page" : "block", f->level, f->cpu);
 	target(out, "old", f->old_page, f->old);
 	target(out, "new", f->new_page, f->new);
 	if (f->differs)

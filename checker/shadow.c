@@ -114,6 +114,8 @@ void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, enum rul
 enum rule owed_kind(const struct obligation *obl)
 {
 	switch (owe_nearest(obl)) {
+	case MISS_STAGE:
+		return RULE_OWED_STAGE;
 	case MISS_REPEAT:
 		return RULE_OWED_REPEAT;
 	case MISS_DSB:
@@ -163,7 +165,7 @@ void shadow_verdict(struct shadow *s)
 	if (s->obligations.overflow)
 		report_error(&s->reports,
 			     "more obligations at once than the checker keeps: some were not checked");
-	s->seen.memory = s->spaces.bytes + s->obligations.most * sizeof(struct obligation) +
+	s->seen.memory += s->spaces.bytes + s->obligations.most * sizeof(struct obligation) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);
 	report_verdict(&s->reports, &s->seen);

@@ -37,6 +37,7 @@ struct pending {
 	/* The obligation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
 	struct obligation *obligation;
 	bool walkers;		/* removes CPUs from the obligation's @walkers, not from its @held */
+	enum reach_stage stage;	/* REACH_STAGE2: from its @alone only */
 	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
 	uint16_t asid;
@@ -89,6 +90,7 @@ struct shadow {
 	struct cpu *cpus;
 	unsigned int ncpus;
 	bool speculation;
+	struct stage2 *stage2;		/* of guests: contexts are VMIDs with their tables of stage 2; or NULL */
 	/* Addresses that a kernel takes away lazily: it may free the pages before it flushes. At first all. */
 	uint64_t lazy_start, lazy_end;
 	cpumask physical;		/* CPUs without FEAT_nTLBPA (walks.h) */
@@ -142,6 +144,12 @@ void shadow_sync(struct shadow *s, unsigned int cpu);
  */
 bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value);
 void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc);
+
+/*
+ * The obligations of the CPU's task become due: it has flushed what it wanted to. With stage 2, when the
+ * task returns to user space, or the MMU notifiers have told of a change.
+ */
+void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc);
 
 /* The CPU's task goes to sleep of its own accord, as opposed to being preempted. */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc);

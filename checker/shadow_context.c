@@ -8,6 +8,7 @@
  * become due when the task returns to user space; those in the kernel's half also when
  * it sleeps.
  */
+#include "issuer.h"
 #include "once.h"
 #include "rely.h"
 #include "shadow_internal.h"
@@ -20,6 +21,7 @@
 #define TCR_AS		(1ull << 36)	/* it has 16 bits */
 #define SCTLR_M		1ull
 #define LOWER_END	(1ull << 55)	/* bit 55 selects the half */
+#define VTCR_VS		(1ull << 19)	/* VMIDs have 16 bits */
 
 /* --- Obligations become due, and are checked --- */
 
@@ -71,6 +73,12 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 	rely_returns(s, task);
 }
 
+void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc)
+{
+	contig_user(s, s->cpus[cpu].task);
+	task_returns(s, cpu, s->cpus[cpu].task, pc);
+}
+
 /*
  * A task sleeps. Its obligations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
  * how long a task sleeps.
@@ -112,8 +120,7 @@ void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 	if (c->context)
 		written_user(s, cpu, c->context);
-	contig_user(s, c->task);
-	task_returns(s, cpu, c->task, pc);
+	shadow_settles(s, cpu, pc);
 	if (c->context)
 		check_freed(s, cpu, c->context, pc);
 }
@@ -216,8 +223,12 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 	struct context *next = NULL, *kernel = NULL;
 	uint64_t now = tick(s);
 
-	c->asid_mask = c->tcr & TCR_AS ? 0xffff : 0xff;
-	if (c->mmu) {
+	c->asid_mask = c->tcr & (s->stage2 ? VTCR_VS : TCR_AS) ? 0xffff : 0xff;
+	if (c->mmu && s->stage2) {
+		if (c->lower_ok)
+			next = context_get(&s->spaces, TTBR_ASID(c->ttbr0) & c->asid_mask,
+					   ttbr_base(&c->lower, c->ttbr0), &c->lower, now);
+	} else if (c->mmu) {
 		uint64_t asid = TTBR_ASID(c->tcr & TCR_A1 ? c->ttbr1 : c->ttbr0) & c->asid_mask;
 
 		if (c->upper_ok)
@@ -271,7 +282,21 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 	case REG_MAIR:
 		s->mair = value;
 		return;
-	case REG_VBAR: case SYSREGS:
+	case REG_VTTBR:
+		c->ttbr0 = value;
+		break;
+	case REG_VTCR:
+		c->tcr = value;
+		c->lower_ok = regime_of_stage2(value, &c->lower);
+		break;
+	case REG_HCR:
+		/* What is true of stage 1 at EL0 is true of stage 2 in the guest. */
+		c->mmu = (value & (HCR_VM | HCR_TGE)) == HCR_VM;
+		write_once(&c->user, c->mmu);
+		if (c->mmu)
+			shadow_settles(s, cpu, pc);
+		break;
+	case REG_VBAR: case REG_VMPIDR: case SYSREGS:
 		return;
 	}
 	reload(s, cpu, pc);

@@ -92,6 +92,47 @@ static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uin
 	table_forget(&s->spaces, t);
 }
 
+struct search {
+	uint64_t page;
+	struct finding f;
+	bool found;
+};
+
+static void leads_to(void *arg, struct table *t, unsigned int index, uint64_t offset)
+{
+	struct search *at = arg;
+	uint64_t first = desc_output(&t->r, t->level, t->desc[index]);
+
+	if (at->found || desc_kind(&t->r, t->level, t->desc[index]) != DESC_LEAF || at->page < first ||
+	    at->page - first >= 1ull << level_shift(&t->r, t->level))
+		return;
+	at->found = true;
+	at->f.va = offset;
+	at->f.level = t->level;
+	at->f.old = at->f.new = t->desc[index];
+	at->f.old_page = at->f.new_page = first;
+}
+
+/* A page is freed while stage 2 maps it: a guest may use it at any time. Say so once for each root. */
+static void mapped_freed(struct shadow *s, unsigned int cpu, uint64_t page, uint64_t pc)
+{
+	list_for(node, &s->spaces.contexts) {
+		struct context *c = container_of(node, struct context, all);
+		struct search at = { .page = page };
+
+		if (!c->root || c->root->told)
+			continue;
+		at.f = finding_here(s, cpu, pc, RULE_FREE_MAPPED);
+		at.f.asid = c->asid;
+		at.f.holders = c->loaded;
+		table_all(&s->spaces, c->root, leads_to, &at);
+		if (!at.found)
+			continue;
+		c->root->told = true;
+		report(&s->reports, &at.f);
+	}
+}
+
 void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,
 		 uint64_t pc)
 {
@@ -106,6 +147,9 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 			if (t && t->pa == page + at)
 				table_freed(s, cpu, t, pc);
 		}
+		if (s->spaces.mapped && ram_has(&s->spaces.ram, page, 1) &&
+		    s->spaces.mapped[(page - s->spaces.ram.base) >> 12])
+			mapped_freed(s, cpu, page, pc);
 		s->seen.table_frees += page_was_table(&s->spaces, page);
 		if (!s->obligations.n)
 			continue;

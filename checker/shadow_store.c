@@ -60,7 +60,7 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 			.va = va,
 			.size = 1ull << level_shift(r, level),
 			.asid = c->asid,
-			.global = (c->kernel || !table) && desc_global(old),
+			.global = (c->kernel || !table) && desc_global(r, old),
 			.table = table,
 			.level = level,
 		},
@@ -81,6 +81,8 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 
 	if (!model.held)
 		return;
+	if (s->stage2)
+		model.alone = model.held;
 	if (s->physical)
 		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
 	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
@@ -111,7 +113,7 @@ static enum rule bbm_kind(struct change *ch, const struct regime *r, int level, 
 	if (from != to) {
 		if (a == DESC_TABLE)
 			return RULE_BBM_TABLE;
-		if (desc_writable(old) || desc_writable(new))
+		if (desc_writable(r, old) || desc_writable(r, new))
 			return RULE_BBM_OUTPUT;
 		ch->differs = ram_differs(&ch->s->spaces.ram, from, to, 1ull << level_shift(r, level));
 		if (ch->differs)
@@ -121,7 +123,7 @@ static enum rule bbm_kind(struct change *ch, const struct regime *r, int level, 
 	}
 	if (desc_contiguous(old) != desc_contiguous(new))
 		return RULE_BBM_CONTIGUOUS;
-	if (desc_global(old) != desc_global(new))
+	if (desc_global(r, old) != desc_global(r, new))
 		return RULE_BBM_GLOBAL;
 	return RULE_BBM_ATTRIBUTES;
 }
@@ -346,9 +348,13 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 			table_unlink(&s->spaces, t, index);
 		}
 	}
-	if (!ch.was_valid && is == DESC_INVALID && !desc_aged(ch.old, ch.new) && s->obligations.n)
+	if (!ch.was_valid && is == DESC_INVALID && !s->stage2 && !desc_aged(ch.old, ch.new) && s->obligations.n)
 		table_places(&s->spaces, t, index, touched_place, &ch);
 	t->desc[index] = ch.new;
+	if (s->spaces.mapped) {
+		table_maps(&s->spaces, t, ch.old, -1);
+		table_maps(&s->spaces, t, ch.new, 1);
+	}
 	contig_stored(s, cpu, t, index, ch.old, pc);
 	if (is == DESC_INVALID)
 		return;

@@ -15,6 +15,7 @@
 
 #include "once.h"
 #include "shadow_internal.h"
+#include "stage2.h"
 
 static void pend(struct cpu *c, const struct pending *p)
 {
@@ -86,13 +87,32 @@ static void tlbi_for_walkers(struct issued *i, struct obligation *obl)
 	pend(&i->s->cpus[i->cpu], &p);
 }
 
+/*
+ * A TLBI for the other stage of a guest than the one that holds an entry removes nothing of
+ * it. While a CPU may hold the entry of stage 2, its walks may combine it anew, so that
+ * TLBIs for stage 1 count from the DSB on that completes the one for stage 2 (Arm ARM
+ * C5.5, TLBI IPAS2E1IS).
+ */
+static cpumask of_stage(const struct issued *i, const struct obligation *obl, cpumask bits)
+{
+	switch (i->r->stage) {
+	case REACH_STAGE1:
+		return bits & ~obl->alone;
+	case REACH_STAGE2:
+		return bits & obl->alone;
+	case REACH_BOTH:
+		break;
+	}
+	return bits;
+}
+
 static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
 {
 	struct shadow *s = i->s;
 	struct cpu *c = &s->cpus[i->cpu];
-	cpumask bits = (obl->held | obl->walkers) & i->cpus;
+	cpumask bits = of_stage(i, obl, (obl->held | obl->walkers) & i->cpus);
 	struct pending p = {
-		.obligation = obl, .cpus = bits, .when = i->when,
+		.obligation = obl, .cpus = bits, .when = i->when, .stage = i->r->stage,
 		.scope = i->t->scope, .nxs = i->t->nxs, .pc = i->seen.pc,
 	};
 
@@ -123,7 +143,10 @@ static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
 		return;
 	}
 	if (!bits) {
-		owe_saw(obl, &i->seen, MISS_LOCAL);
+		if (i->r->stage != REACH_STAGE1)
+			owe_saw(obl, &i->seen, MISS_LOCAL);
+		else if (obl->issued)
+			owe_saw(obl, &i->seen, MISS_STAGE);
 		return;
 	}
 	if (!published(s, i, obl)) {
@@ -250,8 +273,9 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 
 	if (c->no_ttl && !t->range)
 		operand &= ~(0xfull << 44);
-	if (!reach_of(t, operand, c->lower_ok ? &c->lower : NULL,
-		      c->upper_ok ? &c->upper : NULL, &r))
+	if (s->stage2 ? !reach_of_stage2(t, operand, c->ttbr0 >> 48, c->lower_ok ? &c->lower : NULL, &r) :
+			!reach_of(t, operand, c->lower_ok ? &c->lower : NULL,
+				  c->upper_ok ? &c->upper : NULL, &r))
 		return;
 	s->seen.tlbis++;
 	i.when = tick(s);
@@ -260,7 +284,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	r.asid &= c->asid_mask;
 	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
 		whole = (struct pending){
-			.by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
+			.stage = r.stage, .by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
 			.cpus = i.cpus, .when = i.when, .scope = t->scope, .nxs = t->nxs,
 			.reach = r,
 		};
@@ -361,13 +385,20 @@ static void complete(struct shadow *s, unsigned int by, const struct pending *p)
 		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size) &&
 		    owe_say(obl, SAID_CONTENTS))
 			shadow_report_obligation(s, by, p->pc, 0, RULE_BBM_CONTENTS, obl);
-		if (!p->walkers)
+		obl->alone &= ~p->cpus;
+		if (p->stage == REACH_STAGE2)
+			owe_completed(obl, by, MISS_STAGE);
+		else if (!p->walkers)
 			obl->held &= ~p->cpus;
 		obl->walkers &= ~p->cpus;
 		if (obl->met ? !obl->refs : !(obl->held | obl->walkers))
 			owe_drop(&s->obligations, obl);
 		return;
 	}
+	if (s->stage2 && !p->by_va)
+		stage2_flushed(s->stage2, p->any_asid, p->asid, p->cpus);
+	if (p->stage == REACH_STAGE1)
+		return;
 	walks_flushed(s, &p->reach, p->cpus, p->when);
 	globals_flushed(&s->globals, &p->reach, p->cpus, p->when);
 	if (p->by_va)
@@ -406,7 +437,7 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 			if (!p.again)
 				p.again = s->now;
 			if (p.obligation)
-				owe_repeat(p.obligation, cpu);
+				owe_completed(p.obligation, cpu, MISS_REPEAT);
 		}
 		c->pending[kept++] = p;
 	}

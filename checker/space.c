@@ -72,6 +72,7 @@ void spaces_free(struct spaces *s)
 	free(s->tables.bucket);
 	free(s->by_asid.bucket);
 	free(s->followed);
+	free(s->mapped);
 }
 
 static struct table *table_of(const struct spaces *s, uint64_t pa)
@@ -137,6 +138,17 @@ void table_global(struct table *t)
 		table_global(l->parent);
 }
 
+void table_maps(struct spaces *s, const struct table *t, uint64_t desc, int n)
+{
+	uint64_t first = desc_output(&t->r, t->level, desc);
+
+	if (desc_kind(&t->r, t->level, desc) != DESC_LEAF)
+		return;
+	for (uint64_t pa = first; pa < first + (1ull << level_shift(&t->r, t->level)); pa += 0x1000)
+		if (ram_has(&s->ram, pa, 1))
+			s->mapped[(pa - s->ram.base) >> 12] += n;
+}
+
 static void table_read(struct spaces *s, struct table *t, uint64_t now)
 {
 	/*
@@ -150,6 +162,8 @@ static void table_read(struct spaces *s, struct table *t, uint64_t now)
 			continue;
 		t->seen_valid = true;
 		t->since[i] = now;
+		if (s->mapped)
+			table_maps(s, t, t->desc[i], 1);
 		if (leaf_is_global(&t->r, t->level, t->desc[i]))
 			table_global(t);
 		table_link(s, t, i, now);
@@ -165,8 +179,11 @@ static bool table_lost(const struct table *t)
 /* Cease to follow a table, and the tables below that nothing else points to. */
 static void table_leave(struct spaces *s, struct table *t)
 {
-	for (unsigned int i = 0; i < t->n; i++)
+	for (unsigned int i = 0; i < t->n; i++) {
+		if (s->mapped)
+			table_maps(s, t, t->desc[i], -1);
 		table_unlink(s, t, i);
+	}
 	hash_del(&s->tables, &t->by_pa);
 	for (uint64_t at = t->pa & ~0xfffull; at < t->pa + 8ull * t->n; at += 0x1000)
 		add_once(&s->followed[(at - s->ram.base) >> 12], -1);
@@ -386,12 +403,16 @@ cpumask context_walkers(const struct spaces *s, const struct context *c, uint64_
 
 struct table *table_at(const struct spaces *s, uint64_t pa, unsigned int *index)
 {
-	/* A table is a page of 4, 16 or 64 KiB; a root may be smaller. The usual sizes come first. */
-	static const uint8_t shifts[] = { 12, 14, 16, 7, 6, 11, 10, 9, 8, 5, 4 };
+	/*
+	 * A table is a page of 4, 16 or 64 KiB; a root may be smaller, and of stage 2 up to 16 tables.
+	 * The usual sizes come first.
+	 */
+	static const uint8_t shifts[] = { 12, 14, 16, 7, 6, 11, 10, 9, 8, 5, 4, 13, 15, 17, 18, 19, 20 };
+	size_t n = sizeof(shifts) - (s->mapped ? 0 : 6);
 
 	if (!page_is_followed(s, pa))
 		return NULL;
-	for (size_t i = 0; i < sizeof(shifts); i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct table *t = table_of(s, pa >> shifts[i] << shifts[i]);
 
 		if (!t || pa >= t->pa + 8ull * t->n)

@@ -87,6 +87,7 @@ struct table {
 	struct regime r;
 	int8_t level;
 	bool seen_valid;		/* had a valid descriptor once */
+	bool told;			/* a root of stage 2: that it maps a page which was freed */
 	cpumask unloaded;		/* CPUs that announced this root as not loaded: unload.h */
 	uint16_t n;			/* number of descriptors */
 	uint64_t pa;
@@ -107,6 +108,7 @@ struct spaces {
 	struct list contexts, kernels;
 	uint64_t flushed_all[MAX_CPUS];	/* when each CPU last invalidated all of EL1&0 */
 	uint8_t *followed;		/* for each page of RAM: number of tables in it, and WAS_TABLE */
+	uint32_t *mapped;		/* for each page of RAM: number of valid leaves that lead to it; NULL: not counted */
 	uint64_t bytes;			/* memory used */
 	uint64_t n_tables;
 	/* A table begins to be followed, and its descriptors are not read yet; or it was linked at one more place. */
@@ -155,6 +157,9 @@ static inline bool page_is_followed(const struct spaces *s, uint64_t pa)
 {
 	return ram_has(&s->ram, pa, 1) && read_once(&s->followed[(pa - s->ram.base) >> 12]) & ~WAS_TABLE;
 }
+
+/* A descriptor of the table is valid from now on (@n is 1), or no longer (-1): for spaces.mapped, if that is counted. */
+void table_maps(struct spaces *s, const struct table *t, uint64_t desc, int n);
 
 /* A page is freed. Returns true if it has held a table since it was last freed. */
 bool page_was_table(struct spaces *s, uint64_t pa);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * walk - descriptors and walks of VMSAv8-64 stage 1 tables. See walk.h.
+ * walk - descriptors and walks of VMSAv8-64 tables. See walk.h.
  */
 #include <stddef.h>
 
@@ -59,6 +59,33 @@ bool regime_of(uint64_t tcr, bool upper, struct regime *r)
 	stride = r->granule - 3;
 	r->start = 4 - (r->bits - r->granule + stride - 1) / stride;
 	return true;
+}
+
+/*
+ * VTCR_EL2 (Arm ARM D24.2):
+ *
+ *	T0SZ	5:0
+ *	SL0	7:6	the level of the root: 4 KiB 2, 1, 0, 3; others 3, 2, 1, 0
+ *	TG0	15:14	as in TCR_EL1
+ *	PS	18:16	as TCR_EL1.IPS
+ *	DS	32	as in TCR_EL1
+ *	SL2	33	with 4 KiB and DS: level -1
+ */
+bool regime_of_stage2(uint64_t vtcr, struct regime *r)
+{
+	static const int8_t starts[] = { 2, 1, 0, 3 };
+	unsigned int sl0 = field(vtcr, 6, 2), shift;
+
+	/* What TCR_EL1 has, too, in the places that it has there. */
+	if (!regime_of((vtcr & 0xff3f) | field(vtcr, 16, 3) << 32 | field(vtcr, 32, 1) << 59, false, r))
+		return false;
+	r->stage2 = true;
+	r->start = r->granule == 12 ? starts[sl0] : 3 - (int)sl0;
+	if (r->lpa2 && r->granule == 12 && field(vtcr, 33, 1))
+		r->start = -1;
+	shift = level_shift(r, r->start);
+	/* Two descriptors at least, and 16 tables at most. */
+	return r->bits > shift && r->bits - shift <= r->granule - 3u + 4;
 }
 
 bool regime_has(const struct regime *r, uint64_t va)
@@ -201,10 +228,27 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc)
 #define MAIR_NORMAL	0xff
 #define MAIR_TAGGED	0xf0
 
+/*
+ * Attributes of a block or page of stage 2 (Arm ARM D8.3.1, D8.4.2, D8.6), where they
+ * differ:
+ *
+ *	5:2	MemAttr	the memory type
+ *	6	S2AP[0]	may be read
+ *	7	S2AP[1]	may be written
+ *	51	DBM	hardware may set S2AP[1] at a write
+ *	53	XN[0]	54 0: EL1 may not execute; 54 1: EL1 may
+ *	54	XN[1]	EL0 may not execute
+ */
+#define S2_ATTR(d)	field(d, 2, 4)
+#define S2_READ		(1ull << 6)
+#define S2_WRITE	(1ull << 7)	/* LEAF_AP2 of stage 1, and the opposite of it */
+
 /* 2: writable; 1: hardware may make it writable (DBM, if TCR_EL1.HD); 0: not writable. */
-static int writable(uint64_t desc)
+static int writable(const struct regime *r, uint64_t desc)
 {
-	if (!(desc & LEAF_AP2))
+	bool set = desc & (r->stage2 ? S2_WRITE : LEAF_AP2);
+
+	if (set == r->stage2)
 		return 2;
 	return desc & LEAF_DBM ? 1 : 0;
 }
@@ -233,11 +277,35 @@ static enum desc_change type_change(const struct regime *r, uint64_t old, uint64
 	return CHANGE_BBM;
 }
 
+/* What a leaf of stage 2 lets a guest execute: 1 at EL1, 2 at EL0. */
+static unsigned int executable(uint64_t desc)
+{
+	static const uint8_t may[] = { 3, 2, 0, 1 };
+
+	return may[field(desc, 53, 2)];
+}
+
+static enum desc_change stage2_change(const struct regime *r, uint64_t old, uint64_t new)
+{
+	unsigned int had = executable(old), has = executable(new);
+	int could = writable(r, old), can = writable(r, new);
+
+	if (S2_ATTR(old) != S2_ATTR(new) || (old ^ new) & (LEAF_CONT | LEAF_SH))
+		return CHANGE_BBM;
+	if (old & ~new & S2_READ || had & ~has || can < could)
+		return CHANGE_LESS;
+	return new & ~old & S2_READ || has & ~had || can > could ? CHANGE_MORE : CHANGE_NOTHING;
+}
+
 static enum desc_change leaf_change(const struct regime *r, uint64_t old, uint64_t new)
 {
 	uint64_t set = new & ~old, cleared = old & ~new;
 	uint64_t make_anew = LEAF_NS | LEAF_CONT | LEAF_SH;
-	enum desc_change type = type_change(r, old, new);
+	enum desc_change type;
+
+	if (r->stage2)
+		return stage2_change(r, old, new);
+	type = type_change(r, old, new);
 
 	/*
 	 * (With LPA2 the bits of SH are address, and the same here.)
@@ -249,9 +317,9 @@ static enum desc_change leaf_change(const struct regime *r, uint64_t old, uint64
 	if (type == CHANGE_BBM || (set | cleared) & make_anew || cleared & LEAF_NG)
 		return CHANGE_BBM;
 	if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) ||
-	    cleared & LEAF_AP1 || writable(new) < writable(old))
+	    cleared & LEAF_AP1 || writable(r, new) < writable(r, old))
 		return CHANGE_LESS;
-	if (cleared & LEAF_LIMITS || set & LEAF_AP1 || writable(new) > writable(old))
+	if (cleared & LEAF_LIMITS || set & LEAF_AP1 || writable(r, new) > writable(r, old))
 		return CHANGE_MORE;
 	return CHANGE_NOTHING;
 }
@@ -279,9 +347,9 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
 	return before == DESC_TABLE ? table_change(old, new) : leaf_change(r, old, new);
 }
 
-bool desc_writable(uint64_t desc)
+bool desc_writable(const struct regime *r, uint64_t desc)
 {
-	return writable(desc);
+	return writable(r, desc);
 }
 
 bool desc_clash(const struct regime *r, uint64_t old, uint64_t new)
@@ -291,7 +359,7 @@ bool desc_clash(const struct regime *r, uint64_t old, uint64_t new)
 
 bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new)
 {
-	if (old & new & LEAF_DBM && !(new & LEAF_AP2))
+	if (!r->stage2 && old & new & LEAF_DBM && !(new & LEAF_AP2))
 		old &= ~LEAF_AP2;
 	return new & LEAF_AF && desc_change(r, level, old, new) == CHANGE_NOTHING;
 }
@@ -301,9 +369,9 @@ bool desc_aged(uint64_t old, uint64_t new)
 	return (old ^ new) == LEAF_AF;
 }
 
-bool desc_global(uint64_t desc)
+bool desc_global(const struct regime *r, uint64_t desc)
 {
-	return !(desc & LEAF_NG);
+	return !r->stage2 && !(desc & LEAF_NG);
 }
 
 bool desc_contiguous(uint64_t desc)
@@ -332,12 +400,12 @@ const char *desc_conflict(const struct regime *r, int level, uint64_t old, uint6
 
 		return rest ? rest : "contiguous";
 	}
-	return desc_global(old) != desc_global(new) ? "global" : "attributes";
+	return desc_global(r, old) != desc_global(r, new) ? "global" : "attributes";
 }
 
 bool leaf_is_global(const struct regime *r, int level, uint64_t desc)
 {
-	return !r->upper && desc_kind(r, level, desc) == DESC_LEAF && desc_global(desc);
+	return !r->upper && desc_kind(r, level, desc) == DESC_LEAF && desc_global(r, desc);
 }
 
 void walk(const struct regime *r, uint64_t root, uint64_t va, read_fn read, void *memory, struct walk *w)

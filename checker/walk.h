@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * walk - VMSAv8-64 stage 1 translation tables: descriptors, and the walk.
+ * walk - VMSAv8-64 translation tables: descriptors, and the walk.
  *
  * Pure functions: registers and descriptors in, structs out. Memory is read through a
  * function that the caller passes. Arm ARM D8.2 to D8.5. Granules of 4, 16 and 64 KiB,
- * 16 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB). Not known: stage
- * 2, FEAT_D128, and FEAT_S1PIE: with it, permission bits are still compared as bits,
- * which the kernels that we check keep meaningful.
+ * 16 to 52 address bits, FEAT_LPA (64 KiB) and FEAT_LPA2 (4, 16 KiB). Both stages: a
+ * regime says of which its tables are. Not known: FEAT_D128, and FEAT_S1PIE: with it,
+ * permission bits are still compared as bits, which the kernels that we check keep
+ * meaningful.
  */
 #ifndef LULL_WALK_H
 #define LULL_WALK_H
@@ -16,13 +17,14 @@
 
 #define LEVELS 5	/* -1 to 3; LEVELS is the most a walk can take */
 
-/* One half of the address space: what TCR_EL1 says about TTBR0 or TTBR1. */
+/* One half of the address space: what TCR_EL1 says about TTBR0 or TTBR1; or stage 2, by VTCR_EL2. */
 struct regime {
 	uint8_t granule;	/* log2 of the page size: 12, 14 or 16 */
 	uint8_t bits;		/* size of the input address: 64 - TxSZ */
 	int8_t start;		/* level of the root table: -1 to 3 */
 	bool lpa2;		/* TCR_EL1.DS: 52-bit descriptors with 4, 16 KiB */
 	bool upper;		/* TTBR1 */
+	bool stage2;		/* VTTBR_EL2: input addresses are IPAs */
 	bool off;		/* TCR_EL1.EPDx: no walks */
 	bool pa52;		/* TCR_EL1.IPS: 52 bits, with LPA (64 KiB) or lpa2 */
 	const uint64_t *mair;	/* MAIR_EL1, which may change later; NULL, or 0 there: not known */
@@ -65,6 +67,9 @@ typedef bool (*read_fn)(void *memory, uint64_t pa, uint64_t *value);
  */
 bool regime_of(uint64_t tcr, bool upper, struct regime *r);
 
+/* The same for stage 2, from VTCR_EL2. The root may be up to 16 tables, one behind the other. */
+bool regime_of_stage2(uint64_t vtcr, struct regime *r);
+
 /*
  * Return true if the address is in this half: all bits above its size are the half's
  * sign. The caller strips top bytes (TBI) before.
@@ -85,8 +90,8 @@ unsigned int level_shift(const struct regime *r, int level);
 unsigned int table_entries(const struct regime *r, int level);
 
 /*
- * The root's physical address in a TTBRx_EL1 value: BADDR with 48 or 52 bits,
- * aligned to the size of the root; CnP and ASID left out.
+ * The root's physical address in a value of TTBRx_EL1 or VTTBR_EL2: BADDR with 48 or 52
+ * bits, aligned to the size of the root; CnP and ASID or VMID left out.
  */
 uint64_t ttbr_base(const struct regime *r, uint64_t ttbr);
 
@@ -108,6 +113,8 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
  * LESS: AP[2] set; DBM cleared while AP[2] is set, whether or not TCR_EL1.HD
  * lets hardware use it; AP[1] cleared; PXN, UXN or GP set; nG set (the old
  * entry serves every ASID); tags on or off; of tables, one of bits 63:59 set.
+ * Of stage 2: MemAttr in place of AttrIndx and NS; S2AP in place of AP, and XN[1:0], by
+ * what EL1 and EL0 may execute.
  * MORE: the opposite of these permissions.
  * NOTHING: AF, nT, bits for software, PBHA and other ignored ones; DBM while
  * AP[2] is clear.
@@ -118,7 +125,7 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
  * Return true if a CPU can write through the leaf, or hardware can make it so (DBM).
  * The tables above may forbid it (APTable); that is not known here.
  */
-bool desc_writable(uint64_t desc);
+bool desc_writable(const struct regime *r, uint64_t desc);
 
 /* Return true if two leaves need break-before-make whatever their output addresses are. */
 bool desc_clash(const struct regime *r, uint64_t old, uint64_t new);
@@ -129,7 +136,7 @@ bool desc_clash(const struct regime *r, uint64_t old, uint64_t new);
  */
 bool desc_same(const struct regime *r, int level, uint64_t old, uint64_t new);
 
-bool desc_global(uint64_t desc);	/* nG clear: for leaves */
+bool desc_global(const struct regime *r, uint64_t desc);	/* nG clear: for leaves of stage 1 */
 
 /* Do two invalid descriptors differ in AF only? So Linux makes a PROT_NONE entry old. */
 bool desc_aged(uint64_t old, uint64_t new);

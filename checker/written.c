@@ -8,9 +8,12 @@
 #define PTE_AP2	(1ull << 7)
 #define PTE_DBM	(1ull << 51)
 
-static bool was_writable(const struct obligation *obl)
+static bool was_writable(const struct shadow *s, const struct obligation *obl)
 {
-	return !obl->context->kernel && !obl->what.table && !(obl->old & PTE_AP2);
+	bool set = obl->old & PTE_AP2;
+
+	/* In stage 2 the bit allows writes. */
+	return !obl->context->kernel && !obl->what.table && (s->stage2 ? set : !set);
 }
 
 /* Report the old entry of @obl, on which the kernel relied at @at. */
@@ -29,7 +32,7 @@ static void look(struct shadow *s, struct obligation *obl, struct relied *at)
 {
 	unsigned int cpu;
 
-	if (obl->freed || obl->said & SAID_FREE || !was_writable(obl))
+	if (obl->freed || obl->said & SAID_FREE || !was_writable(s, obl))
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);

@@ -19,7 +19,7 @@ int main(void)
 		[MARK_LOADED] = "loaded", [MARK_COLLECTED] = "collected", [MARK_PROGRAM] = "program",
 	};
 	static const char * const registers[] = {
-		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0", "vbar",
+		"ttbr0", "ttbr1", "tcr", "sctlr", "mair", "sp_el0", "vbar", "hcr", "vtcr", "vttbr", "vmpidr",
 	};
 	char line[128];
 

@@ -183,6 +183,10 @@ REGISTERS = {
     "mair_el1": "mair",
     "vbar_el1": "vbar",
     "sp_el0": "sp_el0",
+    "hcr_el2": "hcr",
+    "vtcr_el2": "vtcr",
+    "vttbr_el2": "vttbr",
+    "vmpidr_el2": "vmpidr",
 }
 
 

@@ -19,6 +19,7 @@
 #include "linux.h"
 #include "rely.h"
 #include "shadow.h"
+#include "stage2.h"
 #include "unload.h"
 
 #define RAM_BASE	0x40000000ull
@@ -38,6 +39,8 @@
 #define PTE_CONT	(1ull << 52)
 #define PTE_PXN		(1ull << 53)
 #define PTE_UXN		(1ull << 54)
+/* Of stage 2; AP1 allows reads there, AP2 writes */
+#define S2_NORMAL	PTE_ATTR(15)
 
 /* As Linux has them: a page of user space, and of the kernel. */
 #define USER	(3 | PTE_AP1 | PTE_SH | PTE_AF | PTE_NG | PTE_PXN | PTE_UXN)
@@ -61,6 +64,9 @@ static const struct name flags[] = {
 	{ "cont", PTE_CONT },
 	{ "nc", PTE_ATTR(2) },
 	{ "block", 2 },			/* to be subtracted from a page's */
+	{ "grw", 3 | S2_NORMAL | PTE_AP1 | PTE_AP2 | PTE_SH | PTE_AF | PTE_UXN },	/* a guest's */
+	{ "gro", 3 | S2_NORMAL | PTE_AP1 | PTE_SH | PTE_AF | PTE_UXN },
+	{ "grx", 3 | S2_NORMAL | PTE_AP1 | PTE_SH | PTE_AF },
 };
 
 static struct {
@@ -72,11 +78,13 @@ static struct {
 	struct name names[NAMES];
 	unsigned int n_names;
 	uint64_t next_page, last_block;
-	struct regime lower, upper;
+	struct regime lower, upper, stage2;
+	struct stage2 machines;
 	struct linux_guest linux_guest;
 	bool is_linux;
 	struct filter *filters;
 	bool no_filter;
+	bool of_guest;			/* a root at hand is of stage 2, and addresses are IPAs */
 } m;
 
 static unsigned int line;
@@ -176,6 +184,10 @@ static void end(void)
 	if (!m.started)
 		begin();
 	m.s.seen.accesses = m.s.seen.misses;
+	if (m.machines.on) {
+		stage2_seen(&m.machines, &m.s.seen);
+		stage2_free(&m.machines);
+	}
 	shadow_verdict(&m.s);
 	shadow_free_all(&m.s);
 	free(m.ram.host);
@@ -189,7 +201,7 @@ static uint64_t value_at(const char **at);
 
 static const struct regime *regime_for(uint64_t va)
 {
-	const struct regime *r = va >> 63 ? &m.upper : &m.lower;
+	const struct regime *r = m.of_guest ? &m.stage2 : va >> 63 ? &m.upper : &m.lower;
 
 	if (!r->granule || !regime_has(r, va))
 		bad("no address: 0x%" PRIx64 " (is a CPU on?)", va);
@@ -215,7 +227,7 @@ static uint64_t slot_of(uint64_t root, uint64_t va, int level)
 	bad("no such level: %d", level);
 }
 
-/* slot(ROOT,VA[,LEVEL]), table(ROOT,VA[,LEVEL]) */
+/* slot(ROOT,VA[,LEVEL]), table(ROOT,VA[,LEVEL]); gslot() and gtable(): of stage 2 */
 static uint64_t function(const char *name, const char **at)
 {
 	uint64_t arg[3] = { 0, 0, 3 }, slot;
@@ -229,14 +241,16 @@ static uint64_t function(const char *name, const char **at)
 	} while (**at == ',');
 	if (n < 2 || *(*at)++ != ')')
 		bad("%s(ROOT,VA[,LEVEL])", name);
+	m.of_guest = *name == 'g';
 	slot = slot_of(arg[0], arg[1], (int)arg[2]);
 	if (slot == NO_PA)
 		bad("no table there");
-	if (!strcmp(name, "slot"))
-		return slot;
-	if (!strcmp(name, "table"))
-		return slot & ~((1ull << regime_for(arg[1])->granule) - 1);
-	bad("no such function: %s", name);
+	if (!strcmp(name + m.of_guest, "table"))
+		slot &= ~((1ull << regime_for(arg[1])->granule) - 1);
+	else if (strcmp(name + m.of_guest, "slot"))
+		bad("no such function: %s", name);
+	m.of_guest = false;
+	return slot;
 }
 
 static uint64_t name_value(const char *text)
@@ -318,6 +332,8 @@ static void store(unsigned int cpu, uint64_t pa, uint64_t value)
 {
 	*word_at(pa) = value;
 	shadow_store(&m.s, cpu, pa, 8, line);
+	if (m.machines.on)
+		shadow_store(&m.machines.s, cpu, pa, 8, line);
 }
 
 /* --- The commands; w[0] is its name, n counts it --- */
@@ -467,14 +483,20 @@ static void do_load(char **w, int n)
 
 static void do_task(char **w, int n)
 {
+	unsigned int cpu = cpu_of(w[1]);
+
 	(void)n;
-	msr(cpu_of(w[1]), REG_SP_EL0, 1ull << 63 | value_of(w[2]));
+	msr(cpu, REG_SP_EL0, 1ull << 63 | value_of(w[2]));
+	if (m.machines.on)
+		stage2_sp_el0(&m.machines, cpu, 1ull << 63 | value_of(w[2]));
 }
 
 static void do_user(char **w, int n)
 {
 	(void)n;
 	msr(cpu_of(w[1]), REG_SP_EL0, 0xffff0000);
+	if (m.machines.on && !stage2_sp_el0(&m.machines, cpu_of(w[1]), 0xffff0000))
+		shadow_settles(&m.machines.s, cpu_of(w[1]), line);
 }
 
 /* store CPU PA VALUE [VA]: by the kernel's address VA, of which the filter may know where it is. */
@@ -503,6 +525,7 @@ static void do_map(char **w, int n)
 	uint64_t desc = value_of(w[4]) | value_of(w[5]);
 	int level = n > 6 ? (int)value_of(w[6]) : 3;
 
+	m.of_guest = *w[0] == 'g';
 	if (level < 3)
 		desc &= ~2ull;
 	for (int l = regime_for(va)->start; l < level; l++) {
@@ -514,13 +537,17 @@ static void do_map(char **w, int n)
 			store(cpu, slot, new_page(1ull << regime_for(va)->granule) | 3);
 	}
 	store(cpu, slot_of(root, va, level), desc);
+	m.of_guest = false;
 }
 
 /* unmap CPU ROOT VA [LEVEL] */
 static void do_unmap(char **w, int n)
 {
-	uint64_t slot = slot_of(value_of(w[2]), value_of(w[3]), n > 4 ? (int)value_of(w[4]) : 3);
+	uint64_t root = value_of(w[2]), va = value_of(w[3]), slot;
 
+	m.of_guest = *w[0] == 'g';
+	slot = slot_of(root, va, n > 4 ? (int)value_of(w[4]) : 3);
+	m.of_guest = false;
 	if (slot == NO_PA)
 		bad("no table there");
 	store(cpu_of(w[1]), slot, 0);
@@ -563,18 +590,94 @@ static uint64_t operand_of(const struct tlbi *t, char **w, int n)
 	bad("no range of %" PRIu64 " pages", pages);
 }
 
+static struct tlbi tlbi_of(const char *name)
+{
+	struct tlbi t;
+
+	for (unsigned int i = 0; i < TLBI_FORMS; i++)
+		if (tlbi_form(i, &t) && !strcmp(t.name, name))
+			return t;
+	bad("no such TLBI: %s", name);
+}
+
 static void do_tlbi(char **w, int n)
 {
 	unsigned int cpu = cpu_of(w[1]);
-	struct tlbi t;
+	struct tlbi t = tlbi_of(w[2]);
 
-	for (unsigned int i = 0; i < TLBI_FORMS; i++) {
-		if (tlbi_form(i, &t) && !strcmp(t.name, w[2])) {
-			shadow_tlbi(&m.s, cpu, &t, operand_of(&t, w + 3, n - 3), line);
-			return;
-		}
+	shadow_tlbi(&m.s, cpu, &t, operand_of(&t, w + 3, n - 3), line);
+}
+
+/* --- Virtual machines --- */
+
+static void el2(unsigned int cpu, enum sysreg reg, uint64_t value)
+{
+	const char *why = stage2_msr(&m.machines, cpu, reg, value, line);
+
+	if (why)
+		bad("%s", why);
+}
+
+/* host CPU: the host has it, at EL2. The first one of a story makes the machine one with EL2. */
+static void do_host(char **w, int n)
+{
+	const uint64_t vtcr = 25 | 1 << 6 | 2 << 16 | 1 << 19;	/* 4 KiB, IPAs of 39 bits, VMIDs of 16 */
+
+	(void)n;
+	if (!m.machines.on) {
+		if (!stage2_init(&m.machines, &m.s) || !stage2_ram(&m.machines, &m.s))
+			bad("no memory");
+		regime_of_stage2(vtcr, &m.stage2);
+		for (unsigned int cpu = 0; cpu < m.ncpus; cpu++)
+			el2(cpu, REG_VTCR, vtcr);
 	}
-	bad("no such TLBI: %s", w[2]);
+	el2(cpu_of(w[1]), REG_HCR, HCR_E2H | HCR_TGE);
+}
+
+static void need_host(unsigned int cpu)
+{
+	if (!m.machines.on || !(m.machines.vhe & CPU(cpu)))
+		bad("CPU %u has no host", cpu);
+}
+
+/* guest CPU ROOT VMID [VCPU [nofb]] */
+static void do_guest(char **w, int n)
+{
+	unsigned int cpu = cpu_of(w[1]);
+
+	need_host(cpu);
+	el2(cpu, REG_VMPIDR, n > 4 ? value_of(w[4]) : 0);
+	el2(cpu, REG_VTTBR, value_of(w[3]) << 48 | value_of(w[2]));
+	el2(cpu, REG_HCR, HCR_E2H | HCR_VM | (n > 5 ? 0 : HCR_FB));
+}
+
+/* vtlbi CPU VMID NAME [IPA [PAGES]] [ttl=LEVEL]: by the host, for a guest */
+static void do_vtlbi(char **w, int n)
+{
+	unsigned int cpu = cpu_of(w[1]);
+	struct tlbi t = tlbi_of(w[3]);
+	struct tlbi ipa = t;
+
+	need_host(cpu);
+	if (stage2_in_guest(&m.machines, cpu))
+		bad("CPU %u has a guest", cpu);
+	if (t.what == TLBI_IPA)
+		ipa.what = TLBI_VAA;	/* has the same words */
+	el2(cpu, REG_VTTBR, value_of(w[2]) << 48);
+	shadow_tlbi(&m.machines.s, cpu, &t, operand_of(&ipa, w + 4, n - 4), line);
+}
+
+/* gtlbi CPU NAME: by the guest */
+static void do_gtlbi(char **w, int n)
+{
+	unsigned int cpu = cpu_of(w[1]);
+	struct tlbi t = tlbi_of(w[2]);
+
+	(void)n;
+	need_host(cpu);
+	if (!stage2_in_guest(&m.machines, cpu))
+		bad("CPU %u has no guest", cpu);
+	stage2_guest_tlbi(&m.machines, cpu, &t);
 }
 
 static void do_dsb(char **w, int n)
@@ -586,6 +689,8 @@ static void do_dsb(char **w, int n)
 		if (!strcmp(dsb_name(form), w[2])) {
 			m.s.seen.dsbs++;
 			shadow_dsb(&m.s, cpu, form);
+			if (m.machines.on)
+				shadow_dsb(&m.machines.s, cpu, form);
 			return;
 		}
 	}
@@ -637,17 +742,21 @@ static void do_free(char **w, int n)
 	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
 		bad("no pages: 0x%" PRIx64, pa);
 	shadow_free(&m.s, cpu_of(w[1]), pa >> 12, order, line);
+	if (m.machines.on)
+		shadow_free(&m.machines.s, cpu_of(w[1]), pa >> 12, order, line);
 }
 
 static void do_relied(char **w, int n)
 {
 	uint64_t pa = value_of(w[2]), order = n > 3 ? value_of(w[3]) : 0;
+	enum relies how = !strcmp(w[0], "relied-own") ? RELIES_OWN :
+			  !strcmp(w[0], "relied-unlock") ? RELIES_UNLOCK : RELIES_ALL;
 
 	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
 		bad("no pages: 0x%" PRIx64, pa);
-	shadow_written(&m.s, cpu_of(w[1]), pa >> 12, 1ull << order,
-		       !strcmp(w[0], "relied-own") ? RELIES_OWN :
-		       !strcmp(w[0], "relied-unlock") ? RELIES_UNLOCK : RELIES_ALL, line);
+	shadow_written(&m.s, cpu_of(w[1]), pa >> 12, 1ull << order, how, line);
+	if (m.machines.on)
+		shadow_written(&m.machines.s, cpu_of(w[1]), pa >> 12, 1ull << order, how, line);
 }
 
 /* What hardware does where DBM is set, and the news of a store. */
@@ -731,6 +840,7 @@ static void do_enter(char **w, int n)
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
 		[HOOK_UNLOCK] = "_raw_spin_unlock", [HOOK_PURGE] = "purge_vmap_node",
+		[HOOK_NOTIFIED] = "__mmu_notifier_invalidate_range_end",
 	};
 	unsigned int cpu = cpu_of(w[1]);
 	uint64_t x[5] = { 0 };
@@ -739,6 +849,7 @@ static void do_enter(char **w, int n)
 	if (!m.is_linux) {
 		if (!linux_init(&m.linux_guest, &m.s, NULL, error, sizeof(error)))
 			bad("%s", error);
+		m.linux_guest.stage2 = m.machines.on ? &m.machines.s : NULL;
 		m.is_linux = true;
 	}
 	for (int i = 3; i < n; i++)
@@ -801,6 +912,12 @@ static const struct command {
 	{ "map", do_map, 5, 6, false },
 	{ "unmap", do_unmap, 3, 4, false },
 	{ "tlbi", do_tlbi, 2, 6, false },
+	{ "host", do_host, 1, 1, false },
+	{ "guest", do_guest, 3, 5, false },
+	{ "gmap", do_map, 5, 6, false },
+	{ "gunmap", do_unmap, 3, 4, false },
+	{ "vtlbi", do_vtlbi, 3, 6, false },
+	{ "gtlbi", do_gtlbi, 2, 2, false },
 	{ "dsb", do_dsb, 2, 2, false },
 	{ "access", do_access, 2, 3, false },
 	{ "fetch", do_access, 2, 2, false },

@@ -15,6 +15,7 @@
 #include "json.h"
 #include "options.h"
 #include "version.h"
+#include "walk.h"
 
 #define CHECK(cond) do { \
 	if (!(cond)) { \
@@ -549,6 +550,45 @@ static void test_filter(void)
 	CHECK(!filter_kernel(&f, 0xffff000000005000, &tag, &page));
 }
 
+/* VTCR_EL2 as KVM writes it: of each page size, and with roots of several tables. */
+static void test_stage2_regimes(void)
+{
+	static const struct {
+		uint64_t vtcr;
+		unsigned int granule, bits, entries;
+		int start;
+	} good[] = {
+		{ 25 | 1 << 6, 12, 39, 512, 1 },
+		{ 24 | 1 << 6, 12, 40, 1024, 1 },
+		{ 21 | 1 << 6, 12, 43, 8192, 1 },
+		{ 16 | 2 << 6, 12, 48, 512, 0 },
+		{ 12 | 1ull << 33 | 1ull << 32, 12, 52, 16, -1 },
+		{ 24 | 1 << 6 | 2 << 14, 14, 40, 32768, 2 },
+		{ 16 | 2 << 6 | 2 << 14, 14, 48, 4096, 1 },
+		{ 24 | 1 << 6 | 1 << 14, 16, 40, 2048, 2 },
+		{ 12 | 2 << 6 | 1 << 14 | 6 << 16, 16, 52, 1024, 1 },
+	};
+	static const uint64_t bad[] = {
+		16,				/* 2^27 descriptors at level 2 */
+		20 | 1 << 6,			/* 32 tables */
+		25 | 1 << 6 | 3 << 14,		/* no page size */
+		0,
+	};
+	struct regime r;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		CHECK(regime_of_stage2(good[i].vtcr, &r));
+		CHECK(r.stage2 && !r.upper && !r.off);
+		CHECK(r.granule == good[i].granule && r.bits == good[i].bits && r.start == good[i].start);
+		CHECK(table_entries(&r, r.start) == good[i].entries);
+		CHECK(r.pa52 == (r.granule == 16 && r.bits == 52));
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!regime_of_stage2(bad[i], &r));
+	CHECK(regime_of_stage2(24 | 1 << 6, &r));
+	CHECK(ttbr_base(&r, 5ull << 48 | 0x40007001) == 0x40006000);
+}
+
 int main(void)
 {
 	static const struct {
@@ -572,6 +612,7 @@ int main(void)
 		TEST(count_every_form),
 		TEST(cover),
 		TEST(filter),
+		TEST(stage2_regimes),
 	};
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {

@@ -56,10 +56,11 @@ def test_each_kind_has_a_trace() -> None:
 
 
 def test_the_slow_model_has_the_rules() -> None:
-    """checker/tests/naive.py, which random traces are compared with."""
-    found = set(re.findall(r'"([a-z-]+)"', (TESTS / "naive.py").read_text()))
-    lacking(WORDS - NOT_IN_MODEL, found, "checker/tests/naive.py")
-    assert not NOT_IN_MODEL & found, "checker/tests/naive.py has them: take them off NOT_IN_MODEL"
+    """checker/tests/naive*.py, which random traces are compared with."""
+    text = "".join(path.read_text() for path in sorted(TESTS.glob("naive*.py")))
+    found = set(re.findall(r'"([a-z-]+)"', text))
+    lacking(WORDS - NOT_IN_MODEL, found, "checker/tests/naive*.py")
+    assert not NOT_IN_MODEL & found, "checker/tests/naive*.py has them: take them off NOT_IN_MODEL"
 
 
 def table_of_the_document() -> Mapping[str, set[str]]:
@@ -78,7 +79,11 @@ def test_the_document_lists_the_same_kinds(rule: str) -> None:
     lacking(there, here, "checker/rules.toml")
 
 
-@pytest.mark.parametrize("path", [base.load_base().mutants, FAKE / "mutants.toml"], ids=["lab", "fake"])
+@pytest.mark.parametrize(
+    "path",
+    [base.load_base().mutants, base.load_base().suites["host"].mutants, FAKE / "mutants.toml"],
+    ids=["lab", "host", "fake"],
+)
 def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
     """A rule, a rule and its kind, or a text of the console."""
     place = path.relative_to(REPOSITORY)
