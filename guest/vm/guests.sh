@@ -10,6 +10,9 @@
 # CASES="a b" in the environment: these cases only.
 #
 # guests.sh reclaim MIB: page out so much of the memory of a guest that sleeps, in a window
+#
+# guests.sh host ROUNDS: for the checker, what makes KVM change stage 2: the memory of a busy guest, whose vCPUs move, is paged out;
+# it is migrated away, for which its stores are logged, and goes on; a second guest starts, and is killed. In one window
 set -eu
 place=/tmp/guests
 cgroup=/sys/fs/cgroup
@@ -25,7 +28,7 @@ start() {
     : >"$place/$1/console"
     # shellcheck disable=SC2016 # the inner shell expands these
     sh -c 'echo $$ >"$0/cgroup.procs" && exec qemu-system-aarch64 "$@"' "$cgroup" \
-        -nodefaults -no-reboot -display none -monitor none -name "$1,debug-threads=on" \
+        -nodefaults -no-reboot -display none -monitor "${monitor:-none}" -name "$1,debug-threads=on" \
         -machine virt,gic-version=3 -accel kvm -cpu host -smp "$vcpus_each" -m 512 -serial "file:$place/$1/console" \
         -kernel "/lull/vm/$kernel" -initrd "$place/$1/initrd" \
         -append "console=ttyAMA0 panic=-1 oops=panic quiet loglevel=4" </dev/null &
@@ -85,6 +88,55 @@ run_case() {
     wait
     rm -rf "$place"
 }
+
+# ask COMMAND: of QEMU's monitor
+ask() {
+    echo "$1" >"$place/monitor.in"
+}
+
+# migrate: to nowhere, while the guest runs; then it goes on
+migrate() {
+    migrated=$(grep -c '^Migration status: completed' "$place/monitor" || :)
+    ask 'migrate -d "exec:cat >/dev/null"'
+    until [ "$(grep -c '^Migration status: completed' "$place/monitor")" -gt "$migrated" ]; do
+        sleep 1
+        ask "info migrate"
+    done
+    ask cont
+}
+
+if [ "$1" = rounds ]; then
+    kernel=stock vcpus=pinned cgroup=/sys/fs/cgroup/guest
+    for _ in $(seq "$2"); do
+        echo 48M >$cgroup/memory.reclaim || :
+        migrate
+        start other 0 "program sh -c 'head -c 64M /dev/zero >/tmp/used; echo used; sleep 1000'"
+        other=$guest
+        await other '^used'
+        echo 48M >$cgroup/memory.reclaim || :
+        stop "$other"
+        # Nothing of the first guest is lost: it still counts.
+        rounds=$(grep -c '^round' "$place/measured/console")
+        until [ "$(grep -c '^round' "$place/measured/console")" -gt "$rounds" ]; do sleep 0.2; done
+    done
+    exit
+fi
+
+if [ "$1" = host ]; then
+    kernel=stock vcpus=moving cgroup=/sys/fs/cgroup/guest monitor=pipe:$place/monitor
+    mkdir "$cgroup"
+    mkdir -p "$place"
+    mkfifo "$place/monitor.in" "$place/monitor.out"
+    start measured 0 "program sh -c 'while :; do head -c 64M /dev/zero | tee /tmp/used | cksum; echo round; done'"
+    measured=$guest
+    tr -d '\r' <"$place/monitor.out" >"$place/monitor" &
+    await measured '^round'
+    window case=host operations="$2" unit=round -- sh "$0" rounds "$2"
+    stop "$measured"
+    wait
+    rm -rf "$place"
+    exit
+fi
 
 if [ "$1" = reclaim ]; then
     kernel=stock vcpus=pinned cgroup=/sys/fs/cgroup/guest

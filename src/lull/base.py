@@ -198,6 +198,8 @@ class Suite:
         fragments: configuration fragments added to those of every kernel.
         userland: the file that lists the Debian packages of the guest; None: the guest has only the lab's programs.
         guests: kernels of the base, without ``fragments``, that the guest boots in guests of its own, by KVM.
+        lab: the kernel with its mutants; empty: the suite has none.
+        mutants: the file that lists them.
     """
 
     name: str
@@ -205,6 +207,8 @@ class Suite:
     fragments: tuple[Path, ...] = ()
     userland: Path | None = None
     guests: tuple[str, ...] = ()
+    lab: str = ""
+    mutants: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,7 @@ class Base:
     def suite_named(self, name: str) -> Suite:
         """The suite ``name``, or the base's own workloads when ``name`` is empty. Raises UsageError for no suite."""
         if not name:
-            return Suite("", self.workloads)
+            return Suite("", self.workloads, lab="lab", mutants=self.mutants)
         if name not in self.suites:
             raise UsageError(f"unknown suite '{name}'", remedy=f"known: {', '.join(self.suites) or 'none'}")
         return self.suites[name]
@@ -313,6 +317,8 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
             files(entry.get("config", ())),
             top / entry["userland"] if "userland" in entry else None,
             tuple(entry.get("guests", ())),
+            entry.get("lab", ""),
+            top / entry["mutants"] if "mutants" in entry else None,
         )
         for name, entry in raw.get("suites", {}).items()
     }

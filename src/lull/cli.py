@@ -193,7 +193,7 @@ def shared_options(without: Collection[str]) -> Parser:
         help="use your own kernel tree instead of the package; the tree is copied, never changed",
     )
     add("--base", metavar="NAME", help=f"base kernel (default: {DEFAULTS['base']})")
-    add("--suite", metavar="NAME", help="use another set of workloads: real, vm (see docs/guide.md)")
+    add("--suite", metavar="NAME", help="use another set of workloads: real, vm, host (see docs/guide.md)")
     add("--quiet", action="store_true", help="do not show progress")
     return shared
 

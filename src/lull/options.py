@@ -45,7 +45,7 @@ class Kind(Generic[T]):
         return self.read(word)
 
 
-UNCHECKED = ("check", "search", "selftest", "soak")
+UNCHECKED = ("search", "selftest", "soak")
 """Commands that refuse a suite with guests of the guest."""
 
 
@@ -123,8 +123,8 @@ def check_all(lab: Lab, parser: argparse.ArgumentParser, arguments: argparse.Nam
     """
     take_program(lab, arguments)
     if lab.suite.guests and (arguments.command in UNCHECKED or getattr(arguments, "accel", "tcg") == "kvm"):
-        what = f"suite {lab.suite.name} has guests of the guest: they are emulated, and the checker does not model them"
-        raise UsageError(what, remedy="use './lull run' or './lull boot', with --accel tcg")
+        what = f"suite {lab.suite.name} has guests of the guest: they are emulated"
+        raise UsageError(what, remedy="use './lull run', 'boot' or 'check', with --accel tcg")
     for action in parser._actions:
         if isinstance(action.type, Kind):
             found = getattr(arguments, action.dest)

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from support import Tool, common, lab_under_test
 
+from lull import base
+from lull.check import data
 from lull.run.records import Results
 
 WORKLOAD = "fork_exec_small"
+MUTANTS = data.load_mutants(base.load_base().suites["host"].mutants or Path())
 
 
 @pytest.mark.whole
@@ -43,3 +46,19 @@ def test_a_guests_local_tlbis(real: Tool, tmp_path: Path) -> None:
     assert each("nofb", "lull-moving-1", "guest_local_user") > 40
     # Each of these flushes a guest's entries on the CPU to which a vCPU has moved.
     assert each("nofb", "lull-moving-1", "hyp_local") > 0
+
+
+@pytest.mark.whole
+def test_a_host_under_the_checker(real: Tool, tmp_path: Path) -> None:
+    """The host's kernel and its tables of stage 2 break no rule, and guests were seen."""
+    done = real("check", *common(), "--host", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "entries to guests" in done.stdout
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_of_kvm(real: Tool, name: str, tmp_path: Path) -> None:
+    """Caught by the rule that is meant for it."""
+    done = real("check", *common(), "--host", "--mutant", name, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

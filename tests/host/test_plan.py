@@ -253,14 +253,15 @@ def test_base_file_is_whole(name: str) -> None:
 
 def test_every_suite_is_whole() -> None:
     """Its files exist and can be read; the base's own workloads are the suite without a name."""
-    assert BASE.suite_named("") == bases.Suite("", BASE.workloads)
-    assert {"real", "vm"} <= set(BASE.suites) and BASE.suites["vm"].guests
+    assert BASE.suite_named("") == bases.Suite("", BASE.workloads, lab="lab", mutants=BASE.mutants)
+    assert {"real", "vm", "host"} <= set(BASE.suites) and BASE.suites["vm"].guests
     for suite in BASE.suites.values():
         assert BASE.suite_named(suite.name) is suite
         assert suite.fragments and all(f.is_file() for f in suite.fragments)
         plan.load_workloads(suite.workloads)
         assert suite.userland and userland.load_userland(suite.userland).packages
-        assert set(suite.guests) <= set(BASE.kernels)
+        assert {*suite.guests, suite.lab or "lab"} <= set(BASE.kernels)
+        assert bool(suite.lab) == bool(suite.mutants and suite.mutants.is_file())
 
 
 def test_a_suite_may_be_workloads_alone() -> None:

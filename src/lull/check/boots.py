@@ -70,7 +70,8 @@ def guests_of(
             f"symbols={kernel.place}",
         )
         plugin = Plugin(lab.plugin, "check", words) if options.checker else None
-        image = kernel.patched(narrow=narrow, sme=trial.hardware.sme)
+        changes = trial.mutant.changes if trial.mutant else ()
+        image = kernel.patched(narrow=narrow, sme=trial.hardware.sme, changes=changes)
         guest = lab.guest_of(image, machine, trial.append(options), plugin)
         found.append(replace(guest, initramfs=kernel.initramfs(lab), limit_factor=kernel.limit_factor))
     return found

@@ -101,7 +101,7 @@ class Mutant:
     """A way in which the lab kernel can be broken (kernel/mutants.toml).
 
     Args:
-        name: its name, which is the value of the kernel parameter ``lull_mutant``.
+        name: its name, which is the value of the kernel parameter ``lull_mutant``, unless it has ``changes``.
         about: what is broken.
         rules: the rules that may catch it, ``rule`` or ``rule/kind``; the first is the rule that is meant to.
             ``console/TEXT`` catches it when the kernel prints TEXT in a report of its own, or dies with TEXT.
@@ -113,6 +113,7 @@ class Mutant:
         bases: the series of the base kernels whose lab kernel has it; empty: all.
         beside: known issues at the same place, whose reports do not catch it: it is worse.
         settings: features and the policies that they need, set before the workload runs.
+        changes: what breaks an image that has no such parameter (lull.check.broken).
     """
 
     name: str
@@ -126,6 +127,7 @@ class Mutant:
     bases: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lull import cache, guest
+from lull.check import broken, unpack
 from lull.check import image as check_image
-from lull.check import unpack
 from lull.errors import UsageError
 from lull.lab import Lab
 from lull.linux import debian, kallsyms, symbols
@@ -38,18 +38,19 @@ class CheckedKernel:
     limit_factor: float = 1.0
     modules: list[Path] = field(default_factory=list)
 
-    def patched(self, *, narrow: bool, sme: bool) -> Path:
+    def patched(self, *, narrow: bool, sme: bool, changes: tuple[str, ...] = ()) -> Path:
         """A copy of the image in the cache, or the image itself if it need not be patched.
 
         Args:
             narrow: the kernel finds 8-bit ASIDs.
             sme: the kernel works around erratum 4193714 on QEMU's CPU max.
+            changes: how a mutant breaks the kernel (lull.check.broken).
 
         Raises: UsageError when the copy cannot be made.
         """
-        if not narrow and not sme:
+        if not narrow and not sme and not changes:
             return self.image
-        key = cache.key_of_files([self.image, self.place])
+        key = cache.key_of_files([self.image, self.place], *changes)
 
         def make(part: Path) -> None:
             data = self.image.read_bytes()
@@ -57,9 +58,12 @@ class CheckedKernel:
                 data = check_image.with_8_bit_asids(data, self.symbols, str(self.image))
             if sme:
                 data = check_image.with_sme_erratum(data, str(self.image))
+            if changes:
+                data = broken.broken(data, self.symbols, changes, str(self.image))
             (part / "Image").write_bytes(data)
 
-        return cache.make_entry("build", f"{'asid8-' * narrow}{'sme-' * sme}{key}", make) / "Image"
+        prefix = f"{'asid8-' * narrow}{'sme-' * sme}{'broken-' * bool(changes)}"
+        return cache.make_entry("build", prefix + key, make) / "Image"
 
     def initramfs(self, lab: Lab) -> Path:
         """The guest's initramfs, with the modules."""

@@ -69,7 +69,7 @@ class Trial:
         if self.hardware.asid_bits == NARROW and self.boot.image == LAB:
             words.append(f"lull_asid_bits={NARROW}")
         if self.mutant:
-            words += [f"lull_mutant={self.mutant.name}", self.mutant.append]
+            words += ["" if self.mutant.changes else f"lull_mutant={self.mutant.name}", self.mutant.append]
         return " ".join(filter(None, [*words, options.append]))
 
     def what(self, options: CheckOptions) -> str:
@@ -107,16 +107,17 @@ def plan_kernels(
 
 
 def plan_mutants(
-    mutants: Sequence[tuple[Mutant, Sequence[plan.Workload], Sequence[Hardware]]], repeat: int
+    mutants: Sequence[tuple[Mutant, Sequence[plan.Workload], Sequence[Hardware]]], repeat: int, image: str = LAB
 ) -> list[Trial]:
     """The trials of ``lull check --mutant``: ``repeat`` boots of the lab kernel per mutant and machine.
 
     Args:
+        image: the kernel that has the mutants.
         mutants: each with the workloads that exercise it and the machines it is tried on.
     """
     found: list[Trial] = []
     for mutant, workloads, machines in mutants:
-        spec = plan.Spec(LAB + "".join(f"+{k}={v}" for k, v in mutant.settings), LAB, mutant.settings)
+        spec = plan.Spec(image + "".join(f"+{k}={v}" for k, v in mutant.settings), image, mutant.settings)
         for hardware in machines:
-            found += on(plan.interleave([(w, spec) for w in workloads], [(LAB, LAB)], repeat), hardware, mutant)
+            found += on(plan.interleave([(w, spec) for w in workloads], [(image, image)], repeat), hardware, mutant)
     return found

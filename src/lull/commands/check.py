@@ -19,6 +19,8 @@ from lull.linux import debian
 from lull.progress import print_result
 
 DEFAULT_MACHINE = "max"
+HOST = "host"
+"""The suite in which the guest is a host of virtual machines."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own("--machines", action="store_true", help="use every machine, with KPTI on and off, with 16-bit and 8-bit ASIDs")
     own("--mutant", metavar="M", **options.SEVERAL, help="boot the lab kernel with this bug switched on; repeatable")
     own("--mutants", action="store_true", help="boot the lab kernel with each mutant")
+    own(
+        "--host",
+        dest="suite",
+        action="store_const",
+        const=HOST,
+        help="check a host of virtual machines: as --suite host, by default the kernel stock",
+    )
     own("image", nargs="?", type=Path, metavar="IMAGE", help="check your own kernel (also compressed)")
     own(
         "--symbols", type=Path, metavar="FILE", help="the System.map or vmlinux of IMAGE (default: read from the image)"
@@ -112,8 +121,10 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     for option, given in (("--machines", arguments.machines), ("--kernel", arguments.kernel)):
         if given:
             raise UsageError(f"{option} does not go with mutants", remedy="leave it out: mutants are of the lab kernel")
-    require_known("kernel", [plan.LAB], lab.base.kernels)
-    known = data.load_mutants(lab.base.mutants, lab.base.series)
+    if not (image := lab.suite.lab) or not lab.suite.mutants:
+        raise UsageError(f"suite {lab.suite.name} has no mutants", remedy="leave --suite out, or choose --host")
+    require_known("kernel", [image], lab.base.kernels)
+    known = data.load_mutants(lab.suite.mutants, lab.base.series)
     require_known("mutant", arguments.mutant, known)
     chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(
@@ -126,6 +137,7 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
             for mutant in dict.fromkeys(chosen)
         ],
         arguments.repeat,
+        image,
     )
 
 
@@ -135,7 +147,8 @@ def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[str]) -> li
         specs = [plan.Spec(name, name) for name in given]
         pairs = [(w, spec) for spec in specs for w in workloads(lab, arguments)]
     else:
-        named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel)]
+        default = ["stock"] if lab.suite.guests else []
+        named = [plan.parse_spec(k, lab.base) for k in dict.fromkeys(arguments.kernel or default)]
         more = [] if named or plan.LAB not in lab.base.kernels else [plan.Spec(plan.LAB, plan.LAB)]
         chosen = workloads(lab, arguments)
         found = [(w, s) for w in chosen for s in [*plan.specs_for(w, named, lab.base), *more]]

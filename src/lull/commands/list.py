@@ -52,8 +52,8 @@ def everything(lab: Lab) -> dict[str, Names]:
             **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
-            {m.name: m.about for m in load_mutants(lab.base.mutants, lab.base.series).values()}
-            if plan.LAB in lab.base.kernels and lab.base.mutants.exists()
+            {m.name: m.about for m in load_mutants(lab.suite.mutants, lab.base.series).values()}
+            if lab.suite.lab in lab.base.kernels and lab.suite.mutants and lab.suite.mutants.exists()
             else {}
         ),
         "models of time: --timing, timing": {name: timing.load_model(name).about for name in timing.known()},

@@ -76,7 +76,7 @@ def test_the_script_is_whole(script: tuple[str, Path]) -> None:
         (["boot", "--cpu", "cortex-a7"], ["cortex-a72", "cortex-a76"]),
         (["check", "--kpti", "o"], ["on", "off"]),
         (["selftest", "--tests", "hugetl"], ["hugetlb"]),
-        (["fetch", "--suite", ""], ["real", "vm"]),
+        (["fetch", "--suite", ""], ["host", "real", "vm"]),
         (["doctor", "--base", "6"], ["6.12"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
     ],
