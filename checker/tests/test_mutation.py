@@ -43,7 +43,6 @@ MUTATIONS = [
     Mutation("notifiers-settle-nothing", "linux.c", "if (l->stage2)\n\t\t\tshadow_settles(l->stage2, cpu, pc);", ""),
     Mutation("machines-free-nothing", "shadow_tlbi.c", "if (s->stage2 && !p->by_va)", "if (false)"),
     Mutation("maps-nothing", "space.c", "s->mapped[(pa - s->ram.base) >> 12] += n;", ";"),
-    Mutation("maps-for-ever", "shadow_store.c", "table_maps(&s->spaces, t, ch.old, -1);", ";"),
     Mutation("all-vcpus-are-one", "stage2.c", "m->on[cpu].who != v->vmpidr[cpu]", "false"),
     Mutation("fb-is-not-looked-at", "stage2.c", " || v->hcr[cpu] & HCR_FB", ""),
     Mutation("nobody-moves", "stage2.c", "m->on[other].stale = true;", ";"),
