@@ -10,7 +10,7 @@
 
 #include "shadow_internal.h"
 
-/* About 300 bytes each: 150 MB. Linux makes one per page of what it unmaps at once. */
+/* About 480 bytes each: 240 MB. Linux makes one per page of what it unmaps at once. */
 #define MOST_OBLIGATIONS 500000
 
 bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *out, FILE *text)

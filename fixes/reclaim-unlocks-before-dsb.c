@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reclaim unlocks a dirty page of a file before it flushes the TLB; fsync() meanwhile takes the page for clean, and a store
- * through an old TLB entry is lost (docs/findings.md#reclaim-unlocks-before-dsb). For x86, with three CPUs, and with a delay
- * of 200 ms before the last try_to_unmap_flush() of shrink_folio_list(): by mdelay() there, or by a QEMU plugin that sleeps
- * when CPU 0 executes its first instruction.
+ * Reclaim unlocks a dirty page of a file before it flushes the TLB; fsync() meanwhile takes the page for clean, and a
+ * store through an old TLB entry is lost (docs/findings.md#reclaim-unlocks-before-dsb). For x86, with three CPUs. More
+ * are lost with a delay of 200 ms before the last try_to_unmap_flush() of shrink_folio_list(): by mdelay() there, or
+ * by a QEMU plugin that sleeps when CPU 0 executes its first instruction.
  *
  * The argument is a file of a page or more on a file system with a disk, or a block device; it is overwritten. The status is
  * 0 if the file had all that was stored, 1 if not, and 2 if that could not be tried.

@@ -423,7 +423,8 @@ def test_a_suites_kernels_have_its_configuration(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["--fast"], "-m 'not guest'"), ([], "-m 'not whole'"), (["--all"], "--durations=8\n")]
+    ("words", "said"),
+    [(["--fast"], "-m 'not guest and not whole'"), ([], "-m 'not whole'"), (["--all"], "--durations=8\n")],
 )
 def test_tiers(tool: Tool, words: list[str], said: str) -> None:
     """Which tests are left out."""

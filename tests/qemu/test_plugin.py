@@ -739,7 +739,7 @@ def test_the_installed_checker(gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     run("make", "-C", CHECKER, f"OUT={tmp_path / 'build'}", "PREFIX=/opt/lull", f"DESTDIR={tmp_path}", "install")
     installed = tmp_path / "opt/lull"
     assert "/opt/lull/lib/lull/lull.so" in (installed / "share/man/man7/lull-checker.7").read_text()
-    assert (installed / "share/doc/lull-checker/README.md").read_text() == (CHECKER / "CHECKER.md").read_text()
+    assert (installed / "share/doc/lull-checker/README.md").read_text() == (CHECKER / "README.md").read_text()
     plugin = f"{installed / 'lib/lull' / qemu.plugin},mode=check"
     done = boot(tmp_path, gcc, qemu, REPOINTED, plugin)
     assert done.returncode == 0, done.stderr
