@@ -28,8 +28,6 @@ from lull.linux import apt, debian, kallsyms, symbols, toolchain  # noqa: E402
 from lull.run.records import Results  # noqa: E402
 from lull.selftests import ktap  # noqa: E402
 
-toolchain.slowness = lambda: 1.0  # it measures the host
-
 FROM_FUZZER, TO_FUZZER = 198, 199
 """The file descriptors of the fork server."""
 MAP = 1 << 16
@@ -163,4 +161,5 @@ def main(name: str, file: Path, errors: Path) -> None:
 
 
 if __name__ == "__main__":
+    toolchain.slowness = lambda: 1.0  # it measures the host
     main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

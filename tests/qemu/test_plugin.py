@@ -656,13 +656,6 @@ def test_refused_options(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp
     assert f"lull: unknown option 'colour' (known: {known})" in done.stderr
 
 
-def test_the_checker_refuses_el2(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
-    """It would take the tables of a guest of the guest for those of the kernel that it checks."""
-    done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},mode=check", el2=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("lull: mode=check models CPUs without EL2, and no guests of the guest: ")
-
-
 def test_full_disk(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
     done = boot(tmp_path, gcc, qemu, "", f"{build(qemu.plugin)},out=/dev/full")
     assert done.stderr.count("lull: cannot write to '/dev/full' (No space left on device)") == 1
