@@ -114,7 +114,7 @@ def test_no_ipi_reaches_a_real_time_cpu(lab: Lab, tmp_path: Path, kernel: str) -
     job = ""
     for number, command in enumerate(DISTURBING.values(), 1):
         job += f"(while :; do {command or ':'}; sleep 0.1; done) &\n"
-        job += f"run {number} {workload.program} {' '.join(workload.args)} rounds=4\nkill $!; wait\n"
+        job += f"run {number} {workload.program} {' '.join(workload.args)} rounds=8\nkill $!; wait\n"
     outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 120, tell=print, say=print)
     ipis = {
         name: sum(w["metrics"][kind] for w in outcome.windows if w["job"] == number for kind in IPIS)
