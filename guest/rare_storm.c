@@ -102,11 +102,16 @@ static void *use_page(void *unused)
 	}									\
 } while (0)
 
-/* Return when the other CPU has used the page twice more: once at least after this was called. */
+/*
+ * Return when the other CPU has used the page twice more: once at least after this was called, and after what this CPU
+ * has stored is seen.
+ */
 static void used(const char *what)
 {
-	long uses = other.uses;
+	long uses;
 
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	uses = other.uses;
 	wait_for(other.uses > uses + 1, what);
 }
 
