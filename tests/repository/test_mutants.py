@@ -8,7 +8,7 @@ import re
 from support import REPOSITORY
 
 from lull import base as bases
-from lull import paths, plan
+from lull import plan
 from lull.check import data as check_data
 
 BASE = bases.load_base()
@@ -16,15 +16,16 @@ MUTANTS = check_data.load_mutants(BASE.mutants)
 
 
 def test_mutants_are_the_same_everywhere() -> None:
-    """In the kernel, in the file for the tool, and in the document; README counts them."""
+    """In the kernel, and in the file for the tool, which says why each is a bug; README and tutorial count them."""
     patches = "".join(patch.diff() for patch in bases.patches_of([BASE.features["lab"]]))
     names = re.findall(r'(?m)^\+\t\[LULL_\w+\]\s*= "([a-z-]+)"', patches)
     assert names[0] == "none"
     assert sorted(MUTANTS) == sorted(names[1:])
     assert len(MUTANTS) >= 15
-    document = (paths.KERNEL / "lab.md").read_text()
-    assert re.findall(r"(?m)^\| ([a-z]+-[a-z-]+) \|", document) == names[1:]
+    explained = re.findall(r"(?m)^\[([a-z-]+)\]\n(?:# .*\n)*# .*\bWhy: \S(?:.*\n# )*", BASE.mutants.read_text())
+    assert sorted(explained) == sorted(MUTANTS)
     assert f"The lab has {len(MUTANTS)} such mutants" in (REPOSITORY / "README.md").read_text()
+    assert f"has {len(MUTANTS)} *mutants*" in (REPOSITORY / "docs/tutorial.md").read_text()
 
 
 NOT_EXPRESSED = {
