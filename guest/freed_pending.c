@@ -19,11 +19,11 @@
 
 #define GUARD_INSTALL	102	/* MADV_GUARD_INSTALL of Linux 6.13 */
 
-static long rounds = 4, pending = 192, used = 128;
+static long rounds = 4, pending, used = 128;
 
 static const struct option_spec options[] = {
 	{ "rounds", &rounds, NULL, "processes, each of which does it once" },
-	{ "pending", &pending, NULL, "tables of which A discards the entries" },
+	{ "pending", &pending, NULL, "tables of which A discards the entries (default: those of 98304 pages)" },
 	{ "used", &used, NULL, "tables that are used after that" },
 	{ }
 };
@@ -98,6 +98,8 @@ int main(int argc, char **argv)
 	long in_time = 0;
 
 	parse_options(argc, argv, "a page table is freed while a flush of some of its leaves is pending", options);
+	if (!pending)
+		pending = 98304 / (HUGE / PAGE);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		skip("needs two CPUs");
 	if (madvise(map_memory(PAGE, MAP_PRIVATE), PAGE, GUARD_INSTALL))
