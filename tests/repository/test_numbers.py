@@ -11,17 +11,12 @@ from support import REPOSITORY
 README = (REPOSITORY / "README.md").read_text()
 QUOTES = {
     "redis on 6.12": (
-        ("docs/measurements.md", r"\| redis \| (9 \d+) \|"),
         ("docs/results.md", r"\| redis: .* \| (\d+) \|"),
         ("docs/upstream.md", r"BGSAVE while a client writes: (\d+) broadcasts"),
     ),
     "redis on 7.3": (
         ("docs/linux-7.3.md", r"\| redis \| (\d+, \d+ \| \d+, \d+) \| 0 \|"),
         ("README.md", r"\| redis: .* \| (\d+, \d+ \| \d+, \d+) \| 0, 0 \|"),
-    ),
-    "python on 6.12": (
-        ("docs/measurements.md", r"\| python \| (\d \d+) \|"),
-        ("docs/upstream.md", r"Python (\d+), Lull"),
     ),
     "an mprotect() on 6.12": (
         (
