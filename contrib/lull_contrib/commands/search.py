@@ -52,7 +52,7 @@ def trial_of(lab: Lab, arguments: argparse.Namespace) -> Trial:
     mutant = None
     if arguments.mutant:
         require_known("kernel", [plan.LAB], lab.base.kernels)
-        known = load_mutants(lab.base.mutants, lab.base.series)
+        known = load_mutants(lab.base.mutants, lab.base)
         require_known("mutant", [arguments.mutant], known)
         mutant = known[arguments.mutant]
     spec = plan.parse_spec(plan.LAB if mutant else arguments.kernel or KERNEL, lab.base)

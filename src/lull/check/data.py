@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lull import paths, toml
+from lull.base import Base
 from lull.errors import UsageError, unknown
 
 Made = TypeVar("Made")
@@ -248,13 +249,15 @@ def matrix(machines: Mapping[str, Hardware], kpti: bool | None, asid_bits: int |
     return [m.with_settings(k, w) for m, w, k in itertools.product(machines.values(), widths, isolations)]
 
 
-def load_mutants(path: Path, series: str = "") -> dict[str, Mutant]:
+def load_mutants(path: Path, base: Base | None = None) -> dict[str, Mutant]:
     """The mutants by name. Raises UsageError when the base has none, or an entry is malformed.
 
     Args:
-        series: leave out mutants that the bases of this series do not have; values in the table ``on.SERIES`` of an
-            entry take the place of the entry's own.
+        base: leave out mutants that bases of its series do not have; values in the table ``on.SERIES`` of an entry take
+            the place of the entry's own. Its switches that ``append`` turns off are off, and all with ``as_stock``.
     """
+    series = base.series if base else ""
+    switches = [f for f in base.features.values() if f.off != f.default] if base else []
     if not path.exists():
         raise UsageError("this base has no mutants", where=str(path), remedy="choose another with --base")
 
@@ -262,7 +265,10 @@ def load_mutants(path: Path, series: str = "") -> dict[str, Mutant]:
         entry = entry | entry.get("on", {}).get(series, {})
         if not isinstance(entry["rules"], list) or not entry["rules"]:
             raise TypeError("'rules' is not a list with at least one rule")
-        return toml.made(Mutant, entry, name=name)
+        plain = entry.get("as_stock", False)
+        words = [*(f"{f.boot}={f.off}" for f in switches if plain and f.boot), *entry.get("append", "").split()]
+        off = tuple((f.name, f.off) for f in switches if plain or f"{f.boot}={f.off}" in words)
+        return toml.made(Mutant, entry, name=name, append=" ".join(words), settings=off)
 
     found = read(path, "mutants", make)
     return {m.name: m for m in found.values() if not series or not m.bases or series in m.bases}

@@ -124,7 +124,7 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     if not (image := lab.suite.lab) or not lab.suite.mutants:
         raise UsageError(f"suite {lab.suite.name} has no mutants", remedy="leave --suite out, or choose --host")
     require_known("kernel", [image], lab.base.kernels)
-    known = data.load_mutants(lab.suite.mutants, lab.base.series)
+    known = data.load_mutants(lab.suite.mutants, lab.base)
     require_known("mutant", arguments.mutant, known)
     chosen: list[data.Mutant] = list(known.values()) if arguments.mutants else [known[n] for n in arguments.mutant]
     return plan_mutants(

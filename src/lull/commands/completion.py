@@ -49,7 +49,7 @@ def words(base: Base) -> dict[str, list[str]]:
         "workload W": [name for file in files for name in plan.load_workloads(file)],
         "cpu C": list(load_machines()),
         "cpu MODEL": list(dict.fromkeys(machine.cpu for machine in load_machines().values())),
-        "mutant M": list(load_mutants(base.mutants, base.series)),
+        "mutant M": list(load_mutants(base.mutants, base)),
         "tests T": list(selftests.load_suites()),
         "timing NAME": timing.known(),
         "guest NAME": timing.known(),

@@ -52,7 +52,7 @@ def everything(lab: Lab) -> dict[str, Names]:
             **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
-            {m.name: m.about for m in load_mutants(lab.suite.mutants, lab.base.series).values()}
+            {m.name: m.about for m in load_mutants(lab.suite.mutants, lab.base).values()}
             if lab.suite.lab in lab.base.kernels and lab.suite.mutants and lab.suite.mutants.exists()
             else {}
         ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support import FAKE
 
+from lull import base as bases
 from lull.check import data as check_data
 from lull.errors import UsageError
 
@@ -84,7 +85,8 @@ def test_mutants_of_a_series(tmp_path: Path) -> None:
     path = tmp_path / "mutants.toml"
     entry = "about=''\nworkload=''\nrules=['owed']\n"
     path.write_text(f"[a]\n{entry}on.'7.3'={{rules=['walk']}}\n[b]\n{entry}bases=['7.3']\n")
-    found = {series: check_data.load_mutants(path, series) for series in ("", "6.12", "7.3")}
+    loaded = {"": None, **{name: bases.load_base(name) for name in ("6.12", "7.3")}}
+    found = {series: check_data.load_mutants(path, base) for series, base in loaded.items()}
     assert {series: "".join(mutants) for series, mutants in found.items()} == {"": "ab", "6.12": "a", "7.3": "ab"}
     assert [mutants["a"].rules for mutants in found.values()] == [("owed",), ("owed",), ("walk",)]
 
