@@ -7,7 +7,7 @@
 
 #include "lull.h"
 
-#define POLICY	"/sys/kernel/mm/lull/residency"
+/* POLICY, the switch that makes flushes local, is defined on the command line: src/lull/guest/__init__.py. */
 
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT	21

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lull.judge import vmemmap
+from support import HVO, LOCAL, RUNS
+
+from lull.base import load_base
+from lull.judge import features
 from lull.run.records import Check, Record, Results
 
-STICKY = "lab+residency=sticky"
+STICKY = f"lab+{LOCAL}=sticky"
+HVO_GOALS = features.modules()[HVO]
 KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
 
 
@@ -29,9 +33,9 @@ def records(kernel: str, broadcasts: float, local: float = 0.0, vcpus: int = 4, 
 
 
 CHECKS = [
-    Check("residency: broadcasts of mprotect_per_cpu", "held", "64, stock 4321: 1.5 %"),
-    Check("residency: broadcasts of sleeper", "skipped", "sleeper was not measured"),
-    Check("gather: no more TLBIs: sparse on lull", "failed", "munmap 2.1 (stock 1)"),
+    Check(f"{LOCAL}: broadcasts of mprotect_per_cpu", "held", "64, stock 4321: 1.5 %"),
+    Check(f"{LOCAL}: broadcasts of sleeper", "skipped", "sleeper was not measured"),
+    Check(f"{RUNS}: no more TLBIs: sparse on lull", "failed", "munmap 2.1 (stock 1)"),
     Check("verified: mprotect_per_cpu on stock", "held", "3 runs"),
 ]
 
@@ -48,7 +52,7 @@ def run(vcpus: int = 4, lull: str = "lull", more: tuple[Record, ...] = ()) -> Re
     settings = {
         "linux": "6.12.117",
         "qemu": "10.0.2",
-        "features": ["residency", "vmemmap", "teardown", "reclaim"],
+        "features": list(load_base().exported()),
         "machine": {"cpu": "max", "vcpus": vcpus, "accel": "tcg"},
     }
     host = {"architecture": "x86_64", "cpus": 2, "model": "A Model of CPU"}
@@ -65,11 +69,11 @@ def swapped() -> tuple[Record, ...]:
 
 def hvo() -> tuple[Record, ...]:
     """HVO's four operations on Lull and on the kernel unsafe."""
-    metrics = {"insns": 9e6, vmemmap.WORK: 8e6}
+    metrics = {"insns": 9e6, HVO_GOALS.WORK: 8e6}
     return tuple(
         Record(kernel, operation.workload, 8, metric, "count", (value, value), 2, "HugeTLB page")
-        for operation in vmemmap.OPERATIONS
-        for kernel in ("lull", *vmemmap.UNSAFE)
+        for operation in HVO_GOALS.OPERATIONS
+        for kernel in ("lull", *HVO_GOALS.UNSAFE)
         for metric, value in metrics.items()
     )
 

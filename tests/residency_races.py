@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from support import LOCAL
+
 from lull import base as bases
 from lull.guest import console
 from lull.linux.hunks import name_of, sections_of
@@ -24,7 +26,7 @@ HOOKED = {
 
 def own_functions() -> set[str]:
     """The functions that residency defines: in its header, and in context.c."""
-    sections = (s for patch in bases.load_base().features["residency"].patches for s in sections_of(patch.diff()))
+    sections = (s for patch in bases.load_base().features[LOCAL].patches for s in sections_of(patch.diff()))
     own = [section for section in sections if name_of(section).endswith(("/tlb_residency.h", "/mm/context.c"))]
     text = "".join(line[1:] for section in own for line in section.splitlines(True) if line[0] == "+")
     return set(re.findall(r"(?m)^(?:[a-z][\w *]*[ *])?(\w+)\([^;{]*?\)\n\{", text))

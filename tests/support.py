@@ -8,14 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lull import cache, guest, paths
-from lull.base import DEFAULT
+from lull import cache, guest, paths, toml
+from lull.base import DEFAULT, Feature, load_base
 from lull.errors import FetchError, LullError
 from lull.guest import qemu
 from lull.lab import Lab
@@ -34,6 +35,27 @@ REAL_CACHE = cache.root()
 """The user's cache: named here before any test replaces it."""
 BASE_OF_TEST = "LULL_TEST_BASE"
 """The environment variable with the base on which a test marked ``bases`` runs (conftest.py)."""
+
+
+def tracked() -> list[Path]:
+    """The files git tracks; every file below when this is no checkout."""
+    done = subprocess.run(["git", "-C", REPOSITORY, "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout:
+        return [REPOSITORY / name for name in done.stdout.split("\0") if name]
+    return [p for p in REPOSITORY.rglob("*") if p.is_file() and ".git" not in p.parts]
+
+
+def feature_that(has: Callable[[Feature], bool]) -> str:
+    """The name of the feature of the default base of which this is true. Tests know features by what they do."""
+    return next(name for name, feature in load_base().features.items() if has(feature))
+
+
+FACTS: Mapping[str, Mapping[str, Any]] = toml.load_toml(load_base().file)["features"]
+"""Feature -> all that kernel/bases/7.3.toml says of it."""
+LOCAL = feature_that(lambda feature: feature.local)
+RUNS = feature_that(lambda feature: "runs" in feature.policies)
+AGING = feature_that(lambda feature: "nosync" in feature.policies)
+HVO = feature_that(lambda feature: "hugetlb_free_vmemmap" in feature.parameter)
 NEWER = ["trixie", "trixie-backports"]
 """Debian's suites with a QEMU 11."""
 

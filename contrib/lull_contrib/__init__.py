@@ -8,7 +8,7 @@ COMMANDS = {
     "bench": "run the workloads on an arm64 machine itself, under the kernel that it runs",
     "calibrate": "measure the costs that the model of time needs, on an arm64 machine",
     "timing": "check the model of a machine's time against simulation and published numbers",
-    "x86": "measure feature teardown or reclaim on x86-64",
+    "x86": "measure a feature on x86-64",
     "aging": "compare ways to clear the accessed bit by the rules of a published study",
     "port": "bring the features to another Linux, and build, boot and check it there",
     "soak": "boot random mixes of workloads under the TLB checker, for a given time",

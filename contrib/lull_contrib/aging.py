@@ -13,6 +13,7 @@ and "n % faster" means n % less time.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lull import picture
+from lull.base import load_base
 from lull.judge import stats
 from lull.judge.tables import Grid, grid_markdown, number, ratio
 from lull.run.records import Results
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 METRIC = "seconds_emulated"
 PROGRAMS = ("seq-read", "rand-read", "hot-read", "seq-write", "rand-write", "hot-write")
 POLICIES = ("sync", "nosync", "none")
-# The first that was measured is judged. Residency is off in the first, because it elides TLBIs in which the policies
-# differ, and the study's kernel did not have it.
-FAMILIES = ("lull+residency=off", "lull")
 STOCK = "stock"
 COLOURS = dict(zip((STOCK, *POLICIES), picture.SERIES, strict=False))
 ALPHA = 0.01
@@ -212,10 +211,15 @@ class Evaluation:
 
 
 def kernels_of(results: Results) -> dict[str, str]:
-    """Policy -> the kernel that stands for it: the one with residency off, if any of those was measured."""
-    named = [{policy: f"{family}+young={policy}" for policy in POLICIES} for family in FAMILIES]
-    measured = {record.kernel for record in results.records if record.workload.startswith("aging/")}
-    return next((kernels for kernels in named if measured & set(kernels.values())), named[-1])
+    """Policy -> the kernel that stands for it.
+
+    One with another feature off is preferred: residency elides TLBIs in which the policies differ; the study's kernel
+    did not have it.
+    """
+    switch = next(f.name for f in load_base().features.values() if set(f.policies) == set(POLICIES))
+    names = {record.kernel for record in results.records if record.workload.startswith("aging/")}
+    stems = [name.rpartition("=")[0] for name in names if re.fullmatch(rf"lull(\+\w+=off)?\+{switch}=\w+", name)]
+    return {policy: f"{max(stems, key=len, default=f'lull+{switch}')}={policy}" for policy in POLICIES}
 
 
 def evaluate(results: Results) -> Evaluation:

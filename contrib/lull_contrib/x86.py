@@ -16,7 +16,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
 
-from lull import __version__, cache, guest, paths, plan, process
+from lull import __version__, cache, guest, paths, plan, process, toml
+from lull.base import load_base
 from lull.errors import GuestGarbage, LullError, UsageError, require_known
 from lull.guest import qemu
 from lull.guest.runner import APPEND, BootOutcome, Guest
@@ -66,12 +67,20 @@ class Subject:
     instructions: str = METRIC
 
 
-SUBJECTS = {
-    "teardown": Subject(
-        ("teardown_munmap", "teardown_dontneed", "teardown_truncate", "teardown_fork", EXIT), (LOOP, "teardown")
-    ),
-    "reclaim": Subject(("swap_bench", "swap_bench_threads"), (LOOP, "swap_bench"), 2, ("swap_bench_threads",), OWN),
-}
+PROGRAM_OF_EXIT = "teardown"
+BUSY = "swap_bench_threads"
+
+
+def subject(cases: tuple[str, ...]) -> Subject:
+    """What is measured by these workloads."""
+    known = plan.load_workloads(load_base().workloads)
+    programs = dict.fromkeys(PROGRAM_OF_EXIT if case == EXIT else known[case].program for case in cases)
+    busy = tuple(case for case in cases if case == BUSY)
+    return Subject(cases, (LOOP, *programs), 1 + len(busy), busy, OWN if busy else METRIC)
+
+
+FEATURES = toml.load_toml(load_base().file)["features"]
+SUBJECTS = {name: subject(tuple(feature["x86"])) for name, feature in FEATURES.items() if "x86" in feature}
 REQUIREMENTS = (
     Requirement("qemu-system-x86", PROGRAM, "boots the guests"),
     Requirement("libelf-dev", "/usr/include/libelf.h", "objtool, which checks x86-64 kernels while they are built"),
@@ -85,8 +94,10 @@ CROSS = (
 
 def workloads(feature: str, known: dict[str, Workload]) -> list[Workload]:
     """What each boot runs. In EXIT a child ends that has memory of its own, in windows as small as the others."""
-    require_known("workload", (LOOP, "teardown", *(name for name in SUBJECTS[feature].cases if name != EXIT)), known)
-    own = replace(known["teardown"], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
+    require_known(
+        "workload", (LOOP, PROGRAM_OF_EXIT, *(name for name in SUBJECTS[feature].cases if name != EXIT)), known
+    )
+    own = replace(known[PROGRAM_OF_EXIT], name=EXIT, args=("how=exit", "mib=4", "windows=21"))
     return [{**known, EXIT: own}[name] for name in (LOOP, *SUBJECTS[feature].cases)]
 
 

@@ -72,6 +72,8 @@ class Feature:
         lab: further policies that only the kernel ``lab`` has: results are compared with them. Some are unsafe on
             purpose, and the checker must report them.
         kunit: its KUnit suites.
+        parameter: the boot parameter that people have, as README.md shows it.
+        local: it makes flushes local.
         only: the kernels that the feature is applied to, also if they have no other features; empty: all kernels with
             features. A feature with ``only`` is the lab's own, and is not for Linux.
     """
@@ -85,6 +87,8 @@ class Feature:
     boot: str = ""
     lab: tuple[str, ...] = ()
     kunit: tuple[str, ...] = ()
+    parameter: str = "none"
+    local: bool = False
     only: tuple[str, ...] = ()
 
     @property
@@ -219,7 +223,7 @@ class Base:
         file: what describes it; its name without the ending is the base's name.
         series: the kernel series, ``7.3``.
         source: where Linux comes from; without a package, the tree must be named with --tree.
-        of: the base of which this one is a backport; empty: patches are written for this one.
+        of: the base of which this one is a backport, whose features it has; empty: patches are written for this one.
         kernels: the kernels that can be built, by name.
         features: the features by name, in the order in which they are applied.
         default_kernels: the kernels that a run compares when none is named, the baseline first.
@@ -265,6 +269,10 @@ class Base:
         """The features that are for Linux."""
         return {f.name: f for f in self.features.values() if not f.only}
 
+    def rival_policies(self) -> list[str]:
+        """The kernels under policies that only the kernel ``lab`` has."""
+        return [f"lab+{f.name}={policy}" for f in self.features.values() for policy in f.lab]
+
     def default_policies(self) -> dict[str, str]:
         """Feature -> the policy that the kernel boots with."""
         return {f.name: f.default for f in self.features.values() if f.policies}
@@ -295,8 +303,10 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     def files(names: Sequence[str]) -> tuple[Path, ...]:
         return tuple(top / n for n in names)
 
+    above = toml.load_toml(path.with_name(f"{raw['of']}.toml"))["features"] if "of" in raw else {}
+    mine = {n: e for n, e in above.items() if "only" not in e or raw["kernels"].keys() & set(e["only"])}
     features: dict[str, Feature] = {}
-    for name, entry in raw.get("features", {}).items():
+    for name, entry in raw.get("features", mine).items():
         folder = top / (f"{raw['series']}-lab" if "only" in entry else raw["series"]) / name
         features[name] = toml.made(Feature, entry, name=name, folder=folder)
         if unknown := set(features[name].needs) - features.keys():
@@ -306,7 +316,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
                 remedy=f"before it are: {', '.join(list(features)[:-1]) or 'none'}",
             )
     kernels = {
-        name: KernelKind(name, files(entry["config"]), which is True, () if which in (True, False) else tuple(which))
+        name: KernelKind(name, files(entry["config"]), which is True, (name,) if which == "own" else ())
         for name, entry in raw["kernels"].items()
         for which in [entry.get("features", False)]
     }

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
+from lull import base
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -24,7 +26,7 @@ SERIES = ("#d1603d", "#a8862b", "#3b82c4", "#3f9d7c", "#9d6fb5", "#c2618f")
 """Colours of series: readable on light and dark pages, and distinct for readers with red-green colour blindness."""
 MARKERS = "osDv^P"
 """Markers of series, for readers who see no colours."""
-FIRST = ("stock", "lab+residency=sticky", "lull")
+FIRST = ("stock", *base.load_base().rival_policies(), "lull")
 """The kernels that have the same colour and marker in every picture."""
 FONT = re.compile(r"(?<=[\" ])font-family: [^;\"]*;? ?")
 

@@ -147,7 +147,7 @@ def parse_spec(text: str, base: Base) -> Spec:
     if not match:
         raise UsageError(
             f"'{text}' is not a kernel name",
-            remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE, e.g. lull+young=sync",
+            remedy="write NAME, NAME+FEATURE=POLICY or NAME-FEATURE; 'lull list' shows them",
         )
     image, rest = match.groups()
     require_known("kernel", [image], base.kernels)

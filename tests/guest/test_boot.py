@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from support import Tool
+from support import AGING, Tool
 
 
 def test_boot_runs_a_program_and_returns_its_status(real: Tool) -> None:
     """The guest's exit code is the tool's, its output is on standard output, policies are set."""
-    script = "cat /sys/kernel/mm/lull/young; exit 7"
-    done = real("boot", "--kernel", "lull+young=none", "--vcpus", "2", "--", "sh", "-c", script)
+    script = f"cat /sys/kernel/mm/lull/{AGING}; exit 7"
+    done = real("boot", "--kernel", f"lull+{AGING}=none", "--vcpus", "2", "--", "sh", "-c", script)
     assert done.returncode == 7, done.stderr
     assert "[none]" in done.stdout
 
 
 def test_boot_parameter(real: Tool) -> None:
     """aging_tlbi= on the kernel's command line; an unknown value leaves the default."""
-    show = ["--vcpus", "1", "--", "cat", "/sys/kernel/mm/lull/young"]
+    show = ["--vcpus", "1", "--", "cat", f"/sys/kernel/mm/lull/{AGING}"]
     assert "[none]" in real("boot", "--append", "aging_tlbi=off", *show).stdout
     assert "[nosync]" in real("boot", "--append", "aging_tlbi=maybe", *show).stdout
 

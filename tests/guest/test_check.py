@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import SUMMARY, Tool, common, lab_under_test, newer_qemu, silent
+from support import FACTS, SUMMARY, Tool, common, lab_under_test, newer_qemu, silent
 
 from lull import base as bases
 from lull import plan
@@ -20,7 +20,7 @@ from lull.run.records import Results
 
 BASE = bases.load_base()
 MUTANTS = check_data.load_mutants(BASE.mutants)
-SHOWN = {m.rules[0]: m.name for m in check_data.load_mutants(BASE.mutants, BASE.series).values()}.values()
+SHOWN = {m.rules[0]: m.name for m in check_data.load_mutants(BASE.mutants, BASE).values()}.values()
 """One for each rule that is meant to catch any: the last, as Lull's own features come behind what stock has."""
 LAB = (plan.LAB,) if plan.LAB in BASE.kernels else ()
 
@@ -125,20 +125,18 @@ def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
     silent(real, "--kernel", kernel, "--workload", storm)
 
 
+USUAL = ("storm_migrate", "storm_reclaim")
+"""The storms with features off that find most."""
+
+
 @pytest.mark.bases(whole=True)
 @pytest.mark.parametrize(
     ("settings", "storm"),
     [
-        ("residency=off", "storm_migrate"),
-        ("only=residency", "storm_reclaim"),
-        pytest.param("only=residency", "file_storm", marks=pytest.mark.whole),
-        pytest.param("residency=off", "file_storm", marks=pytest.mark.whole),
-        pytest.param("only=gather", "storm_pieces", marks=pytest.mark.whole),
-        pytest.param("only=gather", "storm_file_pieces", marks=pytest.mark.whole),
-        pytest.param("only=residency", "residency_storm", marks=pytest.mark.whole),
-        pytest.param("only=teardown", "storm_contpte", marks=pytest.mark.whole),
-        pytest.param("only=vmemmap", "hvo_one", marks=pytest.mark.whole),
-        pytest.param("residency=off", "batch_storm", marks=pytest.mark.whole),
+        pytest.param(policy, storm, marks=[] if storm in USUAL else pytest.mark.whole)
+        for name, feature in FACTS.items()
+        for kind, policy in (("storms", f"only={name}"), ("storms_off", f"{name}=off"))
+        for storm in feature.get(kind, ())
     ],
 )
 def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
@@ -194,7 +192,7 @@ def test_mutant(real: Tool, name: str, tmp_path: Path) -> None:
     Beside another guest, runs-drop and runs-short were missed in 5 of 16 boots; alone, in none of 6.
     """
     base = lab_under_test().base
-    if name not in check_data.load_mutants(base.mutants, base.series):
+    if name not in check_data.load_mutants(base.mutants, base):
         pytest.skip(f"base {base.name} does not have this mutant")
     for boot in range(1, 7):
         out = tmp_path / str(boot)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import unpack_deb
+from support import LOCAL, unpack_deb
 
 from lull.errors import BuildError
 from lull.guest.qemu import Machine
@@ -53,7 +53,7 @@ def test_a_package_boots(lab: Lab, tmp_path: Path) -> None:
     image = unpack_deb(found[0], tmp_path / "root") / f"boot/vmlinuz-{release}"
     outcome = launch_retrying(
         lab.guest_of(image, Machine(vcpus=2), "", None),
-        "program cat /sys/kernel/mm/lull/residency\n",
+        f"program cat /sys/kernel/mm/lull/{LOCAL}\n",
         tmp_path / "boot",
         job_seconds=lambda n: 60,
         tell=print,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import LOCAL
 
 from lull.check import data as check_data
 from lull.guest.qemu import Machine
@@ -18,7 +19,7 @@ from lull.lab import Lab
 def test_broadcasts_are_repeated(lab: Lab, tmp_path: Path, kernel: str, cpu: str, times: int) -> None:
     """The workaround for erratum 4118414 is on where it is due: each broadcast TLBI and its DSB are executed again."""
     guest = lab.guest(kernel, Machine(vcpus=2, cpu=check_data.load_machines()[cpu].cpu))
-    job = "setting residency off\n" * (kernel == "lull") + "run 1 exact barriers=1 atomics=1 flushes=1009\n"
+    job = f"setting {LOCAL} off\n" * (kernel == "lull") + "run 1 exact barriers=1 atomics=1 flushes=1009\n"
     outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     (window,) = (w for w in outcome.windows if w["case"] == "mprotect")
     counts = outcome.counts[window["window"]]

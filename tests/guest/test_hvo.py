@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import Tool, common
+from support import HVO, Tool, common
 
 from lull.guest.qemu import Machine
 from lull.guest.runner import launch_retrying
@@ -33,7 +33,7 @@ def kept(lab: Lab) -> int:
 @pytest.mark.bases
 def test_memory_tags_and_hvo(lab: Lab, tmp_path: Path) -> None:
     """KASAN by memory tags, which stand in page->flags: HugeTLB pages whose tail pages are read-only are copied."""
-    if "vmemmap" not in lab.base.features:
+    if HVO not in lab.base.features:
         pytest.skip("this base has no HVO")
     guest = lab.guest("kasan_hw", Machine(vcpus=2, memory_mib=4096, mte=True), append=ON, count=False)
     outcome = launch_retrying(
@@ -85,7 +85,7 @@ def test_surplus_pages_share_a_grace_period(lab: Lab, real: Tool) -> None:
 @pytest.mark.parametrize("kernel", ["stock", "lull", "unsafe"])
 def test_hvo(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """Stock gives nothing back. On Linux 6.12, Lull gives one page less for each HugeTLB page than Linux's own HVO."""
-    if kernel == "lull" and "vmemmap" not in lab.base.features:
+    if kernel == "lull" and HVO not in lab.base.features:
         pytest.skip("this base has no HVO")
     guest = lab.guest(kernel, Machine(memory_mib=lab.workloads["hvo"].memory), append=ON)
     outcome = launch_retrying(guest, "run 1 hvo\n", tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
@@ -107,7 +107,7 @@ DISTURBING = {
 @pytest.mark.parametrize("kernel", ["lull", "unsafe"])
 def test_no_ipi_reaches_a_real_time_cpu(lab: Lab, tmp_path: Path, kernel: str) -> None:
     """HVO sends none to the CPU of hvo_rt. The program fails if anything else does."""
-    if kernel == "lull" and "vmemmap" not in lab.base.features:
+    if kernel == "lull" and HVO not in lab.base.features:
         pytest.skip("this base has no HVO")
     workload = lab.workloads["hvo_rt"]
     guest = lab.guest(kernel, Machine(vcpus=5), append=workload.append)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from images import image
-from support import REPOSITORY, Tool, small_disk
+from support import AGING, LOCAL, REPOSITORY, Tool, small_disk
 
 from lull import base as bases
 from lull.cli import (
@@ -129,7 +129,7 @@ def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["frob"], "unknown command 'frob'"),
         (["run", "--kernel", "luul"], "did you mean lull"),
         (["run", "--workload", "agin"], "did you mean aging"),
-        (["run", "--kernel", "lull+young=never"], "sync"),
+        (["run", "--kernel", f"lull+{AGING}=never"], "sync"),
         (["run", "--frob"], "'lull run' does not take --frob"),
         (["run", "--kernl", "stock"], "did you mean --kernel? 'lull run --help'"),
         (["--quiet", "run"], "options go after the command: lull run --quiet"),
@@ -304,7 +304,7 @@ def test_signals_that_we_were_told_to_ignore(
 def test_what_can_be_named_is_listed(tool: Tool) -> None:
     """Each with a line; with --suite that suite's workloads."""
     done = tool("list")
-    for name in ("stock", "residency", "swap_bench", "cortex-a72", "page-no-dsb", "ampere-32", "hugetlb"):
+    for name in ("stock", LOCAL, "swap_bench", "cortex-a72", "page-no-dsb", "ampere-32", "hugetlb"):
         assert re.search(rf"(?m)^  {name} +\S", done.stdout), name
     found = json.loads(tool("list", "--json", "--suite", "real").stdout)
     assert "compile" in found["workloads"] and "swap_bench" not in found["workloads"]
@@ -317,7 +317,7 @@ def test_dry_run_shows_the_plan_and_does_nothing(tool: Tool) -> None:
     assert done.returncode == 0, done.stderr
     boots = json.loads(done.stdout)
     assert len(boots) == 8
-    assert {j for b in boots for j in b["jobs"]} >= {"lull+young=none young", "stock young"}
+    assert {j for b in boots for j in b["jobs"]} >= {f"lull+{AGING}=none young", "stock young"}
     assert not any(tool.cache.iterdir())
 
 
@@ -378,7 +378,7 @@ def test_dry_run_of_a_run_for_people(tool: Tool) -> None:
     assert "linux-source-7.3 (to be fetched)" in shown["needs"]
     assert shown["kernels"] == "stock (to be built), lull (to be built)"
     assert shown["boots"] == "8: stock 2, lull 4, stock.control 2"
-    assert shown["lull+young=sync"] == "young" and shown["results"] == "x"
+    assert shown[f"lull+{AGING}=sync"] == "young" and shown["results"] == "x"
     assert not any(tool.cache.iterdir()) and not (tool.cwd / "x").exists()
 
 

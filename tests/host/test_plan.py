@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import AGING, HVO, LOCAL
 
 from lull import base as bases
 from lull import guest, paths, plan
@@ -20,38 +21,38 @@ WORKLOADS = plan.load_workloads(BASE.workloads)
 def test_plain_and_set_kernels() -> None:
     """A name, a policy, and off (which is the policy that equals stock)."""
     assert plan.parse_spec("stock", BASE) == plan.Spec("stock", "stock")
-    assert plan.parse_spec("lull+young=sync", BASE).settings == (("young", "sync"),)
-    assert plan.parse_spec("lull-young", BASE).settings == (("young", "nosync"),)
+    assert plan.parse_spec(f"lull+{AGING}=sync", BASE).settings == ((AGING, "sync"),)
+    assert plan.parse_spec(f"lull-{AGING}", BASE).settings == ((AGING, "nosync"),)
 
 
 def test_one_feature_alone() -> None:
     """Every other one is off, by its own word for it; what follows is set on top."""
     off = {f.name: f.off for f in BASE.features.values() if f.policies}
-    assert dict(plan.parse_spec("lull+only=residency", BASE).settings) == {**off, "residency": "on"}
-    assert dict(plan.parse_spec("lull+only=young", BASE).settings) == {**off, "young": "none"}
-    assert dict(plan.parse_spec("lull+only=teardown", BASE).settings) == off  # it has no switch
-    more = plan.parse_spec("lull+only=young+young=none", BASE)
-    assert more.name == "lull+only=young+young=none" and dict(more.settings) == {**off, "young": "none"}
+    assert dict(plan.parse_spec(f"lull+only={LOCAL}", BASE).settings) == {**off, LOCAL: "on"}
+    assert dict(plan.parse_spec(f"lull+only={AGING}", BASE).settings) == {**off, AGING: "none"}
+    assert dict(plan.parse_spec(f"lull+only={HVO}", BASE).settings) == off  # it has no switch
+    more = plan.parse_spec(f"lull+only={AGING}+{AGING}=none", BASE)
+    assert more.name == f"lull+only={AGING}+{AGING}=none" and dict(more.settings) == {**off, AGING: "none"}
     # One that is off unless it is asked for is on here.
-    idle = replace(BASE.features["residency"], default="off")
-    base = replace(BASE, features={**BASE.features, "residency": idle})
-    assert dict(plan.parse_spec("lull+only=residency", base).settings)["residency"] == "on"
+    idle = replace(BASE.features[LOCAL], default="off")
+    base = replace(BASE, features={**BASE.features, LOCAL: idle})
+    assert dict(plan.parse_spec(f"lull+only={LOCAL}", base).settings)[LOCAL] == "on"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("lull+only=yong", "did you mean young"),
+        (f"lull+only={AGING}x", f"did you mean {AGING}"),
         ("lull+only", "unknown feature ''"),
-        ("lull-only=young", "unknown feature 'only'"),
+        (f"lull-only={AGING}", "unknown feature 'only'"),
         ("lull+core=on", "unknown feature 'core'"),
-        ("stock+only=young", "no features"),
+        (f"stock+only={AGING}", "no features"),
         ("luul", "did you mean lull"),
-        ("lull+yong=sync", "did you mean young"),
-        ("lull+young=synk", "did you mean sync"),
-        ("lull+young", "unknown policy"),
-        ("lull-young=sync", "takes no policy"),
-        ("stock+young=sync", "no features"),
+        (f"lull+{AGING}x=sync", f"did you mean {AGING}"),
+        (f"lull+{AGING}=synk", "did you mean sync"),
+        (f"lull+{AGING}", "unknown policy"),
+        (f"lull-{AGING}=sync", "takes no policy"),
+        (f"stock+{AGING}=sync", "no features"),
         ("Lull!", "is not a kernel name"),
         ("", "is not a kernel name"),
     ],
@@ -78,26 +79,26 @@ def test_default_selection_runs_policies_only_where_they_show() -> None:
     chosen = plan.select_workloads([], WORKLOADS)
     boots = plan.make_plan(chosen, [], BASE, 1)
     pairs = {(j.workload.name, j.spec.name) for b in boots for j in b.jobs}
-    assert ("young", "lull+young=none") in pairs
-    assert ("swap_bench", "lull") in pairs and ("swap_bench", "lull+young=none") not in pairs
+    assert ("young", f"lull+{AGING}=none") in pairs
+    assert ("swap_bench", "lull") in pairs and ("swap_bench", f"lull+{AGING}=none") not in pairs
     assert not any(w == "aging" for w, _ in pairs)
 
 
 def test_a_base_may_lack_features() -> None:
     """What a workload runs under to show them is left out; what is misspelt is another feature."""
-    features = {name: feature for name, feature in BASE.features.items() if name != "residency"}
+    features = {name: feature for name, feature in BASE.features.items() if name != LOCAL}
     young = WORKLOADS["young"]
     names = [s.name for s in plan.specs_for(young, [], replace(BASE, features=features))]
-    assert names == ["stock", "lull", *(f"lull+{p}" for p in young.policies if "residency" not in p)]
-    assert plan.features_named("only=young+residency=off") == {"young", "residency"}
+    assert names == ["stock", "lull", *(f"lull+{p}" for p in young.policies if LOCAL not in p)]
+    assert plan.features_named(f"only={AGING}+{LOCAL}=off") == {AGING, LOCAL}
     assert all(plan.further(p, BASE) for w in WORKLOADS.values() for p in w.policies)
 
 
 def test_a_workloads_policy_may_name_another_kernel() -> None:
     """Without one it is of lull. A base that lacks the kernel leaves it out."""
-    swap = replace(WORKLOADS["swap_bench"], policies=("lab+residency=sticky", "only=residency"))
+    swap = replace(WORKLOADS["swap_bench"], policies=(f"lab+{LOCAL}=sticky", f"only={LOCAL}"))
     names = [s.name for s in plan.specs_for(swap, [], BASE)]
-    assert names == ["stock", "lull", "lab+residency=sticky", "lull+only=residency"]
+    assert names == ["stock", "lull", f"lab+{LOCAL}=sticky", f"lull+only={LOCAL}"]
     kernels = {name: kernel for name, kernel in BASE.kernels.items() if name != "lab"}
     assert len(plan.specs_for(swap, [], replace(BASE, kernels=kernels))) == 3
 
@@ -113,26 +114,27 @@ def test_a_rival_runs_beside_stock_and_lull() -> None:
     assert plan.specs_for(swap, stock, base, rivals=True) == stock
 
 
-WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != "vmemmap"})
+WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != HVO})
 
 
 def test_policies_that_only_the_lab_kernel_has() -> None:
     """Nobody else knows them, and nothing turns them on unasked."""
-    sticky = plan.parse_spec("lab+only=vmemmap+residency=sticky", BASE)
-    assert dict(sticky.settings)["residency"] == "sticky" and dict(sticky.settings)["young"] == "nosync"
-    assert plan.parse_spec("lab+residency=sticky", BASE).settings == (("residency", "sticky"),)
-    with pytest.raises(UsageError, match="unknown policy of residency"):
-        plan.parse_spec("lull+residency=sticky", BASE)
+    sticky = plan.parse_spec(f"lab+only={HVO}+{LOCAL}=sticky", BASE)
+    assert dict(sticky.settings)[LOCAL] == "sticky" and dict(sticky.settings)[AGING] == "nosync"
+    assert plan.parse_spec(f"lab+{LOCAL}=sticky", BASE).settings == ((LOCAL, "sticky"),)
+    with pytest.raises(UsageError, match=f"unknown policy of {LOCAL}"):
+        plan.parse_spec(f"lull+{LOCAL}=sticky", BASE)
 
 
 def test_a_workload_may_name_its_kernels() -> None:
     """They stand for stock and lull; a base that lacks the feature leaves them out; those asked for go before."""
     hvo = WORKLOADS["hvo"]
     names = [s.name for s in plan.specs_for(hvo, [], BASE)]
-    assert names == ["unsafe", "lull", "lull+only=vmemmap"]
+    assert names == ["unsafe", "lull", f"lull+only={HVO}"]
     assert [s.name for s in plan.specs_for(hvo, [], WITHOUT_HVO)] == ["unsafe", "lull"]
     assert all(plan.is_known(kernel, BASE) for workload in WORKLOADS.values() for kernel in workload.kernels)
-    assert [s.name for s in plan.specs_for(replace(hvo, kernels=("lul", "lull-young")), [], BASE)] == ["lull-young"]
+    off = f"lull-{AGING}"
+    assert [s.name for s in plan.specs_for(replace(hvo, kernels=("lul", off)), [], BASE)] == [off]
     stock = plan.Spec("stock", "stock")
     assert plan.specs_for(hvo, [stock], BASE) == [stock]
 
@@ -163,17 +165,17 @@ def test_workloads_of_other_kernel_parameters_have_boots_of_their_own() -> None:
 def test_a_feature_that_only_a_boot_turns_off_has_boots_of_its_own() -> None:
     """The kernel lab keeps its run-time switch: its policies are compared within a boot."""
     text = "tlb_residency=off"
-    assert plan.parse_spec("lull+residency=off", BASE).append == plan.parse_spec("lull-residency", BASE).append == text
-    assert plan.parse_spec("lull+only=young", BASE).append == text
-    assert not plan.parse_spec("lull+only=residency", BASE).append + plan.parse_spec("lab-residency", BASE).append
-    specs = [plan.parse_spec(name, BASE) for name in ("lull", "lull-residency")]
+    assert plan.parse_spec(f"lull+{LOCAL}=off", BASE).append == plan.parse_spec(f"lull-{LOCAL}", BASE).append == text
+    assert plan.parse_spec(f"lull+only={AGING}", BASE).append == text
+    assert not plan.parse_spec(f"lull+only={LOCAL}", BASE).append + plan.parse_spec(f"lab-{LOCAL}", BASE).append
+    specs = [plan.parse_spec(name, BASE) for name in ("lull", f"lull-{LOCAL}")]
     boots = plan.make_plan([WORKLOADS["fork_exec"]], specs, BASE, 1)
-    assert [(b.append, [j.spec.name for j in b.jobs]) for b in boots] == [("", ["lull"]), (text, ["lull-residency"])]
+    assert [(b.append, [j.spec.name for j in b.jobs]) for b in boots] == [("", ["lull"]), (text, [f"lull-{LOCAL}"])]
 
 
 def test_interleaving_and_control() -> None:
     """Every repeat boots each image once and the baseline twice; nobody is always first."""
-    named = [plan.parse_spec(name, BASE) for name in ("stock", "lull", "lull+young=none")]
+    named = [plan.parse_spec(name, BASE) for name in ("stock", "lull", f"lull+{AGING}=none")]
     boots = plan.make_plan([WORKLOADS["young"], WORKLOADS["pingpong"]], named, BASE, 3)
     labels = [b.label for b in boots]
     assert sorted(labels) == sorted(["stock", "lull", "stock.control"] * 3)
@@ -201,18 +203,18 @@ def test_job_script_sets_only_what_changes() -> None:
     young = WORKLOADS["young"]
     jobs = tuple(
         plan.Job(n, young, plan.parse_spec(k, BASE))
-        for n, k in enumerate(["lull", "lull+young=sync", "lull+young=sync", "lull"], 1)
+        for n, k in enumerate(["lull", f"lull+{AGING}=sync", f"lull+{AGING}=sync", "lull"], 1)
     )
     script = plan.job_script(plan.Boot("b", 1, "lull", "lull", jobs), BASE.default_policies())
     boots_with = [f"setting {feature} {policy}" for feature, policy in BASE.default_policies().items()]
-    assert {"setting residency on", "setting young nosync"} <= set(boots_with)
+    assert {f"setting {LOCAL} on", f"setting {AGING} nosync"} <= set(boots_with)
     assert script.splitlines()[1:] == [
         *boots_with,
         "run 1 young",
-        "setting young sync",
+        f"setting {AGING} sync",
         "run 2 young",
         "run 3 young",
-        "setting young nosync",
+        f"setting {AGING} nosync",
         "run 4 young",
     ]
 

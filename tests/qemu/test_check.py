@@ -15,7 +15,7 @@ from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
-from support import FAKE, Tool
+from support import AGING, FAKE, HVO, LOCAL, RUNS, Tool
 
 from lull import base as bases
 from lull import plan, report
@@ -141,18 +141,18 @@ def test_what_other_cpus_lost_is_a_goal() -> None:
         window = {"workload": "sparse/munmap", "operations": 48, "unit": "page", "seconds": 1.0}
         boots = [
             result(kernel, "max", measurements=[{**window, "kernel": kernel, "metrics": {"tlb_lost_others": counted}}])
-            for kernel, counted in (("stock", 192.0), ("lull+only=gather", entries))
+            for kernel, counted in (("stock", 192.0), (f"lull+only={RUNS}", entries))
         ]
         lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
         return check_results.as_results(cast(Lab, lab), boots, check_trials.CheckOptions(4, 1024, "", True))
 
-    name = "gather: entries that other CPUs lost: sparse on lull+only=gather"
-    short = check_results.missed(lost(["gather"], 193))
+    name = f"{RUNS}: entries that other CPUs lost: sparse on lull+only={RUNS}"
+    short = check_results.missed(lost([RUNS], 193))
     assert [c.name for c in short] == [name]
     assert short[0].detail == "munmap 193 (stock 192)"
-    held = lost(["gather"], 192)
+    held = lost([RUNS], 192)
     assert not check_results.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
-    assert not [c for c in lost(["young"], 193).checks if c.name.startswith("gather")]
+    assert not [c for c in lost([AGING], 193).checks if c.name.startswith(RUNS)]
 
 
 def test_windows_that_the_plugin_did_not_see(checked: Check) -> None:
@@ -288,7 +288,7 @@ def test_cases_of_ci() -> None:
         result("x#", "max", reports=[odd]),
         skipped,
     ]
-    found = ci.cases(boots, [records.Check("gather: entries", "failed", "5 of 4")])
+    found = ci.cases(boots, [records.Check(f"{RUNS}: entries", "failed", "5 of 4")])
     assert [case.verdict for case in found] == ["ok", "failed", "failed", "skipped", "failed"]
     ElementTree.fromstring(ci.junit(found))
     text = ci.ktap(found)
@@ -431,7 +431,7 @@ def test_the_table_names_what_was_skipped() -> None:
         "nothing new; 1 known issue: early; skipped: young",
     )
     assert check_tables.grids(boots[:2], [], [])[0].rows == (("max", *["nothing new; 1 known issue; 1 skipped"] * 2),)
-    written = {"workloads": ["swap_bench lull", "young lull+young=none"], "status": {"1": 0, "2": 77}}
+    written = {"workloads": ["swap_bench lull", f"young lull+{AGING}=none"], "status": {"1": 0, "2": 77}}
     assert report_data.skipped(written) == ("young",)
 
 
@@ -486,5 +486,5 @@ def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() ->
         trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]), [])
         return {job.spec.name for trial in trials for job in trial.boot.jobs}
 
-    assert kernels() == {"lab", "lull", "lull+only=vmemmap"}
-    assert kernels("--kernel", "unsafe", "--kernel", "lab+residency=sticky") == {"lab+residency=sticky", "unsafe"}
+    assert kernels() == {"lab", "lull", f"lull+only={HVO}"}
+    assert kernels("--kernel", "unsafe", "--kernel", f"lab+{LOCAL}=sticky") == {f"lab+{LOCAL}=sticky", "unsafe"}

@@ -13,20 +13,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import REPOSITORY
+from support import REPOSITORY, tracked
 
 import lull
 from lull import base as bases
 from lull import cli
 from lull.linux import pins
-
-
-def tracked() -> list[Path]:
-    """The files git tracks; every file below when this is no checkout."""
-    done = subprocess.run(["git", "-C", REPOSITORY, "ls-files", "-z"], capture_output=True, text=True, check=False)
-    if done.returncode == 0 and done.stdout:
-        return [REPOSITORY / name for name in done.stdout.split("\0") if name]
-    return [p for p in REPOSITORY.rglob("*") if p.is_file() and ".git" not in p.parts]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +93,8 @@ def test_no_package_hides_one_of_its_modules(name: str) -> None:
 
 
 LAYERS = (
-    ("cache", "errors", "extras", "paths", "picture", "process", "progress", "requirements", "toml"),
-    ("base",),
+    ("cache", "errors", "extras", "paths", "process", "progress", "requirements", "toml"),
+    ("base", "picture"),
     ("linux", "plan"),
     ("guest",),
     ("lab", "timing", "took"),

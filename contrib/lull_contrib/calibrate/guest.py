@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lull import plan
-from lull.base import Base
+from lull.base import Base, load_base
 from lull.run.records import Results
 from lull.timing import METRIC, Costs
 from lull_contrib.calibrate import CROWDED, FLUSH, TOLERANCE, Fit, Measurement, modelled
@@ -15,7 +15,8 @@ from lull_contrib.calibrate.here import cpus_of
 from lull_contrib.timing.scale import Counts
 
 WORKLOAD = "calibrate"
-BROADCAST, LOCAL = "stock", "lull+only=residency"
+BROADCAST = "stock"
+LOCAL = next(f"lull+only={feature.name}" for feature in load_base().features.values() if feature.local)
 """The kernel whose flushes are broadcasts, and the kernel whose flushes are local."""
 CPU = "cortex-a72"
 """This CPU has no range TLBIs, so that batches have many TLBIs, and needs no workaround that repeats TLBIs."""

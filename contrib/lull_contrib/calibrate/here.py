@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lull import guest, paths, process
+from lull.base import load_base
 from lull.check.data import version
 from lull.errors import LullError, UsageError
 from lull.guest.runner import SKIPPED
@@ -62,8 +63,9 @@ PERF, LAB = "perf", "the lab"
 """The possible sources of instruction counts."""
 LOG, TIME = "the kernel's log", "what 511 pages take"
 """The possible sources for whether the kernel uses range TLBIs."""
-OFF = {"residency": "off", "gather": "off"}
-LOCAL = {**OFF, "residency": "on"}
+SWITCHES = [feature for feature in load_base().features.values() if feature.policies]
+OFF = {feature.name: feature.off for feature in SWITCHES}
+LOCAL = {feature.name: feature.default if feature.local else feature.off for feature in SWITCHES}
 
 
 class Repeats(enum.StrEnum):
@@ -169,7 +171,7 @@ def measure(lab: Lab, here: Here, ms: int, rounds: int) -> tuple[list[Measuremen
     Raises: UsageError when policies cannot be set or the kernel cannot be calibrated; LullError when the program fails.
     """
     program = guest.build_programs(lab.toolchain) / "calibrate"
-    passes = [OFF, LOCAL] if (POLICIES / "residency").exists() else [{}]
+    passes = [OFF, LOCAL] if all((POLICIES / feature.name).exists() for feature in SWITCHES if feature.local) else [{}]
     told = []
     for number, settings in enumerate(passes, 1):
         with policies(settings), progress.step(f"measuring, pass {number} of {len(passes)}"):

@@ -17,15 +17,14 @@ WITHOUT = frozenset({"--suite"})
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull x86``."""
-    parser.add_argument(
-        "--feature", choices=tuple(x86.SUBJECTS), default="teardown", help="what to measure (default: %(default)s)"
-    )
+    known = list(x86.SUBJECTS)
+    parser.add_argument("--feature", metavar="NAME", choices=known, default=known[0], help="default: %(default)s")
     options.add(parser, "repeat", default=REPEAT, help="boots of each kernel")
     options.add(parser, "out")
     parser.epilog = (
         f"Needs QEMU for x86-64 ({x86.REQUIREMENTS[0].package}); no other command does.\n"
         "exit: 0 all programs verified their work and no KUnit case failed; 1 one failed\n"
-        "example: lull x86 --feature reclaim --repeat 1"
+        f"example: lull x86 --feature {known[-1]} --repeat 1"
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
+from lull.base import load_base
 from lull.judge.goals import STOCK
 from lull.judge.goals import verdict as word
 from lull.judge.tables import number, ratio
@@ -21,7 +22,7 @@ from lull_contrib.timing.scale import Counts, simulate
 
 SWEEP = "mprotect_pinned"
 """The workload that does the same on each CPU, so that it can be simulated for any number of CPUs."""
-STICKY, RIVAL, LULL = "lab+residency=sticky", "active_cpu", "lull"
+(STICKY,), RIVAL, LULL = load_base().rival_policies(), "active_cpu", "lull"
 KERNELS = (STOCK, STICKY, RIVAL, LULL)
 TOLERANCE = 0.10
 """The difference, as a share, that a judged comparison may have."""

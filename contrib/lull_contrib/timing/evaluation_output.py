@@ -56,7 +56,7 @@ def sweep_grid(found: TimingEvaluation) -> Grid:
         rows.append((*cells, ratio(stock / lull) if stock and lull else ""))
     header = ["CPUs"]
     for kernel in kernels:
-        header += [kernel.removeprefix("lab+residency="), "simulated", "off"]
+        header += [kernel.rpartition("=")[2], "simulated", "off"]
     title = f"{SWEEP}: an mprotect as the CPU sees it that does it, all CPUs at once (modelled time)"
     most = max(point.measured.vcpus for point in found.points)
     notes = ["off: simulated to modelled; ratio: stock to lull."]
@@ -173,7 +173,7 @@ def _name_ends(axes: Axes, found: TimingEvaluation) -> None:
         below = place > 0 and end.simulated < NEAR * ends[place - 1].simulated
         above = place + 1 < len(ends) and ends[place + 1].simulated < NEAR * end.simulated
         axes.annotate(
-            f" {end.kernel.removeprefix('lab+residency=')} {number(end.simulated, 's')}",
+            f" {end.kernel.rpartition('=')[2]} {number(end.simulated, 's')}",
             (end.cpus, end.simulated),
             color=looks[end.kernel][0],
             va="bottom" if below else "top" if above else "center",

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import REAL_CACHE, Tool, common, lab_under_test
+from support import REAL_CACHE, RUNS, Tool, common, lab_under_test
 
 from lull.check import data as check_data
 from lull.guest.qemu import Machine, has_range_tlbis
@@ -38,7 +38,7 @@ def test_hardware_is_taken_to_execute_what_kernels_do(
     model, local, ranges = check_data.load_machines()[cpu].cpu, kernel == "lull", has_range_tlbis(cpu)
     # By a slow clock: on a busy host ticks and who they wake were half a DSB of each batch.
     guest = lab.guest(kernel, Machine(vcpus=2, cpu=model, slower=clock_slowdown(2)), append=append)
-    job = "setting gather off\n" * local + "run 1 calibrate rounds=10 loops=320\n"
+    job = f"setting {RUNS} off\n" * local + "run 1 calibrate rounds=10 loops=320\n"
     outcome = launch_retrying(guest, job, tmp_path / "boot", job_seconds=lambda n: 60, tell=print, say=print)
     repeats = Repeats.SYNC if cpu == "neoverse-n1" else Repeats.NO
     here = Here(outcome.kernel, (), 2, "kpti=on" in append, repeats, ranges)

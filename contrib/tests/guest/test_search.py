@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import Tool, common
+from support import LOCAL, RUNS, Tool, common
 
 
 @pytest.mark.parametrize("mutant", ["mremap-none", "split-none"])
@@ -22,7 +22,7 @@ def test_a_mutant_is_found(real: Tool, tmp_path: Path, mutant: str) -> None:
     append = f"lull_mutant={mutant} tlb_residency=off"
     words = [
         "--kernel",
-        "lab+residency=off+gather=off",
+        f"lab+{LOCAL}=off+{RUNS}=off",
         "--append",
         append,
         "--program",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import uefi
-from support import REPOSITORY, Tool, real_qemu
+from support import LOCAL, REPOSITORY, Tool, real_qemu
 
 from lull.lab import Lab
 from lull.linux import apt, deb
@@ -99,7 +99,7 @@ def check_machine(console: uefi.Console, made: dict[str, Path], names: dict[str,
     console(f"grub-reboot '{entry(console, names['lull'])}'")
     console.send("systemctl reboot")
     assert console.booted() == names["lull"]
-    assert "[on]" in console("cat /sys/kernel/mm/lull/residency")
+    assert "[on]" in console(f"cat /sys/kernel/mm/lull/{LOCAL}")
     check_session(console, home, names)
     check_rest(console, home, names)
 

@@ -14,6 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from support import AGING, LOCAL
 
 from lull import cli
 from lull.run.records import Record, Results
@@ -43,7 +44,7 @@ def simulate(shapes: Mapping[str, Mapping[str, Shape]], repeats: int = 31, vcpus
             if repeats > 1:
                 quantiles /= quantiles.std(ddof=1)
             values = tuple(rng.permutation(mean * (1 + variation * quantiles)).tolist())
-            kernel = policy if policy == aging.STOCK else f"lull+young={policy}"
+            kernel = policy if policy == aging.STOCK else f"lull+{AGING}={policy}"
             workload = f"aging/{program}"
             records.append(Record(kernel, workload, vcpus, aging.METRIC, "s", values, 9, "page"))
     return Results("0.1", "6.12", {}, records)
@@ -164,20 +165,20 @@ def test_what_is_missing_is_said() -> None:
     assert verdicts["hot-read", "nosync 9 % faster than none"] == MISSING
     assert verdicts["hot-read", "nosync 12 % faster than sync"] == AGREES
     assert found.choice is None
-    assert "aging/hot-read on lull+young=none" in found.missing
+    assert f"aging/hot-read on lull+{AGING}=none" in found.missing
     assert "aging/seq-read on stock" in found.missing
     text = aging.results_markdown(simulate(shapes))
     assert "**Conclusion.** None" in text
-    assert "aging/seq-write on lull+young=sync" in text
+    assert f"aging/seq-write on lull+{AGING}=sync" in text
 
 
 def test_other_records_are_left_alone() -> None:
     results = simulate({"seq-read": {"none": (1.0, 0.1)}})
     results.records += [
         Record("lull", "aging/seq-read", 4, aging.METRIC, "s", (9.0,)),
-        Record("lull+young=none", "young", 8, aging.METRIC, "s", (9.0,)),
-        Record("lull+young=none", "aging/unknown", 8, aging.METRIC, "s", (9.0,)),
-        Record("lull+young=none", "aging/seq-read", 4, "dsb_ish", "count", (7.0, 9.0)),
+        Record(f"lull+{AGING}=none", "young", 8, aging.METRIC, "s", (9.0,)),
+        Record(f"lull+{AGING}=none", "aging/unknown", 8, aging.METRIC, "s", (9.0,)),
+        Record(f"lull+{AGING}=none", "aging/seq-read", 4, "dsb_ish", "count", (7.0, 9.0)),
     ]
     found = evaluate(results)
     assert list(found.spreads) == [("seq-read", "none")]
@@ -187,12 +188,12 @@ def test_other_records_are_left_alone() -> None:
 
 def test_kernels_without_residency_are_judged_if_there_are_any() -> None:
     results = simulate({"seq-read": {"none": (1.0, 0.1), "sync": (2.0, 0.1)}})
-    off = [replace(r, kernel=r.kernel.replace("lull+", "lull+residency=off+")) for r in results.records]
+    off = [replace(r, kernel=r.kernel.replace("lull+", f"lull+{LOCAL}=off+")) for r in results.records]
     assert evaluate(Results("", "", {}, off)).spreads == evaluate(results).spreads
     slow = [replace(r, values=tuple(2 * value for value in r.values)) for r in off]
     both = evaluate(Results("", "", {}, [*results.records, *slow]))
     assert both.spreads == evaluate(Results("", "", {}, slow)).spreads
-    assert "aging/seq-read on lull+residency=off+young=nosync" in both.missing
+    assert f"aging/seq-read on lull+{LOCAL}=off+{AGING}=nosync" in both.missing
 
 
 def test_refuses() -> None:
@@ -203,7 +204,7 @@ def test_refuses() -> None:
     with pytest.raises(ValueError, match="recorded twice"):
         evaluate(Results("", "", {}, [*one.records, *one.records]))
     for bad, why in ((math.nan, "finite"), (0.0, "0 or less")):
-        broken = Record("lull+young=none", "aging/seq-read", 4, aging.METRIC, "s", (1.0, bad))
+        broken = Record(f"lull+{AGING}=none", "aging/seq-read", 4, aging.METRIC, "s", (1.0, bad))
         with pytest.raises(ValueError, match=why):
             evaluate(Results("", "", {}, [broken]))
     nothing = Results("", "", {}, [])

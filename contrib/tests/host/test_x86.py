@@ -18,6 +18,8 @@ from lull.run.records import Measurement, Record, Results
 from lull.selftests.ktap import Case
 from lull_contrib import x86
 
+FREED, BATCHED = x86.SUBJECTS
+"""What saves instructions, and what saves IPIs."""
 WORKLOADS = plan.load_workloads(base.load_base().workloads)
 
 
@@ -85,10 +87,10 @@ def test_the_table() -> None:
         record("stock", "loop/short", 10.0),
         record("stock", "teardown_munmap/anon-4k", 1000.0, 1010.0, 1000.0),
         record("stock", "teardown_munmap/anon-64k", 500.0),
-        record("teardown", "loop/short", 10.0),
-        record("teardown", "teardown_munmap/anon-4k", 600.0, 600.0, 600.0),
+        record(FREED, "loop/short", 10.0),
+        record(FREED, "teardown_munmap/anon-4k", 600.0, 600.0, 600.0),
     ]
-    (grid,) = x86.grids(Results("1", "6.12", {}, records), "teardown")
+    (grid,) = x86.grids(Results("1", "6.12", {}, records), FREED)
     assert grid.rows == (("teardown_munmap/anon-4k", "100", "60", "0.600", "1.00%"),)
 
 
@@ -96,7 +98,7 @@ def test_what_keeps_two_cpus_busy_has_ipis_and_no_instructions() -> None:
     """The clock counts the instructions of both; the kernel counts the IPIs, and none of them is no row."""
     records = [
         Record(kernel, workload, 2, metric, "count", [value], 10, "page")
-        for kernel, value in (("stock", 10.0), ("reclaim", 1.0))
+        for kernel, value in (("stock", 10.0), (BATCHED, 1.0))
         for workload, metric in (
             ("swap_bench", x86.OWN),
             ("swap_bench_threads", x86.OWN),
@@ -104,8 +106,8 @@ def test_what_keeps_two_cpus_busy_has_ipis_and_no_instructions() -> None:
         )
     ]
     records.append(Record("stock", "swap_bench", 2, x86.IPIS, "count", [0.0], 10, "page"))
-    records.append(Record("reclaim", "swap_bench", 2, x86.IPIS, "count", [0.0], 10, "page"))
-    instructions, ipis = x86.grids(Results("1", "7.3", {}, records), "reclaim")
+    records.append(Record(BATCHED, "swap_bench", 2, x86.IPIS, "count", [0.0], 10, "page"))
+    instructions, ipis = x86.grids(Results("1", "7.3", {}, records), BATCHED)
     assert [row[0] for row in instructions.rows] == ["swap_bench"]
     assert [row[:4] for row in ipis.rows] == [("swap_bench_threads", "1", "0.1", "0.100")]
 
@@ -124,7 +126,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LLVM", raising=False)
     with pytest.raises(MissingError) as caught:
-        x86.measure(x86.X86Lab(Lab(), "teardown"), x86.boots("teardown", WORKLOADS, 1), tmp_path / "out")
+        x86.measure(x86.X86Lab(Lab(), FREED), x86.boots(FREED, WORKLOADS, 1), tmp_path / "out")
     assert "apt-get install --no-install-recommends qemu-system-x86" in caught.value.remedy
 
 
@@ -132,15 +134,15 @@ def test_a_base_without_the_feature() -> None:
     """It is refused before anything is built."""
     lab = Lab()
     lab.base = replace(lab.base, features={})
-    with pytest.raises(UsageError, match="has no feature teardown"):
-        x86.X86Lab(lab, "teardown")
+    with pytest.raises(UsageError, match=f"has no feature {FREED}"):
+        x86.X86Lab(lab, FREED)
 
 
 def test_llvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No one asks for clang and gets GCC's kernels in silence."""
     monkeypatch.setenv("LLVM", "1")
     with pytest.raises(UsageError, match="GCC only"):
-        x86.X86Lab(Lab(), "teardown")
+        x86.X86Lab(Lab(), FREED)
 
 
 def test_the_machine(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def do_check(
     """Boot the trials in turn, write check.json and results.json after each, and print the results.
 
     Returns the exit status: 0 when every boot of a kernel was silent and every mutant was caught by the rule meant for
-    it in each of its boots; see ``exit_code``. A missed goal of gather makes it 1.
+    it in each of its boots; see ``exit_code``. A missed goal makes it 1.
 
     Args:
         given: kernels that are not of the base, which the trials name.

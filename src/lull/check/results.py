@@ -12,7 +12,7 @@ from lull import __version__, process
 from lull.check.tables import LOST, WALKS
 from lull.check.trials import CheckOptions
 from lull.check.verdicts import SILENT, BootResult, mutant_scores, overall, plain
-from lull.judge import gather
+from lull.judge import features, goals
 from lull.lab import Lab
 from lull.run import measurements
 from lull.run.records import Check, Record, Results, host
@@ -73,7 +73,7 @@ def walks(records: Sequence[Record], walk: float) -> list[Record]:
 
 
 def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> Results:
-    """results.json in the form of a run's: the records, a check for each boot of no mutant, and the goals of gather."""
+    """results.json in the form of a run's: the records, a check for each boot of no mutant, and goals."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
     records = records_of(results, options.vcpus)
     found = Results(
@@ -85,11 +85,11 @@ def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -
         list(dict.fromkeys(process.commands)),
         settings(lab, options),
     )
-    if gather.concerns(found):
-        found.checks += gather.lost(found)
+    for name, module in features.having("judge_checked", found).items():
+        found.checks += goals.check(name, found, module.judge_checked)
     return found
 
 
 def missed(found: Results) -> list[Check]:
-    """The goals of feature gather that were missed; verdicts of boots are left out."""
-    return [c for c in found.checks if c.verdict == "failed" and c.name.startswith(f"{gather.FEATURE}: ")]
+    """The goals of features that were missed; verdicts of boots are left out."""
+    return [c for c in found.checks if c.verdict == "failed" and c.name.partition(": ")[0] in features.having("judge")]

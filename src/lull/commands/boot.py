@@ -21,9 +21,7 @@ from lull.progress import print_result, say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``lull boot``."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--kernel", metavar="K", default="lull", help="kernel, with policies: lull+young=sync (default: lull)"
-    )
+    which.add_argument("--kernel", metavar="K", default="lull", help="kernel, or lull+FEATURE=POLICY (default: lull)")
     options.add(which, "image")
     options.add(parser, "vcpus")
     options.add(parser, "memory")
@@ -40,9 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs="*", metavar="-- PROGRAM ARGS", help="run this instead of a shell")
     parser.epilog = (
         "The guest has busybox, and the workloads in /lull/bin. With --suite real or --package,\n"
-        "'debian PROGRAM' runs a program of Debian. The exit status is that of the program.\n"
-        "Ctrl-A X ends QEMU.\n"
-        "example: lull boot --kernel lull+young=none -- cat /sys/kernel/mm/lull/young"
+        "'debian PROGRAM' runs a program of Debian. The exit status is the program's. Ctrl-A X ends QEMU.\n"
+        "example: lull boot --kernel lull -- ls /sys/kernel/mm/lull"
     )
 
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "exit: 0 all tests ended as on the first kernel, and there as guest/selftests-baseline.toml "
         "says, and the checker was silent; 1 one did not\n"
-        "example: lull selftest --tests hugetlb --kernel stock --kernel lull+residency=off"
+        "example: lull selftest --tests hugetlb --kernel stock --kernel lull"
     )
 
 

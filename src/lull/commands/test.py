@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tier.add_argument("--all", action="store_true", help="every test, with every mutant, machine and kernel (hours)")
     parser.add_argument(
-        "pytest", nargs="*", metavar="-- PYTEST ARGS", help="options that are passed to pytest, e.g. -- -k young"
+        "pytest", nargs="*", metavar="-- PYTEST ARGS", help="options that are passed to pytest, e.g. -- -k plan"
     )
 
 

@@ -13,11 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lull import cache, paths, process
+from lull.base import load_base
 from lull.errors import BuildError
+from lull.linux import switches
 from lull.linux.toolchain import Toolchain, jobs
 from lull.progress import progress
 
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+CFLAGS += [f'-DPOLICY="{switches.FOLDER / f.name}"' for f in load_base().features.values() if f.local]
 APPLETS = """
 sh mount umount mkdir cat echo ls dmesg ps top free vi grep sed awk head tail sleep kill mkswap swapon swapoff stty
 setsid cttyhack poweroff sync uname nproc taskset test find tr cut wc true false seq sysctl hexdump less ln rm cp mv

@@ -7,10 +7,9 @@ A suite of programs (``--suite NAME``) may have a module of this kind, too. A fe
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Protocol, cast
 
 from lull import base
@@ -19,50 +18,42 @@ from lull.judge.tables import Grid
 from lull.run.records import Check, Results
 
 
-class Goals(Protocol):
-    """What a module with goals has."""
+class Judge(Protocol):
+    """What these modules may have. Whether the run measured what it is about, each says by ``concerns``.
 
-    def concerns(self, results: Results) -> bool:
-        """Return true if the run measured a workload of these goals, on a kernel that the goals are for."""
-
-    def judge(self, run: RunSlice) -> list[Check]:
-        """A Check for each goal, of the records with one number of vCPUs."""
-
-
-class Published(Protocol):
-    """A module that shows a published system's numbers beside the run's."""
+    ``judge`` has a Check for each goal, of the records with one number of vCPUs; ``judge_checked`` for those that only
+    `lull check` can judge. ``check`` checks any run. ``published`` has the tables of the published system ``SYSTEM``.
+    """
 
     SYSTEM: str
-    """The letter of the published system."""
-
-    def concerns(self, results: Results) -> bool:
-        """Return true if the run measured what the published system was measured with."""
-
-    def published(self, results: Results) -> Sequence[Grid]:
-        """The tables of published numbers and the run's."""
+    concerns: Callable[[Results], bool]
+    judge: Callable[[RunSlice], list[Check]]
+    judge_checked: Callable[[RunSlice], list[Check]]
+    check: Callable[[Results], list[Check]]
+    published: Callable[[Results], Sequence[Grid]]
 
 
 @cache
-def modules() -> Mapping[str, ModuleType]:
+def modules() -> Mapping[str, Judge]:
     """Feature or suite -> its module in this folder, in the order of kernel/bases/*.toml: features first."""
     bases = [base.load_base(name) for name in base.known()]
     names = [name for one in bases for name in one.features] + [name for one in bases for name in one.suites]
     here = Path(__file__).parent
     found = [n for n in dict.fromkeys(names) if (here / f"{n}.py").exists()]
-    return {name: importlib.import_module(f"lull.judge.{name}") for name in found}
+    return {name: cast(Judge, importlib.import_module(f"lull.judge.{name}")) for name in found}
 
 
-def goals() -> Mapping[str, Goals]:
-    """Those modules that have goals."""
-    return {name: cast(Goals, module) for name, module in modules().items() if hasattr(module, "judge")}
+def having(what: str, results: Results | None = None) -> Mapping[str, Judge]:
+    """Those modules that have ``what``, and that concern the run."""
+    found = {name: module for name, module in modules().items() if hasattr(module, what)}
+    return {name: module for name, module in found.items() if results is None or module.concerns(results)}
 
 
-def published() -> list[Published]:
+def published(results: Results | None = None) -> list[Judge]:
     """The modules with tables of published systems, by the letters of these."""
-    found = [cast(Published, module) for module in modules().values() if hasattr(module, "published")]
-    return sorted(found, key=lambda module: module.SYSTEM)
+    return sorted(having("published", results).values(), key=lambda module: module.SYSTEM)
 
 
 def of_system(letter: str) -> set[str]:
     """The features that belong to a published system: their modules name its letter."""
-    return {name for name, module in modules().items() if getattr(module, "SYSTEM", "") == letter}
+    return {name for name, module in having("SYSTEM").items() if letter == module.SYSTEM}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from statistics import median
 
 from lull.judge import goals
-from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice, lacking, verdict
+from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, SPARSE, STOCK, SWEEP, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
@@ -20,14 +20,11 @@ SYSTEM = "C"
 KERNELS = (TOGETHER, goals.alone(FEATURE))
 """Goals are judged on both kernels: with all features, and with only this one."""
 
-SPARSE = ("sparse", "fragmented")
 APART = ("sparse/munmap", "sparse/dontneed", "fragmented/growing", "fragmented/alternate")
 """Cases whose flushes have few pages, far apart, in a range for which stock needs several TLBIs."""
 SHARE = 0.6
 """The largest share of stock's TLBIs that is allowed for them."""
 DENSE = ("teardown_munmap",)
-SWEEP = "gaps"
-"""Judged if it was measured: it is no part of a full run."""
 LOST = "tlb_lost_others"
 """The metric: entries that a TLBI of one CPU removed from others although they were still valid (docs/checker.md)."""
 
@@ -37,16 +34,12 @@ def concerns(results: Results) -> bool:
     return goals.concerns(results, FEATURE, (*SPARSE, *DENSE, SWEEP))
 
 
-def lost(results: Results) -> list[Check]:
-    """The checks of the goal that only `lull check` can judge: other threads lose no more entries than on stock.
+def judge_checked(run: RunSlice) -> list[Check]:
+    """The goal that only `lull check` can judge: other threads lose no more entries than on stock.
 
-    They are for the kernel with gather alone. Without FEAT_nTLBPA, residency broadcasts for the whole ASID when tables
+    It is for the kernel with gather alone. Without FEAT_nTLBPA, residency broadcasts for the whole ASID when tables
     are freed that several CPUs walked, which takes valid entries, too (docs/decisions/residency.md).
     """
-    return goals.check(FEATURE, results, _lost)
-
-
-def _lost(run: RunSlice) -> list[Check]:
     what = "entries that other CPUs lost"
     return [_cases(run, what, program, LOST, goals.alone(FEATURE), _no_more, APART) for program in SPARSE]
 

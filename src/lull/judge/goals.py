@@ -18,6 +18,8 @@ TOGETHER = ("lull",)
 """The kernel with all features, by its name in a run."""
 BROADCASTS, ALL_TLBIS = "tlbi_broadcast_user", "tlbi_user"
 INSNS, SECONDS = "insns_quiet", ("seconds_emulated", "seconds")
+SPARSE, SWEEP = ("sparse", "fragmented"), "gaps"
+"""Programs that unmap pages which lie far apart; one with many distances, which is judged if it was measured."""
 ERROR = 0.05
 """The probability that ``not_more`` finds any workload above stock when none is."""
 
@@ -27,16 +29,11 @@ def alone(feature: str) -> tuple[str, ...]:
     return (f"lull+only={feature}",)
 
 
-def has(results: Results, feature: str) -> bool:
-    """Return true if the run's base has the feature."""
-    return feature in results.settings.get("features", ())
-
-
 def concerns(results: Results, feature: str, programs: Collection[str]) -> bool:
     """Return true if any of ``programs`` was measured on a kernel with the feature on."""
     kernels = {*TOGETHER, *alone(feature)}
     measured = any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
-    return measured and has(results, feature)
+    return measured and feature in results.settings.get("features", ())
 
 
 def is_of(workload: str, program: str) -> bool:

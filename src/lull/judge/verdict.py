@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lull import cache
-from lull.judge import compare, features, functions, goals, short, tables, young
+from lull.judge import compare, features, functions, goals, short, tables
 from lull.judge.joint import ComparedRun
 from lull.run.records import Check, Results
 
@@ -50,17 +50,15 @@ def judge(results: Results, folder: Path) -> compare.Comparison:
     """
     comparison = compare.compare(results)
     results.checks += exact_counting(results)
-    if any(results.find(workload=young.WORKLOAD)):
-        results.checks += young.check(results)
-    for name, feature in features.goals().items():
-        if results.settings.get("goals", True) and feature.concerns(results):
+    for module in features.having("check", results).values():
+        results.checks += module.check(results)
+    if results.settings.get("goals", True):
+        for name, feature in features.having("judge", results).items():
             results.checks += goals.check(name, results, feature.judge)
     results.checks.append(comparison.control.check)
-    text = tables.markdown(results, comparison)
-    text += "\n" + tables.grid_markdown(tables.checks_grid(worth_showing(results.checks))) + "\n"
-    for grid in published(results):
-        text += "\n" + tables.grid_markdown(grid) + "\n"
-    cache.write_atomic(folder / "comparison.md", text)
+    grids = [tables.checks_grid(worth_showing(results.checks)), *published(results)]
+    texts = [tables.markdown(results, comparison), *(f"{tables.grid_markdown(grid)}\n" for grid in grids)]
+    cache.write_atomic(folder / "comparison.md", "\n".join(texts))
     if results.functions:
         cache.write_atomic(folder / FUNCTIONS, functions.markdown(results))
     return comparison
@@ -68,11 +66,7 @@ def judge(results: Results, folder: Path) -> compare.Comparison:
 
 def published(results: Results) -> list[tables.Grid]:
     """The tables that show results beside the published ones of the systems A to D."""
-    found: list[tables.Grid] = []
-    for feature in features.published():
-        if feature.concerns(results):
-            found += feature.published(results)
-    return found
+    return [grid for feature in features.published(results) for grid in feature.published(results)]
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
@@ -92,7 +86,7 @@ def worth_showing(checks: Sequence[Check]) -> list[Check]:
     return shown
 
 
-GOALS = tuple(features.goals())
+GOALS = tuple(features.having("judge"))
 """The kinds of checks that are goals: those of features, and those of real programs."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",

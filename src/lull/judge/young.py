@@ -44,7 +44,6 @@ POLICIES = ("none", "nosync", "sync")
 STOCK = "stock"
 DEFAULT = "nosync"  # the policy of a kernel whose name states none
 LULL = "lull"
-LIKE_STOCK = ("lull+residency=off", LULL)  # stock is compared with the first of these that was measured
 COUNTERS = ("young_sync", "young_nosync", "young_none")
 COUNTS = ("tlbi_broadcast_user", "dsb_ish", "pswpout")
 # Metrics of kernels with residency; they count as 0 for other kernels.
@@ -96,6 +95,11 @@ class Repeat:
         return max(0, self.young_sync - kept), min(self.young_sync, self.broadcast)
 
 
+def concerns(results: Results) -> bool:
+    """Return true if the run measured the workload."""
+    return any(results.find(workload=WORKLOAD))
+
+
 def check(results: Results) -> list[Check]:
     """A Check for each policy, and for stock, for each number of vCPUs that the ``young`` workload ran with.
 
@@ -123,7 +127,9 @@ def check(results: Results) -> list[Check]:
                 else:
                     found.append(Check(name, "skipped", f"{family}+young={policy} was not measured"))
         if STOCK in kernels:
-            like = next((families[family] for family in LIKE_STOCK if "none" in families.get(family, {})), {})
+            # Stock is compared with lull where all else is off, if that was measured.
+            alike = [f for f, known in families.items() if (f == LULL or f.endswith("=off")) and "none" in known]
+            like = families[max(alike, key=len)] if alike else {}
             found.append(_stock(f"young: {STOCK}{where}", kernels[STOCK], like))
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
-from lull.judge import gather, tables
+from lull.judge import goals, tables
 from lull.judge.goals import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
@@ -125,7 +125,7 @@ def _more(rows: Sequence[tuple[str, Mapping[str, float]]]) -> str:
     more = [workload for workload, counts in rows if counts.get("lull", 0) - counts.get(STOCK, math.inf) >= FEW]
     if not more:
         return ""
-    scattered = any(is_of(workload, program) for workload in more for program in gather.SPARSE)
+    scattered = any(is_of(workload, program) for workload in more for program in goals.SPARSE)
     return f"lull has more than stock on {' and '.join(more)}" + (SCATTERED if scattered else ".")
 
 
@@ -201,7 +201,7 @@ def _bars(axes: Axes, run: RunSlice, kernels: Sequence[str], wholes: Mapping[str
         for number, kernel in enumerate(kernels):
             y = place + 0.4 - (number + 0.5) * height
             _bar(axes, y, height, _kinds(run, kernel, workload), wholes[workload])
-            name = kernel.removeprefix("lab+residency=")
+            name = kernel.rpartition("=")[2] if kernel in picture.FIRST else kernel
             axes.text(-0.012, y, name, ha="right", va="center", fontsize=6.5, transform=axes.get_yaxis_transform())
     most = max(_total(run, kernel, workload) / whole for kernel in kernels for workload, whole in wholes.items())
     axes.set_xlim(0, CLIP if most > ALIKE else ALIKE)
@@ -298,7 +298,7 @@ def _panel(axes: Axes, workload: str, lines: Lines) -> None:
 def frontier(run: RunSlice) -> Plot | None:
     """TLBIs of a call of the sweep ``gaps`` on stock and lull, by the pages that it gives back and their distance."""
     found: dict[tuple[int, int], tuple[float, float]] = {}
-    for workload in run.cases(gather.SWEEP):
+    for workload in run.cases(goals.SWEEP):
         pages, distance = map(int, workload.partition("/")[2].split("-"))
         stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, "lull"))
         if stock and lull is not None:

@@ -26,7 +26,7 @@ class System:
 
     def tables(self, run: Results) -> list[Grid]:
         """What of a run stands beside what was published."""
-        modules = [one for one in features.published() if self.letter == one.SYSTEM and one.concerns(run)]
+        modules = [one for one in features.published(run) if self.letter == one.SYSTEM]
         return [grid for one in modules for grid in one.published(run)]
 
 

@@ -73,7 +73,7 @@ LIMIT_FACTOR = 4.0
 HVO = "echo 1 >/proc/sys/vm/hugetlb_optimize_vmemmap || finish"
 """A line of the job script: switch HVO on. If that fails, the guest ends."""
 HVO_APPEND = "hugetlb_free_vmemmap=on"
-"""The kernel parameter without which HVO has no effect."""
+"""The kernel parameter without which HVO has no effect: its KUnit suite needs a vmemmap that is mapped by pages."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def settings_for(suite: SelftestSuite, specs: Sequence[plan.Spec], lab: Lab) -> 
     for spec in specs:
         lines = tuple(f"setting {feature} {value}" for feature, value in spec.settings)
         found.append(Setting(spec.name, spec.image, lines))
-        if suite.hvo and "vmemmap" in {f.name for f in lab.base.features_of(spec.image)}:
+        if suite.hvo and any(HVO_APPEND in f.parameter for f in lab.base.features_of(spec.image)):
             found.append(Setting(f"{spec.name}, HVO", spec.image, (*lines, HVO), HVO_APPEND))
     return found
 

@@ -11,15 +11,13 @@ from lull.errors import GuestGarbage
 from lull.guest.qemu import Machine
 from lull.guest.runner import Guest, launch_retrying
 from lull.progress import say
-from lull.selftests import ktap
+from lull.selftests import HVO_APPEND, ktap
 
 MEMORY_MIB = 6144
 """Memory of the guest: some cases need HugeTLB pages of 1 GiB."""
 ONLINE = 4
 OFFLINE = 9
 """CPUs that stay offline: a flush reads 8 CPUs before it looks, and the KUnit suite of residency needs one more."""
-HVO = "hugetlb_free_vmemmap=on"
-"""The suite of HVO needs a vmemmap that is mapped by pages."""
 LIMIT_FACTOR = 4
 """Factor on the time limit until user space, before which the suites run: all of Lull's take 46 s where the host's CPUs
 are idle, 37 of them in test_reference."""
@@ -38,7 +36,7 @@ def cases(guest: Guest, folder: Path, tell: Callable[[str], None]) -> list[ktap.
 
     Raises: GuestGarbage when the results on the console are incomplete; the errors of ``launch_retrying``.
     """
-    arguments = guest.arguments.replace("quiet loglevel=4", f"loglevel=7 maxcpus={ONLINE} {HVO}")
+    arguments = guest.arguments.replace("quiet loglevel=4", f"loglevel=7 maxcpus={ONLINE} {HVO_APPEND}")
     guest = replace(guest, arguments=arguments, limit_factor=LIMIT_FACTOR * guest.limit_factor)
     launch_retrying(guest, "true\n", folder, job_seconds=lambda number: 60, tell=tell, say=say)
     log = folder / "console.log"

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from support import Tool
+from support import AGING, LOCAL, Tool
 
 from lull import base as bases
 from lull import cli, options, plan
@@ -67,9 +67,9 @@ def test_the_script_is_whole(script: tuple[str, Path]) -> None:
         (["run", "--wor"], ["--workload"]),
         (["run", "--workload", "swap_bench_sh"], ["swap_bench_shared"]),
         (["run", "--workload", "comp"], ["compile"]),
-        (["run", "--kernel", "lull+young=n"], ["lull+young=nosync", "lull+young=none"]),
-        (["boot", "--kernel", "lull-y"], ["lull-young"]),
-        (["run", "--kernel", "stock", "--kernel", "lull+only=r"], ["lull+only=residency"]),
+        (["run", "--kernel", f"lull+{AGING}=n"], [f"lull+{AGING}=nosync", f"lull+{AGING}=none"]),
+        (["boot", "--kernel", f"lull-{AGING[:-1]}"], [f"lull-{AGING}"]),
+        (["run", "--kernel", "stock", "--kernel", f"lull+only={LOCAL[:-1]}"], [f"lull+only={LOCAL}"]),
         (["build", "--kernel", "l"], ["lull", "lab"]),
         (["check", "--cpu", "cortex-a7"], ["cortex-a72", "cortex-a76"]),
         (["check", "--mutant", "page-no-d"], ["page-no-dsb"]),
@@ -127,7 +127,7 @@ def test_every_word_is_one_the_tool_takes() -> None:
     assert len(set(names)) == len(names)
     for name in names:
         plan.parse_spec(name, base)
-    assert "lull+residency=sticky" not in names
+    assert f"lull+{LOCAL}=sticky" not in names
 
 
 def test_a_command_that_is_not_loaded_has_no_options_of_its_own() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import AGING, HVO
 
 from lull.judge import stats
 from lull.judge.compare import CONTROL_ALPHA, Comparison, _differences, _splits, compare
@@ -74,16 +75,16 @@ def test_kernels_keep_their_order_and_rows_go_by_record() -> None:
     found = run(
         record("stock", [1, 1]),
         record("stock", [2, 2], workload="pingpong", operations=0, operation=""),
-        record("lull+young=none", [1, 1]),
+        record(f"lull+{AGING}=none", [1, 1]),
         record("lull", [2, 2], workload="pingpong", operations=0, operation=""),
         record("lull", [1, 1]),
-        record("lull+young=none", [3, 3], workload="pingpong", operations=0, operation=""),
+        record(f"lull+{AGING}=none", [3, 3], workload="pingpong", operations=0, operation=""),
     )
-    assert found.kernels == ("lull+young=none", "lull")
+    assert found.kernels == (f"lull+{AGING}=none", "lull")
     assert [(r.workload, r.kernel, r.effect.verdict) for r in found.rows] == [
-        ("swap_bench", "lull+young=none", Verdict.EQUAL),
+        ("swap_bench", f"lull+{AGING}=none", Verdict.EQUAL),
         ("swap_bench", "lull", Verdict.EQUAL),
-        ("pingpong", "lull+young=none", Verdict.HIGHER),
+        ("pingpong", f"lull+{AGING}=none", Verdict.HIGHER),
         ("pingpong", "lull", Verdict.EQUAL),
     ]
     assert found.rows[2].per_operation(3) == 3
@@ -131,15 +132,15 @@ def test_what_a_policy_is_not_measured_with_is_no_problem() -> None:
     found = run(
         record("stock", [1, 1]),
         record("stock", [1, 1], workload="young"),
-        record("lull+young=none", [1, 1], workload="young"),
-        record("lull+young=none", [5, 5], workload="young", metric="young_none"),
+        record(f"lull+{AGING}=none", [1, 1], workload="young"),
+        record(f"lull+{AGING}=none", [5, 5], workload="young", metric="young_none"),
     )
     assert [row.workload for row in found.rows] == ["young"]
     assert found.problems == ()
 
 
 def test_kernels_with_workloads_of_their_own_are_no_problem() -> None:
-    mine = [record(name, [1, 1], workload="hvo") for name in ("lab", "lab+only=vmemmap")]
+    mine = [record(name, [1, 1], workload="hvo") for name in ("lab", f"lab+only={HVO}")]
     assert run(record("stock", [1, 1]), *mine).problems == ()
     assert run(record("stock", [1, 1]), mine[0]).problems == (
         "lab: not measured on stock: hvo", "lab: not measured on lab: swap_bench",
@@ -150,7 +151,7 @@ def test_a_workload_with_a_baseline_of_its_own_is_no_problem() -> None:
     """Stock lacks it, and another kernel without settings does not; a kernel under settings is no baseline."""
     both = [record("stock", [1, 1]), record("lull", [1, 1]), record("lull", [1, 1], workload="hvo")]
     assert run(*both, record("unsafe", [1, 1], workload="hvo")).problems == ()
-    assert run(*both, record("lull+only=vmemmap", [1, 1], workload="hvo")).problems == (
+    assert run(*both, record(f"lull+only={HVO}", [1, 1], workload="hvo")).problems == (
         "lull: not measured on stock: hvo",
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
+from support import AGING, HVO, LOCAL
 
 from lull import base as bases
 from lull import plan
@@ -13,7 +14,7 @@ from lull.guest import qemu
 from lull.judge import features, gather, goals, reclaim, teardown, verdict
 from lull.run.records import Check, Record, Results
 
-FEATURES = ["core", "residency", "young", "gather", "teardown"]
+FEATURES = ["core", LOCAL, AGING, "gather", "teardown"]
 MODULES = {"gather": gather, "teardown": teardown}
 PAGES = 1000
 Values = dict[tuple[str, str, str], list[float]]
@@ -124,7 +125,7 @@ def test_what_other_cpus_lost_is_judged_of_a_check(lost: float) -> None:
         values["lull", case, "tlb_lost_others"] = [1000]  # residency may take entries: no goal
     values["lull+only=gather", "sparse/dontneed", "tlb_lost_others"] = [192 + lost]
     run = results(values)
-    found = {c.name: c.verdict for c in gather.lost(run)}
+    found = {c.name: c.verdict for c in goals.check("gather", run, gather.judge_checked)}
     assert gather.concerns(run)
     assert found == {
         "gather: entries that other CPUs lost: sparse on lull+only=gather": "failed" if lost else "held",
@@ -203,15 +204,15 @@ def test_goals_that_were_not_measured_share_a_line() -> None:
 
 def test_goals_are_found_by_the_names_of_features() -> None:
     """A module of judge/ that is named as a feature or a suite, in the order of the base; systems by their letters."""
-    assert tuple(features.goals()) == ("residency", "gather", "teardown", "vmemmap", "reclaim", "real")
+    assert tuple(features.having("judge")) == (LOCAL, "gather", "teardown", HVO, "reclaim", "real")
     assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
-    assert all(callable(getattr(m, name)) for m in features.goals().values() for name in ("concerns", "judge"))
+    assert all(callable(getattr(m, name)) for m in features.having("judge").values() for name in ("concerns", "judge"))
     assert [sorted(features.of_system(letter)) for letter in "ABCDE"] == [
         ["reclaim"],
-        ["residency"],
+        [LOCAL],
         ["gather", "teardown"],
-        ["vmemmap"],
-        ["young"],
+        [HVO],
+        [AGING],
     ]
 
 
@@ -238,14 +239,14 @@ def test_counts_come_first_and_emulated_seconds_last() -> None:
 
 def test_alone_is_a_kernel_of_the_tool() -> None:
     """The name that is looked for is the one that a run gives."""
-    spec = plan.parse_spec("lull+only=young", bases.load_base())
-    assert goals.alone("young") == (spec.name,)
+    spec = plan.parse_spec(f"lull+only={AGING}", bases.load_base())
+    assert goals.alone(AGING) == (spec.name,)
 
 
 def test_every_goal_is_of_a_workload() -> None:
     """Their names are those of guest/workloads.toml."""
     known = plan.load_workloads(bases.load_base().workloads)
-    judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *gather.SPARSE, *gather.DENSE}
+    judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *goals.SPARSE, *gather.DENSE}
     assert judged_ | {workload.partition("/")[0] for workload in teardown.RATIOS} <= set(known)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import AGING, LOCAL
 
 from lull import base as bases
 from lull import cache, cli, plan, took
@@ -45,7 +46,7 @@ def test_options_are_a_run_of_what_they_ask_for(capsys: pytest.CaptureFixture[st
     boots = booted(capsys, *words)
     assert len(boots) % 5 == 0
     named = {str(job).split()[0] for b in boots for job in b["jobs"]}  # type: ignore[attr-defined]
-    assert words[0] == "--kernel" or "lull+young=none" in named
+    assert words[0] == "--kernel" or f"lull+{AGING}=none" in named
 
 
 def test_every_line_is_of_a_workload_in_the_short_run() -> None:
@@ -92,10 +93,10 @@ def test_goals_are_not_judged(tmp_path: Path) -> None:
     found = results()
     found.records = [replace(r, workload="mprotect_threaded") for r in found.records]
     verdict.judge(found, tmp_path)
-    assert not [c for c in found.checks if c.name.startswith("residency")]
+    assert not [c for c in found.checks if c.name.startswith(LOCAL)]
     found.settings = {}
     verdict.judge(found, tmp_path)
-    assert [c for c in found.checks if c.name.startswith("residency")]
+    assert [c for c in found.checks if c.name.startswith(LOCAL)]
 
 
 @pytest.fixture

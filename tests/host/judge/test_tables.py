@@ -8,6 +8,7 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import AGING
 
 from lull.judge import tables
 from lull.judge.compare import compare
@@ -159,7 +160,7 @@ def test_too_few_repeats_are_marked() -> None:
 
 
 def many_kernels() -> list[Record]:
-    kernels = ["stock", "lull", "lull+young=sync", "lull+young=nosync", "lull+young=none", "l"]
+    kernels = ["stock", "lull", f"lull+{AGING}=sync", f"lull+{AGING}=nosync", f"lull+{AGING}=none", "l"]
     return [
         record(kernel, workload, "seconds_emulated", tuple(v * (place + 1) for v in STOCK), 7, "page")
         for workload in ("mprotect_threaded", "teardown/anon-64k")

@@ -8,6 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import LOCAL
 
 from lull.judge.young import check
 from lull.run.records import Check, Record, Results
@@ -204,7 +205,7 @@ def test_any_amounts(policy: str, cleared: int, unmapped: int, rest: int, off: i
     assert judged(few)[policy].verdict == "failed"
 
 
-OFF = "lull+residency=off"
+OFF = f"lull+{LOCAL}=off"
 
 
 def nowhere(policy: str) -> dict[str, list[float]]:
@@ -226,7 +227,7 @@ def with_residency() -> dict[str, dict[str, list[float]]]:
 def test_flushes_that_are_left_out_are_flushes() -> None:
     """The sums hold under residency and without; stock is compared with what has none."""
     found = judged(with_residency())
-    names = [*FLUSHES, *(f"{policy}, residency=off" for policy in FLUSHES), "stock"]
+    names = [*FLUSHES, *(f"{policy}, {LOCAL}=off" for policy in FLUSHES), "stock"]
     assert {name: c.verdict for name, c in found.items()} == dict.fromkeys(names, "held")
     assert found["sync"].detail == (
         "2048 accessed bits cleared, 2048 flushes for them, exactly as many as due (0 broadcast, 1 to 3 local, "

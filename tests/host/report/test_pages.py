@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from made_up_results import checked, given_back, hvo, put, run, swapped
-from support import REPOSITORY, Tool
+from support import REPOSITORY, RUNS, Tool
 
 from lull.errors import UsageError
 from lull.report import data, pages
@@ -73,7 +73,7 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     assert row[1].startswith("4.323 ±")
     failed = goals.partition("## What fell short")[2].partition("\n## ")[0]
     detail = "munmap 2.1 (stock 1)"
-    name = "gather: no more TLBIs: sparse on lull"
+    name = f"{RUNS}: no more TLBIs: sparse on lull"
     assert rows(failed, name) == [[name, "failed", detail]] and "held" not in failed
     assert "verified: 1 checks" in goals and "How to read this" in tlbi
     assert "15.6" in rows(found["published.md"], "mprotect-threaded 10000, a copy on each CPU")[0][-1]

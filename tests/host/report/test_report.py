@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from made_up_results import STICKY, checked, given_back, hvo, put, run, swapped
-from support import Tool
+from support import AGING, LOCAL, RUNS, Tool
 
 from lull import picture, report
 from lull.check import tables as check_tables
@@ -189,8 +189,8 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
         "0.0153",
     ]
     assert "broadcasts of mprotect_per_cpu held 64, stock 4321: 1.5 %" in found.text
-    assert "gather: no more TLBIs: sparse on lull failed munmap 2.1" in found.text
-    for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", "stock, lab+residency=sticky, lull", "3 (stock twice)"):
+    assert f"{RUNS}: no more TLBIs: sparse on lull failed munmap 2.1" in found.text
+    for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", f"stock, lab+{LOCAL}=sticky, lull", "3 (stock twice)"):
         assert fact in found.text
     # System B: counts, what was published of machines, and what is an emulator's, apart.
     (row,) = found.rows("mprotect-threaded 10000, a copy on each CPU")
@@ -209,16 +209,16 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     results = run()
     few = "with so few repeats it could not have failed"
     results.checks += [
-        Check("residency: a", "skipped", "too few repeats to tell of 2 of 3 workloads"),
-        Check("residency: b", "skipped", "measured at 4 vCPUs"),
-        Check("residency: c", "skipped", "stock has none"),
+        Check(f"{LOCAL}: a", "skipped", "too few repeats to tell of 2 of 3 workloads"),
+        Check(f"{LOCAL}: b", "skipped", "measured at 4 vCPUs"),
+        Check(f"{LOCAL}: c", "skipped", "stock has none"),
         Check("A/A control", "skipped", few),
     ]
     for number in range(3):
         put(folders["run"].parent / "first" / "boots" / f"r{number}", "boot.json", "{}")
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
     assert text.startswith("1 goal held, 1 failed, 5 not judged")
-    assert "Linux 6.12.117, stock against lab+residency=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
+    assert f"Linux 6.12.117, stock against lab+{LOCAL}=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
     line = "Better on lull, stock → lull, at 4 vCPUs 4.323 → 0.066 mprotect_ per_ cpu: broadcast TLBIs, per mprotect"
     assert line in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
     skipped = sum(check.verdict == "skipped" for check in results.checks)
@@ -259,11 +259,11 @@ def test_what_changed_is_said_in_this_order() -> None:
 def test_there_is_no_cross_where_nothing_failed(folders: dict[str, Path]) -> None:
     """Nor a tick where nothing held."""
     results = run()
-    results.checks = [Check("residency: a", "held", "0")]
+    results.checks = [Check(f"{LOCAL}: a", "held", "0")]
     text = report.of_folders([put(folders["run"].parent / "held", "results.json", results.to_json())])
     verdict = text[text.index('id="verdict"') : text.index("</p>", text.index('id="verdict"'))]
     assert 'class="good"' in verdict and 'class="bad"' not in verdict and 'class="quiet"' not in verdict
-    results.checks = [Check("residency: a", "failed", "7")]
+    results.checks = [Check(f"{LOCAL}: a", "failed", "7")]
     text = report.of_folders([put(folders["run"].parent / "held", "results.json", results.to_json())])
     verdict = text[text.index('id="verdict"') : text.index("</p>", text.index('id="verdict"'))]
     assert 'class="bad"' in verdict and 'class="good"' not in verdict
@@ -365,11 +365,11 @@ def test_a_check_comes_back_from_its_file(folders: dict[str, Path]) -> None:
 
 
 def test_what_one_run_judged_is_not_skipped() -> None:
-    held = Check("young: sync", "held", "as due")
-    skipped = Check("young: sync", "skipped", "not measured")
-    other = Check("young: none", "skipped", "not measured")
+    held = Check(f"{AGING}: sync", "held", "as due")
+    skipped = Check(f"{AGING}: sync", "skipped", "not measured")
+    other = Check(f"{AGING}: none", "skipped", "not measured")
     found = report.told([("a", skipped), ("b", held), ("a", other), ("c", other)])
-    assert found == [Check("young: sync", "held", "as due (b)"), other]
+    assert found == [Check(f"{AGING}: sync", "held", "as due (b)"), other]
     assert report.Tally.of(found) == report.Tally(1, 0, 1)
 
 
@@ -391,7 +391,7 @@ def test_a_run_that_judged_no_goal_says_what_it_counted(tmp_path: Path) -> None:
         for workload, values in counts.items()
         for kernel, value in zip(("stock", "lull"), values, strict=True)
     ]
-    checks = [Check("verified: all", "held", ""), Check("residency: x", "skipped", "x was not measured")]
+    checks = [Check("verified: all", "held", ""), Check(f"{LOCAL}: x", "skipped", "x was not measured")]
     text = page(put(tmp_path / "a", "results.json", Results("", "", {}, records, checks).to_json())).text
     assert "Lull has fewer broadcast TLBIs than stock in 1 of 3 workloads, and more in 1" in text
     assert "No goal was judged" not in text
@@ -597,8 +597,8 @@ def test_pictures_and_prose_fit_a_telephone(whole: str, tmp_path: Path) -> None:
 
 def many_kernels() -> Results:
     """Ten kernels with one workload, and five with two: as of a run of young."""
-    names = ["stock", *(f"lull+residency=off+young={policy}" for policy in ("sync", "nosync", "none", "auto"))]
-    names += [f"lull+only=residency+young=policy{n}" for n in range(5)]
+    names = ["stock", *(f"lull+{LOCAL}=off+{AGING}={policy}" for policy in ("sync", "nosync", "none", "auto"))]
+    names += [f"lull+only={LOCAL}+{AGING}=policy{n}" for n in range(5)]
     metrics = ("tlbi_broadcast_user", "insns")
     two = [Record(k, w, 4, m, "count", (8.0,), 3, "page") for k in names[:5] for w in ("a", "b") for m in metrics]
     return replace(run(), records=[*two, *(Record(k, "a", 4, "insns", "count", (8.0,), 3, "page") for k in names[5:])])

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import DATA, lab_under_test, write_files
+from support import DATA, LOCAL, lab_under_test, write_files
 
 from lull import base as bases
 from lull import paths, plan, selftests
@@ -173,14 +173,14 @@ def test_job_of_a_suite() -> None:
 def test_struct_pages_are_given_back_too() -> None:
     """On kernels that can, under their policies."""
     lab = lab_under_test()
-    specs = [plan.parse_spec(k, BASE) for k in ("stock", "lull+residency=off")]
+    specs = [plan.parse_spec(k, BASE) for k in ("stock", f"lull+{LOCAL}=off")]
     settings = selftests.settings_for(SelftestSuite("x", ("-a",), hvo=True), specs, lab)
     found = [(s.name, s.lines, s.append) for s in settings]
-    policy = "setting residency off"
+    policy = f"setting {LOCAL} off"
     assert found == [
         ("stock", (), ""),
-        ("lull+residency=off", (policy,), ""),
-        ("lull+residency=off, HVO", (policy, selftests.HVO), "hugetlb_free_vmemmap=on"),
+        (f"lull+{LOCAL}=off", (policy,), ""),
+        (f"lull+{LOCAL}=off, HVO", (policy, selftests.HVO), "hugetlb_free_vmemmap=on"),
     ]
     assert len(selftests.settings_for(SelftestSuite("x", ("-a",)), specs, lab)) == 2
 

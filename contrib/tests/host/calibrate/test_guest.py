@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import LOCAL
 
 from lull import cli
 from lull.errors import LullError
@@ -72,7 +73,7 @@ def test_dry_runs_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     boots = json.loads(capsys.readouterr().out)
     assert [(b["boot"], b["image"], b["jobs"]) for b in boots] == [
         ("r01-stock", "stock", ["stock calibrate"]),
-        ("r01-lull", "lull", ["lull+only=residency calibrate"]),
+        ("r01-lull", "lull", [f"lull+only={LOCAL} calibrate"]),
     ]
     assert cli.main(["timing", "kunpeng-920", "--vcpus", "4", "--dry-run", "--json"]) == 0
     boots = json.loads(capsys.readouterr().out)

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from support import Tool
+from support import LOCAL, RUNS, Tool
 
 from lull import guest, paths, process, timing
 from lull.errors import UsageError
@@ -306,19 +306,19 @@ def test_the_machine_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_policies_are_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also when the program fails; a switch that cannot be set is an error that says who may."""
     monkeypatch.setattr(calibrate_here, "POLICIES", tmp_path)
-    switch = tmp_path / "residency"
+    switch = tmp_path / LOCAL
     switch.write_text("off [sticky] on")
-    with pytest.raises(RuntimeError), calibrate_here.policies({"residency": "off", "gather": "off"}):
+    with pytest.raises(RuntimeError), calibrate_here.policies({LOCAL: "off", RUNS: "off"}):
         assert switch.read_text() == "off"
         raise RuntimeError
     assert switch.read_text() == "sticky"
-    assert not (tmp_path / "gather").exists()
+    assert not (tmp_path / RUNS).exists()
 
     def refuse(path: Path, text: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "write_text", refuse)
-    with pytest.raises(UsageError, match="cannot set residency to off"), calibrate_here.policies({"residency": "off"}):
+    with pytest.raises(UsageError, match=f"cannot set {LOCAL} to off"), calibrate_here.policies({LOCAL: "off"}):
         pass
 
 
@@ -398,6 +398,6 @@ def test_the_whole_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert near == []
     text = calibrate_here.cost_file(calibrate_here.fitted(measured, near), here, way)
     assert tomllib.loads(text)["costs"]["insn"] > 0
-    (tmp_path / "residency").write_text("[off] on")
+    (tmp_path / LOCAL).write_text("[off] on")
     _, near, _ = calibrate_here.measure(Lab(), here, ms=2, rounds=2)
     assert {m.counts.broadcasts for m in near} == {0}

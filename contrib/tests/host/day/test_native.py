@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import REPOSITORY, Tool
+from support import AGING, LOCAL, REPOSITORY, RUNS, Tool
 
 from lull import base as bases
 from lull import plan
@@ -20,7 +20,7 @@ from lull.run.records import Results
 from lull_contrib.commands import bench
 from lull_contrib.day import native
 
-FOUND = {"residency": "on", "young": "none"}
+FOUND = {LOCAL: "on", AGING: "none"}
 
 
 class Kernel(native.Switches):
@@ -110,14 +110,14 @@ def test_a_kernel_without_lull(machine: None, plain: None, tmp_path: Path) -> No
 
 def test_policies_are_set_for_each_series_and_restored(machine: None, kernel: Kernel, tmp_path: Path) -> None:
     """Stock is everything off, lull is as it was found, and settings are set on top; at the end all is as before."""
-    words = ["--workload", "pingpong", "--kernel", "stock", "--kernel", "lull", "--kernel", "lull+young=sync"]
+    words = ["--workload", "pingpong", "--kernel", "stock", "--kernel", "lull", "--kernel", f"lull+{AGING}=sync"]
     status, results = ran(tmp_path / "out", *words, "--repeat", "1")
     assert status == 0
-    assert {r.kernel for r in results.records} == {"stock", "stock.control", "lull", "lull+young=sync"}
+    assert {r.kernel for r in results.records} == {"stock", "stock.control", "lull", f"lull+{AGING}=sync"}
     off = kernel.off
     assert kernel.read() == FOUND
-    assert {("residency", off["residency"]), ("young", off["young"]), ("young", "sync")} <= set(kernel.log)
-    assert results.settings["policies found"] == "residency=on young=none"
+    assert {(LOCAL, off[LOCAL]), (AGING, off[AGING]), (AGING, "sync")} <= set(kernel.log)
+    assert results.settings["policies found"] == f"{LOCAL}=on {AGING}=none"
 
 
 def test_policies_are_restored_when_a_program_hangs(
@@ -133,8 +133,8 @@ def test_policies_are_restored_when_a_program_hangs(
 def test_a_policy_that_is_refused_ends_the_run(tmp_path: Path) -> None:
     """What followed would have a wrong name."""
     found = Kernel(tmp_path)
-    with pytest.raises(LullError, match="cannot set young to often"):
-        found.choose({"young": "often"})
+    with pytest.raises(LullError, match=f"cannot set {AGING} to often"):
+        found.choose({AGING: "often"})
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_a_policy_that_is_refused_ends_the_run(tmp_path: Path) -> None:
         ("lull", False, True, False),
         ("lull", True, False, True),
         ("stock", True, False, False),
-        ("lull+young=sync", True, False, False),
+        (f"lull+{AGING}=sync", True, False, False),
         ("stock", True, True, True),
-        ("lull+young=sync", True, True, True),
-        ("lull+gather=off", True, True, False),
+        (f"lull+{AGING}=sync", True, True, True),
+        (f"lull+{RUNS}=off", True, True, False),
         ("lab", True, True, False),
     ],
 )

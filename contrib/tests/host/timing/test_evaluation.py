@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from support import LOCAL
 
 from lull import base as bases
 from lull import cli, picture, plan, timing
@@ -242,7 +243,7 @@ def test_the_picture_is_the_same_and_fits_any_page(tmp_path: Path) -> None:
     assert "#ffffff" not in text and "#000000" not in text
     for kernel, (colour, _) in picture.looks(list(COUNTED)).items():
         last = [point for point in found.points if point.kernel == kernel][-1]
-        name = kernel.removeprefix("lab+residency=")
+        name = kernel.removeprefix(f"lab+{LOCAL}=")
         assert f"> {name} {tables.number(last.simulated, 's')}</text>" in text
         assert len(re.findall(rf"fill: none; stroke: {colour}", text)) == 1
         assert len(re.findall(rf"fill: none; stroke-dasharray: [^\"]* stroke: {colour}", text)) == 1
