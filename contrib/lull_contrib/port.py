@@ -212,6 +212,9 @@ def write(tree: Path, port: Port, base: Base, base_name: str) -> Written:
 def toml_of(base: Base, source: Source, mark: str, left: Collection[str]) -> str:
     """The TOML file of a new base: that of ``base``, for another series, without the tables in ``left``."""
     text = re.sub(r"\A(# SPDX[^\n]*\n)(?:#[^\n]*\n)*", rf"\g<1>#\n{mark}\n", base.file.read_text())
+    if base.of:
+        above = tables_of(base.file.with_name(f"{base.of}.toml").read_text())
+        text += "".join(f"\n{above[head]}" for head in (f"features.{name}" for name in base.features))
     text = re.sub(r'(?m)^series = ".*?"', f'series = "{source.series}"', text)
     found = ""
     if source.package:

@@ -303,10 +303,12 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
     def files(names: Sequence[str]) -> tuple[Path, ...]:
         return tuple(top / n for n in names)
 
-    above = toml.load_toml(path.with_name(f"{raw['of']}.toml"))["features"] if "of" in raw else {}
-    mine = {n: e for n, e in above.items() if "only" not in e or raw["kernels"].keys() & set(e["only"])}
+    listed = raw.get("features", {})
+    if "of" in raw and not listed:
+        above = toml.load_toml(path.with_name(f"{raw['of']}.toml"))["features"]
+        listed = {n: e for n, e in above.items() if "only" not in e or raw["kernels"].keys() & set(e["only"])}
     features: dict[str, Feature] = {}
-    for name, entry in raw.get("features", mine).items():
+    for name, entry in listed.items():
         folder = top / (f"{raw['series']}-lab" if "only" in entry else raw["series"]) / name
         features[name] = toml.made(Feature, entry, name=name, folder=folder)
         if unknown := set(features[name].needs) - features.keys():

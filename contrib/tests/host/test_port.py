@@ -165,6 +165,16 @@ def test_a_series_with_a_base_of_its_own(base: Base, tree: Path, tmp_path: Path)
     assert files(tmp_path / "kernel") == before
 
 
+def test_a_base_of_a_backport(tmp_path: Path) -> None:
+    """It has the features that the backport has of another base, but for those that are left out."""
+    origin = bases.load_base("6.12")
+    (tmp_path / "bases").mkdir()
+    file = tmp_path / "bases/7.2.toml"
+    some = Source("x", "7.2", Tree(tmp_path, "", "7.2"))
+    file.write_text(port.toml_of(origin, some, "# mark", ["features.lab"]))
+    assert origin.of and bases.load_base(str(file)).features.keys() == origin.features.keys() - {"lab"}
+
+
 def test_uncommitted_work_is_refused(base: Base, tree: Path, tmp_path: Path) -> None:
     """And stays."""
     (tree / "init/a").write_text("work\n")
