@@ -25,7 +25,7 @@
 #define PURGE_LIST	16		/* of purge_list before purge_work, in struct vmap_node */
 #define VA_LIST		40		/* of list in struct vmap_area, behind va_start, va_end and an rb_node */
 #define MIN_BITS	48		/* VA_BITS_MIN is this at most: arm64's addresses of vmalloc begin half-way */
-#define FREES		"free"		/* a rule without which the checker is blind */
+#define FREES		"free"		/* a rule without which the check is inconclusive */
 
 /* The functions; several names of one hook are of different versions, or all of them are needed. */
 static const struct {

@@ -92,7 +92,7 @@ bool linux_init(struct linux_guest *l, struct shadow *s, const char *symbols,
 		char *error, size_t size);
 
 /*
- * Write which rules are silent because a symbol is missing: as a line {"unchecked": [...]},
+ * Write which rules are not checked because a symbol is missing: as a line {"unchecked": [...]},
  * or as a line for people, if there are any.
  */
 void linux_report(const struct linux_guest *l, FILE *out);

@@ -341,29 +341,29 @@ struct count {
 };
 
 /* Write what was never seen, or how often each was seen. */
-static void counts_text(FILE *out, const struct count *all, size_t n, bool blind)
+static void counts_text(FILE *out, const struct count *all, size_t n, bool unseen)
 {
-	const char *before = blind ? "it did not see " : "";
+	const char *before = unseen ? "it did not see " : "";
 
 	for (size_t i = 0; i < n; i++) {
-		if (!all[i].name || blind == (all[i].value != 0))
+		if (!all[i].name || unseen == (all[i].value != 0))
 			continue;
 		fputs(before, out);
 		before = ", ";
-		if (!blind)
+		if (!unseen)
 			fprintf(out, "%" PRIu64 " ", all[i].value);
 		fputs(all[i].name, out);
 	}
 }
 
-static void verdict_text(const struct reports *r, const struct known *const *known, bool blind,
+static void verdict_text(const struct reports *r, const struct known *const *known, bool unseen,
 			 const char *seen)
 {
 	if (r->n)
 		fprintf(r->text, "verdict: reports: %u, seen %" PRIu64 " time%s\n", r->n, r->occurrences,
 			r->occurrences > 1 ? "s" : "");
 	else
-		fprintf(r->text, "verdict: %s: %s\n", r->failed ? "failed" : blind ? "blind" : "silent",
+		fprintf(r->text, "verdict: %s: %s\n", r->failed ? "failed" : unseen ? "inconclusive" : "passed",
 			r->failed ? "see the errors above" : seen);
 	for (unsigned int i = 0; i < r->n; i++)
 		if (known[i]->count > 1)
@@ -427,21 +427,21 @@ void report_verdict(struct reports *r, const struct seen *seen)
 	const size_t n = sizeof(all) / sizeof(all[0]);
 	const struct known **known = all_known(r);
 	struct json j = { .out = r->out };
-	bool blind = false;
+	bool unseen = false;
 	char words[1024];
 	FILE *memory = fmemopen(words, sizeof(words), "w");
 
 	if (!memory)
 		abort();
 	for (size_t i = 0; i < n; i++)
-		blind |= all[i].name && !all[i].value;
-	counts_text(memory, all, n, blind);
+		unseen |= all[i].name && !all[i].value;
+	counts_text(memory, all, n, unseen);
 	fclose(memory);
 	json_open(&j, '{');
-	text(&j, "verdict", r->n ? "reports" : blind ? "blind" : "silent");
+	text(&j, "verdict", r->n ? "reports" : unseen ? "inconclusive" : "passed");
 	json_field(&j, "reports", r->n);
 	json_field(&j, "occurrences", r->occurrences);
-	json_key(&j, "blind");
+	json_key(&j, "unseen");
 	json_open(&j, '[');
 	for (size_t i = 0; i < n; i++)
 		if (all[i].name && !all[i].value)
@@ -465,7 +465,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 	json_close(&j, '}');
 	json_end_line(&j);
 	fflush(r->out);
-	verdict_text(r, known, blind, words);
+	verdict_text(r, known, unseen, words);
 	free(known);
 }
 

@@ -93,7 +93,7 @@ void report(struct reports *r, const struct finding *f);
 /* Write what is wrong with the check itself, so that its silence says nothing. */
 void report_error(struct reports *r, const char *text);
 
-/* Write the last line: silent, reports, or blind, with the counts. */
+/* Write the last line: passed, reports, or inconclusive, with the counts. */
 void report_verdict(struct reports *r, const struct seen *seen);
 void reports_free(struct reports *r);
 

@@ -65,7 +65,7 @@ def reports(file: Path) -> Callable[[bytes], None]:
     def target(data: bytes) -> None:
         file.write_bytes(data)
         output = plugin_output.read([file])
-        plugin_output.blind(output.end)
+        plugin_output.unseen(output.end)
         for report in output.reports:
             plugin_output.lines(report)
 

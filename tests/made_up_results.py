@@ -33,10 +33,10 @@ def records(kernel: str, broadcasts: float, local: float = 0.0, vcpus: int = 4, 
 
 
 CHECKS = [
-    Check(f"{LOCAL}: broadcasts of mprotect_per_cpu", "held", "64, stock 4321: 1.5 %"),
+    Check(f"{LOCAL}: broadcasts of mprotect_per_cpu", "passed", "64, stock 4321: 1.5 %"),
     Check(f"{LOCAL}: broadcasts of sleeper", "skipped", "sleeper was not measured"),
     Check(f"{RUNS}: no more TLBIs: sparse on lull", "failed", "munmap 2.1 (stock 1)"),
-    Check("verified: mprotect_per_cpu on stock", "held", "3 runs"),
+    Check("verified: mprotect_per_cpu on stock", "passed", "3 runs"),
 ]
 
 
@@ -99,7 +99,7 @@ def checked() -> dict[str, object]:
     plain = {"machine": "max", "mutant": None, "known": {}, "reports": []}
     plain |= {"workloads": ["fork_exec stock"], "status": {"1": 0}}
     boots = [
-        {**plain, "boot": "r01-stock-max", "kernel": "stock", "verdict": "silent"},
+        {**plain, "boot": "r01-stock-max", "kernel": "stock", "verdict": "passed"},
         {**plain, "boot": "r01-lull-max", "kernel": "lull", "verdict": "reports", "reports": [report_]},
         {
             **plain,

@@ -139,7 +139,7 @@ def test_files_without_symbols(install: Install, tmp_path: Path, text: str | Non
 
 
 def test_what_no_symbol_is_found_for(install: Install, tmp_path: Path) -> None:
-    """The rules that are silent then, and the first name of the function that they need."""
+    """The rules that are not checked then, and the first name of the function that they need."""
     file, out = tmp_path / "System.map", tmp_path / "reports"
     file.write_text(
         "                 U undefined\n"

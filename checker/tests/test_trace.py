@@ -281,9 +281,9 @@ def test_the_text_of_a_verdict(build: Callable[[str], Path], tmp_path: Path) -> 
     """What was seen, or what was not; and where contents differ, in the report before it."""
     text = (HERE / "traces" / "good_all_seen.txt").read_text()
     said = for_people(build("trace-cli"), text, tmp_path)
-    assert said.startswith("verdict: silent: 2 frees of pages, 1 frees of tables, 1 TLBIs, ") and said.count("\n") == 1
+    assert said.startswith("verdict: passed: 2 frees of pages, 1 frees of tables, 1 TLBIs, ") and said.count("\n") == 1
     said = for_people(build("trace-cli"), without(text, "free"), tmp_path)
-    assert said == "verdict: blind: it did not see frees of pages, frees of tables\n"
+    assert said == "verdict: inconclusive: it did not see frees of pages, frees of tables\n"
     said = for_people(build("trace-cli"), (HERE / "traces" / "bad_bbm_contents.txt").read_text(), tmp_path)
     assert "\n  differs  the contents of the two pages, from byte 0x19 on\n" in said
 
@@ -385,7 +385,7 @@ NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "t
 
 
 @pytest.mark.parametrize(
-    ("word", "blind"),
+    ("word", "unseen"),
     [
         ("nothing", set()),
         ("access", set()),  # the fetch is one too
@@ -396,22 +396,22 @@ NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "t
         ("user", {"user_returns"}),
     ],
 )
-def test_blind(build: Callable[[str], Path], word: str, blind: set[str]) -> None:
+def test_inconclusive(build: Callable[[str], Path], word: str, unseen: set[str]) -> None:
     """A verdict of silence needs all kinds of events to have been seen; the names of those that were not."""
     text = (HERE / "traces" / "good_all_seen.txt").read_text()
     found, verdict = judge(build("trace-cli"), without(text, word))
-    assert set(verdict["blind"]) == blind
-    assert verdict["verdict"] == ("reports" if found else "blind" if blind else "silent")
+    assert set(verdict["unseen"]) == unseen
+    assert verdict["verdict"] == ("reports" if found else "inconclusive" if unseen else "passed")
 
 
-def test_blind_to_all(build: Callable[[str], Path]) -> None:
+def test_sees_nothing(build: Callable[[str], Path]) -> None:
     """Nothing happened; and stores, TLBIs and frees of a machine whose translation was never seen to be on."""
     cli = build("trace-cli")
-    assert set(judge(cli, "")[1]["blind"]) == NEEDED
+    assert set(judge(cli, "")[1]["unseen"]) == NEEDED
     events = "page x y; store 0 x y|table; store 0 x 0; tlbi 0 vmalle1is; dsb 0 ish; user 0; free 0 x"
     verdict = judge(cli, events)[1]
-    assert verdict["verdict"] == "blind"
-    assert set(verdict["blind"]) == {"accesses", "loads", "obligations", "table_frees", "table_stores"}
+    assert verdict["verdict"] == "inconclusive"
+    assert set(verdict["unseen"]) == {"accesses", "loads", "obligations", "table_frees", "table_stores"}
 
 
 @pytest.mark.parametrize(

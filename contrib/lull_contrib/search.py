@@ -429,5 +429,5 @@ def verdict(search: Search, trial: Trial) -> str:
     if trial.mutant:
         said = "caught" if search.caught else "not caught"
     else:
-        said = f"{len(search.found)} reports" if search.found else "silent"
+        said = f"{len(search.found)} reports" if search.found else "passed"
     return f"{said} in {clock(search.spent)}: {search.account()}"

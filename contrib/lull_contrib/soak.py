@@ -23,7 +23,7 @@ from lull.check.boots import guests_of, one_boot
 from lull.check.data import Hardware, KnownFinding, load_rules
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
-from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, CheckedBoot, judged
+from lull.check.verdicts import FELL_SHORT, PASSED, BootResult, CheckedBoot, judged
 from lull.judge import tables
 from lull.lab import Lab
 from lull.progress import clock, say
@@ -52,7 +52,7 @@ runs a program with Debian's root file system."""
 ROUNDS = "rounds"
 """The folder with a folder for each round."""
 KEPT = (loop.DONE, "command.txt", "job.sh")
-"""The files that are kept of a silent round."""
+"""The files that are kept of a round that passed."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,8 @@ def spent(rounds: Sequence[Mapping[str, Any]]) -> float:
 
 
 def bad(rounds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rounds that were not silent."""
-    return [one for one in rounds if one["verdict"] != SILENT]
+    """The rounds that did not pass."""
+    return [one for one in rounds if one["verdict"] != PASSED]
 
 
 def tally(rounds: Sequence[Mapping[str, Any]], what: str) -> dict[str, int]:
@@ -248,7 +248,7 @@ def verdict(rounds: Sequence[Mapping[str, Any]]) -> str:
     """The verdict on the soak, in one line."""
     failed = bad(rounds)
     ended = how_many(rounds)
-    return f"{len(failed)} of {ended} were not silent" if failed else f"silent in {ended}"
+    return f"{len(failed)} of {ended} did not pass" if failed else f"passed in {ended}"
 
 
 def how_many(rounds: Sequence[Mapping[str, Any]]) -> str:
@@ -287,14 +287,14 @@ def do_rounds(
 ) -> int:
     """Do rounds until they took ``seconds`` together, write soak.json after each, and print the results.
 
-    Returns the exit status: 0 when all rounds were silent, else 1.
+    Returns the exit status: 0 when all rounds passed, else 1.
 
     Args:
         findings: known defects, whose reports do not fail a round.
         out: the folder of the results; None: a new one in ./results, or that of an interrupted soak of the same choice.
             Rounds that such a soak finished there count.
         only: do only the round of this number; None: rounds 1, 2, ...
-        keep_going: go on after a round that was not silent.
+        keep_going: go on after a round that did not pass.
         as_json: print soak.json instead of the tables.
     """
     kernels = {name: of_base(lab, name) for name in choice.kernels}
@@ -318,7 +318,7 @@ def do_rounds(
         def write(drawn: Round, line: str, before: bool, kept: CheckedBoot, place: Path) -> None:
             result = judged(drawn.trial, drawn.what, kept, findings)
             rounds.append(entry(result, drawn, line))
-            if result.verdict()[0] == SILENT:
+            if result.verdict()[0] == PASSED:
                 for path in place.iterdir():
                     if path.name not in KEPT:
                         path.unlink()
@@ -344,7 +344,7 @@ def entry(result: BootResult, drawn: Round, line: str) -> dict[str, Any]:
     """The entry of a round in soak.json; ``seconds`` is from its boot.json."""
     found = result.to_json(drawn.options)
     del found["measurements"], found["end"]
-    if result.verdict()[0] != SILENT:
+    if result.verdict()[0] != PASSED:
         found["lines"] = result.lines()
     return {"line": line, "what": drawn.what, **found}
 
@@ -383,7 +383,7 @@ def grids(rounds: Sequence[Mapping[str, Any]]) -> list[tables.Grid]:
 
 
 def print_rounds(rounds: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Print the tables, then each round that was not silent with the command that repeats it, and last the verdict."""
+    """Print the tables, then each round that did not pass with the command that repeats it, and last the verdict."""
     console = tables.make_console()
     line = partial(console.print, markup=False, soft_wrap=True)
     for grid in grids(rounds):

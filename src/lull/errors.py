@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Errors that a user can act on: what happened, where, and what to do. Each kind has an exit code of its own.
 
-Exit code 0 means that all checks held, 1 that something measured or tested fell short; EXIT_CODES has the others. An
+Exit code 0 means that all checks passed, 1 that something measured or tested fell short; EXIT_CODES has the others. An
 exception of another type is a defect of the tool: its traceback goes to the log, and the exit code is 70 (EX_SOFTWARE
 of sysexits.h).
 """
@@ -117,7 +117,7 @@ def require_known(kind: str, names: Iterable[str], known: Collection[str]) -> No
 
 
 EXIT_CODES: dict[int, str] = {
-    0: "everything held",
+    0: "everything passed",
     1: "something measured or tested fell short",
     2: "usage: the command line asks for something that does not exist",
     3: "the lab itself failed: a missing package, a build error",

@@ -37,7 +37,7 @@ def test_a_program_of_ones_own(real: Tool) -> None:
     done = real("boot", "--kernel", "stock", "--vcpus", "1", "--program", str(source), "one", "--", "-two")
     assert (done.returncode, done.stdout) == (0, "-two\n"), done.stderr
     done = real("check", "--kernel", "stock", "--vcpus", "1", "--program", str(source), "one")
-    assert done.returncode == 0 and "boot 1: own.c\nverdict: silent: " in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "boot 1: own.c\nverdict: passed: " in done.stdout, done.stdout + done.stderr
 
 
 def test_a_real_panic_is_told(real: Tool) -> None:

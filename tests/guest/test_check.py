@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The checker on real kernels: silent where nothing is wrong, and no mutant gets past it. Minutes."""
+"""The checker on real kernels: passed where nothing is wrong, and no mutant gets past it. Minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import FACTS, SUMMARY, Tool, common, lab_under_test, newer_qemu, silent
+from support import FACTS, SUMMARY, Tool, common, lab_under_test, newer_qemu, passes
 
 from lull import base as bases
 from lull import plan
@@ -40,7 +40,7 @@ def test_kernels_are_silent(real: Tool) -> None:
     they hold of the address space, and the goal is missed (docs/results.md).
     """
     other = lab_under_test().base.name != bases.DEFAULT
-    silent(real, *(("--kernel", "lull") if other else KERNELS), "--cpu", "max-ntlbpa")
+    passes(real, *(("--kernel", "lull") if other else KERNELS), "--cpu", "max-ntlbpa")
 
 
 @pytest.mark.bases
@@ -54,25 +54,25 @@ def test_shared_tables_are_flushed_at_exit(real: Tool) -> None:
 @pytest.mark.bases
 def test_lab_is_silent(real: Tool) -> None:
     """With every workload that is checked by default, on a machine on which Linux does not assume FEAT_nTLBPA."""
-    silent(real, "--kernel", plan.LAB)
+    passes(real, "--kernel", plan.LAB)
 
 
 def test_kernels_are_silent_without_ntlbpa(real: Tool) -> None:
     """CPUs may keep copies of a freed table's entries by their physical addresses."""
-    silent(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
+    passes(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
 
 
 @pytest.mark.parametrize("qemu", [newer_qemu], indirect=True, ids=["newer"])
 def test_kernels_are_silent_in_a_newer_qemu(real: Tool, qemu: Qemu) -> None:
     """The plugin's other build, whose interface has other callbacks and registers."""
     real.environment["LULL_QEMU"] = str(qemu.program)
-    silent(real, *KERNELS, "--workload", "fork_exec")
+    passes(real, *KERNELS, "--workload", "fork_exec")
 
 
 @pytest.mark.whole
 def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
     """Lull's that a workload names, too."""
-    silent(real)
+    passes(real)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
 def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
     """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 28 boots."""
     workloads = ("mm_storm", "swap_bench", "fork_exec")
-    silent(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
+    passes(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
 
 
 @pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("more", [(), ("--asid-bits", "8", "--cpu", "max+ntlbpa")], ids=["max", "asid8-ntlbpa"])
 def test_storms_are_silent(real: Tool, more: tuple[str, ...]) -> None:
     """Residency while CPUs go and come, and while its policy changes."""
-    silent(real, "--kernel", plan.LAB, "--workload", "storm_hotplug", "--workload", "storm_policies", *more)
+    passes(real, "--kernel", plan.LAB, "--workload", "storm_hotplug", "--workload", "storm_policies", *more)
 
 
 @pytest.mark.bases(whole=True)
@@ -109,7 +109,7 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
 
     With TLB ranges, without, and with both them and the workaround that repeats each broadcast.
     """
-    silent(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
+    passes(real, "--kernel", kernel, "--workload", "batch_storm", "--cpu", cpu)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
 )
 def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
     """Pages of files that are written through mappings while they are cleaned, written back, reclaimed and moved."""
-    silent(real, "--kernel", kernel, "--workload", storm)
+    passes(real, "--kernel", kernel, "--workload", storm)
 
 
 USUAL = ("storm_migrate", "storm_reclaim")
@@ -141,7 +141,7 @@ USUAL = ("storm_migrate", "storm_reclaim")
 )
 def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
     """One feature may hide a bug of another."""
-    silent(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
+    passes(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
 
 
 @pytest.mark.bases(whole=True)
@@ -149,7 +149,7 @@ def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: s
 def test_hvo_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
     """Entries of the vmemmap changed while all CPUs run; with TLB ranges, and without. The checker has seen it."""
     out = tmp_path / "out"
-    silent(real, "--kernel", plan.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
+    passes(real, "--kernel", plan.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
     (boot,) = json.loads((out / "check.json").read_text())["boots"]
     assert boot["seen"]["repointed"] >= 4
 
@@ -160,7 +160,7 @@ def test_hvo_with_other_pages_is_silent(real: Tool, kernel: str, tmp_path: Path)
     """Pools of HugeTLB pages that give back struct pages, on kernels with pages of 16 and 64 KiB."""
     out = tmp_path / "out"
     words = ("--workload", "hvo_hammer", "--append", "kunit.enable=0", "--out", str(out))
-    silent(real, "--kernel", kernel, *words)
+    passes(real, "--kernel", kernel, *words)
     (boot,) = json.loads((out / "check.json").read_text())["boots"]
     assert boot["status"] == {"1": 0} and boot["seen"]["repointed"] >= 6
 
@@ -168,7 +168,7 @@ def test_hvo_with_other_pages_is_silent(real: Tool, kernel: str, tmp_path: Path)
 def test_what_tlbis_take(real: Tool, tmp_path: Path) -> None:
     """A flush of the whole ASID costs threads what they read beside it; one of the page that changed, nothing."""
     out = tmp_path / "out"
-    silent(
+    passes(
         real, "--kernel", "stock", "--workload", "storm_pieces", "--workload", "mprotect_threaded", "--out", str(out)
     )
     results = Results.load(out / "results.json")
@@ -225,7 +225,7 @@ CLOUD = "6.1-cloud-arm64"
 
 
 def test_a_kernel_of_debians(real: Tool, tmp_path: Path) -> None:
-    """As it comes, by name and as a file: symbols are read from the image, names of code are right, and it is silent.
+    """As it comes, by name and as a file: symbols are read from the image, names of code are right, and it passes.
 
     With KASLR it runs elsewhere than its symbols say.
     """
@@ -246,6 +246,6 @@ def test_a_kernel_of_debians(real: Tool, tmp_path: Path) -> None:
 
 
 def test_symbols_are_found_in_the_stock_kernel(real: Tool, tmp_path: Path) -> None:
-    """Each function is there, or the checker would be blind to it."""
+    """Each function is there, or the checker would not see it."""
     done = real("check", "--kernel", "stock", "--workload", "fork_exec", "--out", str(tmp_path / "out"))
     assert done.returncode == 0 and "not checked" not in done.stdout, done.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from residency_races import of_residency
-from support import SUMMARY, Tool, lab_under_test, silent
+from support import SUMMARY, Tool, lab_under_test, passes
 
 from lull.guest import console
 from lull.guest.qemu import Machine
@@ -83,17 +83,17 @@ class TestKernels:
     def test_debug_kernel_on_machines(self, real: Tool, cpu: str) -> None:
         """Storms, and CPUs that go and come; with the kernel's own PAN, KPTI, few ASIDs."""
         storms = [word for storm in STORMS for word in ("--workload", storm)]
-        silent(real, "--kernel", "debug", *storms, "--cpu", cpu, "--checker", "off", "--append", "page_poison=1")
+        passes(real, "--kernel", "debug", *storms, "--cpu", cpu, "--checker", "off", "--append", "page_poison=1")
 
     def test_debug_kernel_runs_real_programs(self, real: Tool) -> None:
         """Those of the suite, which verify themselves."""
-        silent(real, "--suite", "real", "--kernel", "debug", "--checker", "off", "--append", "page_poison=1")
+        passes(real, "--suite", "real", "--kernel", "debug", "--checker", "off", "--append", "page_poison=1")
 
     def test_real_time(self, real: Tool) -> None:
-        """PREEMPT_RT: nobody sleeps or takes a lock where that is not allowed, and the checker is silent."""
+        """PREEMPT_RT: nobody sleeps or takes a lock where that is not allowed, and the check passes."""
         programs = ("residency_storm", "mm_storm", "fork_exec", "swap_bench", "hvo", "mprotect_threaded", "file_storm")
         words = [word for program in programs for word in ("--workload", program)]
-        silent(real, "--kernel", "rt", *words, "--append", "tlb_residency=1")
+        passes(real, "--kernel", "rt", *words, "--append", "tlb_residency=1")
 
     @pytest.mark.bases
     def test_no_data_race_in_residency(self, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def checked(fake: Callable[..., CompletedProcess[str]], tmp_path: Path) -> Check
     """Run a check; what happens in it is ``what``; each start of QEMU is logged in ``tmp_path/starts``."""
     (tmp_path / "starts").mkdir()
 
-    def run(*words: str, what: str = "silent") -> CompletedProcess[str]:
+    def run(*words: str, what: str = "passed") -> CompletedProcess[str]:
         return fake(
             "check",
             *words,
@@ -64,12 +64,12 @@ def test_silent(checked: Check, tmp_path: Path) -> None:
     done = checked("--out", str(out))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith("stock on max, 4 vCPUs, boot 1: count")
-    assert done.stdout.splitlines()[-1] == "verdict: silent in all 3 boots"
+    assert done.stdout.splitlines()[-1] == "verdict: passed in all 3 boots"
     said = done.stderr.splitlines()[0]
     assert re.fullmatch(r"this takes about \S+; building the kernels stock lull lab is \S+ of it", said)
     kept = json.loads((out / "check.json").read_text())
     assert [b["kernel"] for b in kept["boots"]] == ["stock", "lull", "lab"]
-    assert {b["verdict"] for b in kept["boots"]} == {"silent"}
+    assert {b["verdict"] for b in kept["boots"]} == {"passed"}
     assert "speculation=on" in starts(tmp_path)[0]["options"]
     assert any(word.startswith("symbols=") for word in starts(tmp_path)[0]["options"])
 
@@ -78,7 +78,7 @@ def test_silent(checked: Check, tmp_path: Path) -> None:
     ("what", "code", "words"),
     [
         ("reports", 1, "verdict: reports in 1 of 1 boots"),
-        ("blind", 1, "did not see frees of pages"),
+        ("inconclusive", 1, "did not see frees of pages"),
         ("mute", 1, "the plugin wrote no verdict"),
         ("error", 1, "the plugin's own trouble"),
         ("failing", 1, "count ended with status 1"),
@@ -103,7 +103,7 @@ def test_without_the_checker(checked: Check, tmp_path: Path) -> None:
     words = ["--kernel", "stock", "--checker", "off"]
     done = checked(*words)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "verdict: silent: the kernel reported nothing\n" in done.stdout
+    assert "verdict: passed: the kernel reported nothing\n" in done.stdout
     assert starts(tmp_path)[0]["options"] == []
     done = checked(*words, what="warning")
     assert done.returncode == 1 and "verdict: reports in 1 of 1 boots" in done.stdout
@@ -126,7 +126,7 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     }
     counted = {"held": 8, "kept": 6, "lost": 3, "lost_others": 2, "refills": 2, "refills_unchanged": 1}
     assert lost == {"own": (5,), **{f"tlb_{name}": (value,) for name, value in counted.items()}}
-    assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "held")]
+    assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "passed")]
     assert "tlb_lost" not in done.stdout and f"without need: ./lull report {out}\n" in done.stdout
     tables = report.of_folders([out])
     assert re.search(r"tlb_lost.*<td[^>]*>0\.5<.*tlb_refills_unchanged.*<td[^>]*>0\.167<", tables, re.DOTALL)
@@ -150,8 +150,8 @@ def test_what_other_cpus_lost_is_a_goal() -> None:
     short = check_results.missed(lost([RUNS], 193))
     assert [c.name for c in short] == [name]
     assert short[0].detail == "munmap 193 (stock 192)"
-    held = lost([RUNS], 192)
-    assert not check_results.missed(held) and "held" in [c.verdict for c in held.checks if c.name == name]
+    passed = lost([RUNS], 192)
+    assert not check_results.missed(passed) and "passed" in [c.verdict for c in passed.checks if c.name == name]
     assert not [c for c in lost([AGING], 193).checks if c.name.startswith(RUNS)]
 
 
@@ -237,15 +237,15 @@ def test_a_finished_boot_is_not_repeated(checked: Check, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("what", "words", "code"),
     [
-        ("silent", [], 0),
+        ("passed", [], 0),
         ("reports", [], 1),
         ("warning", [], 1),
         ("failing", [], 1),
-        ("blind", [], 125),
+        ("inconclusive", [], 125),
         ("error", [], 125),
         ("panic", [], 125),
-        ("silent", ["--vcpus", "65"], 128),
-        ("silent", ["--no-such-option"], 128),
+        ("passed", ["--vcpus", "65"], 128),
+        ("passed", ["--no-such-option"], 128),
     ],
 )
 def test_bisect(checked: Check, what: str, words: list[str], code: int) -> None:
@@ -259,7 +259,7 @@ def test_files_for_ci(checked: Check, tmp_path: Path) -> None:
     files = [f"--{form}={tmp_path / form}" for form in ("ktap", "junit")]
     checked("--kernel", "stock", "--kernel", "lull", *files)
     lines = (tmp_path / "ktap").read_text().splitlines()
-    assert lines[:2] == ["KTAP version 1", "1..2"] and lines[2].startswith("# verdict: silent: ")
+    assert lines[:2] == ["KTAP version 1", "1..2"] and lines[2].startswith("# verdict: passed: ")
     assert [line for line in lines if not line.startswith("#")][2:] == [
         "ok 1 stock on max, 4 vCPUs, boot 1: count",
         "ok 2 lull on max, 4 vCPUs, boot 1: count",
@@ -326,7 +326,7 @@ def test_json(checked: Check) -> None:
 
 def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, **raw: Any) -> check_verdicts.BootResult:
     """A boot that ended well, but for what ``raw`` says."""
-    end = {"verdict": "silent", "text": "1 frees of pages", "blind": []}
+    end = {"verdict": "passed", "text": "1 frees of pages", "unseen": []}
     whole = from_json(check_verdicts.CheckedBoot, {"guest": "6.12.117", "end": end, **raw}, "boot")
     boot = plan.Boot("r01", 1, kernel, kernel)
     trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
@@ -348,7 +348,7 @@ NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
 def test_known_findings_do_not_fail() -> None:
     """They are shown; anything beside them fails; in a mutant a report is a report."""
     known = result("stock", "max", reports=[KNOWN])
-    assert known.verdict()[0] == "silent" and check_verdicts.exit_code([known]) == 0
+    assert known.verdict()[0] == "passed" and check_verdicts.exit_code([known]) == 0
     assert any("known issue early: freed early (docs/findings.md#early)" in line for line in known.lines())
     both = result("stock", "max", reports=[KNOWN, NEW])
     assert both.verdict()[0] == "reports" and check_verdicts.exit_code([both]) == 1
@@ -363,7 +363,7 @@ def test_known_findings_do_not_fail() -> None:
 
 
 def test_every_program_was_skipped() -> None:
-    """A silent boot in which nothing ran says nothing, unless another boot of the same check did run something."""
+    """A boot that passed in which nothing ran says nothing, unless another boot of the same check did run something."""
     jobs = tuple(plan.Job(n, plan.Workload(name, name), plan.Spec("mine", "mine")) for n, name in ((1, "a"), (2, "b")))
 
     def ended(*status: int) -> check_verdicts.BootResult:
@@ -371,7 +371,7 @@ def test_every_program_was_skipped() -> None:
         return replace(boot, trial=replace(boot.trial, boot=replace(boot.trial.boot, jobs=jobs)))
 
     assert check_verdicts.exit_code([ended(77, 77)]) == 1
-    assert check_verdicts.overall([ended(77, 77)]) == "blind: every program was skipped"
+    assert check_verdicts.overall([ended(77, 77)]) == "inconclusive: every program was skipped"
     assert check_verdicts.exit_code([ended(77, 0)]) == check_verdicts.exit_code([ended(77, 77), ended(0, 0)]) == 0
     assert check_verdicts.exit_code([ended(77, 1)]) == 1
 
@@ -381,7 +381,7 @@ def test_what_is_not_checked_is_said() -> None:
     lines = result("stock", "max", unchecked=["owed/rmap (no tlb_flush_rmaps)", "free (no x)"]).lines()
     assert lines[-2:] == [
         "not checked, for lack of a symbol: owed/rmap (no tlb_flush_rmaps), free (no x)",
-        "verdict: silent: 1 frees of pages",
+        "verdict: passed: 1 frees of pages",
     ]
 
 
@@ -392,7 +392,7 @@ def test_a_mutant_that_the_kernel_dies_of() -> None:
     trouble = {"kind": "crashed", "code": 4, "text": ""}
     died = "the guest kernel panicked: Unable to handle kernel write to read-only memory at virtual address ff"
     (score,) = check_verdicts.mutant_scores([result("lab", "max", mutant, trouble={**trouble, "what": died})])
-    assert (score.held, score.seen, score.meant) == (True, {read_only: 1}, read_only)
+    assert (score.passed, score.seen, score.meant) == (True, {read_only: 1}, read_only)
     other = result(
         "lab", "max", mutant, trouble={**trouble, "what": "the guest kernel panicked: Attempted to kill init!"}
     )
@@ -410,8 +410,8 @@ def test_the_table() -> None:
     ]
     (grid,) = check_show.grids(results)
     assert grid.header == ("machine", "stock", "lab")
-    assert grid.rows == (("max", "silent", "nothing new; 1 known issue"), ("max+kpti", "blind 1 of 2", ""))
-    assert check_verdicts.overall(results) == "blind in 1 of 4 boots"
+    assert grid.rows == (("max", "passed", "nothing new; 1 known issue"), ("max+kpti", "inconclusive 1 of 2", ""))
+    assert check_verdicts.overall(results) == "inconclusive in 1 of 4 boots"
 
 
 def test_the_table_of_many_kernels() -> None:
@@ -419,13 +419,13 @@ def test_the_table_of_many_kernels() -> None:
     results = [result(f"kernel{n}", m, reports=[KNOWN] * (n == 1)) for n in range(5) for m in ("max", "max+kpti")]
     (grid,) = check_show.grids(results)
     assert grid.header == ("kernel", "max", "max+kpti")
-    assert grid.rows[:2] == (("kernel0", "silent", "silent"), ("kernel1", *["nothing new; 1 known issue: early"] * 2))
+    assert grid.rows[:2] == (("kernel0", "passed", "passed"), ("kernel1", *["nothing new; 1 known issue: early"] * 2))
     assert len(grid.rows) == 5
 
 
 def test_the_table_names_what_was_skipped() -> None:
-    """Silent is not all of it where a program could not run; the page that the report makes says the same."""
-    boots = [check_tables.BootVerdict(f"kernel{n}", "max", "silent", ("early",), ("young",)) for n in range(5)]
+    """Passed is not all of it where a program could not run; the page that the report makes says the same."""
+    boots = [check_tables.BootVerdict(f"kernel{n}", "max", "passed", ("early",), ("young",)) for n in range(5)]
     assert check_tables.grids(boots, [], [])[0].rows[4] == (
         "kernel4",
         "nothing new; 1 known issue: early; skipped: young",

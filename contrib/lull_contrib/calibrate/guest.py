@@ -49,7 +49,7 @@ class CostVerdict:
         return None if self.found is None else abs(self.found - self.true) / self.true if self.true else float("inf")
 
     @property
-    def held(self) -> bool:
+    def passed(self) -> bool:
         """True if ``found`` is right to TOLERANCE, or unknown although that is allowed."""
         return not self.must if self.off is None else self.off <= TOLERANCE
 
@@ -123,6 +123,6 @@ def musts(far: Sequence[Measurement], true: Costs) -> set[str]:
     return {name for name in names if getattr(true, name) > 0}
 
 
-def held(judged: Iterable[CostVerdict]) -> bool:
+def passed(judged: Iterable[CostVerdict]) -> bool:
     """Return true if every verdict holds."""
-    return all(verdict.held for verdict in judged)
+    return all(verdict.passed for verdict in judged)

@@ -137,7 +137,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     found = fit(far, near)
     judged = calibrate_guest.verdicts(found, model.costs, far)
     if arguments.json:
-        shown = {"verdicts": [{**asdict(v), "held": v.held} for v in judged], **as_json(found)}
+        shown = {"verdicts": [{**asdict(v), "passed": v.passed} for v in judged], **as_json(found)}
         print(json.dumps(shown, indent=1))
     else:
         console = tables.make_console()
@@ -147,7 +147,7 @@ def in_guest(lab: Lab, arguments: argparse.Namespace) -> int:
     for verdict in judged:
         if verdict.found is None:
             say(f"{verdict.name} was not told" + ("; it must be here" if verdict.must else ""))
-    return 0 if calibrate_guest.held(judged) else 1
+    return 0 if calibrate_guest.passed(judged) else 1
 
 
 def require_sound(checks: Iterable[Check], folder: Path) -> None:
@@ -166,7 +166,7 @@ def verdicts_grid(judged: list[calibrate_guest.CostVerdict]) -> tables.Grid:
             f"{v.true:.4g}",
             "-" if v.found is None else f"{v.found:.4g}",
             "-" if v.off is None else f"{v.off:.1%}",
-            ("must be told" if v.must else "not told") if v.found is None else "held" if v.held else "wrong",
+            ("must be told" if v.must else "not told") if v.found is None else "passed" if v.passed else "wrong",
         )
         for v in judged
     )

@@ -83,7 +83,7 @@ def choice_of(lab: Lab, arguments: argparse.Namespace) -> soak.SoakChoice:
 
 
 def run(lab: Lab, arguments: argparse.Namespace) -> int:
-    """Draw, boot, judge, until the minutes have passed. Returns 1 when a round was not silent."""
+    """Draw, boot, judge, until the minutes have passed. Returns 1 when a round did not pass."""
     if not arguments.minutes > 0:
         raise UsageError(f"--minutes {arguments.minutes:g}: more than 0 are needed")
     if arguments.round is not None and arguments.round < 1:

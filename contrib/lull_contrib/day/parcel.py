@@ -47,7 +47,7 @@ def checks(kept: Mapping[str, session.Kept]) -> list[Check]:
     machines = {name: boot["machine"] for name, boot in kept.items()}
 
     def check(name: str, bad: Sequence[str], good: str, known: bool = True) -> None:
-        verdict = "failed" if bad else "held" if known else "skipped"
+        verdict = "failed" if bad else "passed" if known else "skipped"
         found.append(Check(f"machine: {name}", verdict, "; ".join(bad) or good))
 
     busy = [

@@ -282,5 +282,5 @@ def _fits(outcome: FigureOutcome) -> Check:
         return Check(name, "skipped", f"{outcome.figure.workload} was not measured")
     modelled, published = (shown(outcome.figure, value) for value in (outcome.modelled, outcome.figure.published))
     detail = f"{modelled}, published {published}: {outcome.residual:+.1%}"
-    held = abs(outcome.residual) <= TOLERANCE
-    return Check(name, word(held), f"{detail}, at most {TOLERANCE:.0%} is allowed")
+    passed = abs(outcome.residual) <= TOLERANCE
+    return Check(name, word(passed), f"{detail}, at most {TOLERANCE:.0%} is allowed")

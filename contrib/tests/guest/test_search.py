@@ -34,7 +34,7 @@ def test_a_mutant_is_found(real: Tool, tmp_path: Path, mutant: str) -> None:
 
 @pytest.mark.whole
 def test_a_kernel_without_bugs(real: Tool, tmp_path: Path) -> None:
-    """Silent; programs reach ever more of the kernel, which the guest survives.
+    """It passes; programs reach ever more of the kernel, which the guest survives.
 
     How far a time gets differs, so this is no test for each change: what it finds is new.
     """

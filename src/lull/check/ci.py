@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from lull.check.verdicts import FELL_SHORT, SILENT, BootResult, nothing_ran
+from lull.check.verdicts import FELL_SHORT, PASSED, BootResult, nothing_ran
 from lull.run.records import Check
 
 CANNOT = 125
@@ -47,7 +47,7 @@ def cases(results: Sequence[BootResult], goals: Sequence[Check]) -> list[Case]:
         verdict, detail = result.verdict()
         if mutant := result.trial.mutant:
             state = "ok" if result.caught(mutant.rules[:1]) else "failed"
-        elif verdict != SILENT:
+        elif verdict != PASSED:
             state = "failed"
         else:
             state = "skipped" if nothing_ran([result]) else "ok"
@@ -88,4 +88,4 @@ def bisect_code(results: Sequence[BootResult]) -> int:
     """0 for a good kernel; 1 if something new was reported, or a workload failed; CANNOT for one that says nothing."""
     if any(r.new or (r.failed_jobs() and not r.kept.trouble and not r.kept.errors) for r in results):
         return FELL_SHORT
-    return CANNOT if nothing_ran(results) or any(r.verdict()[0] != SILENT for r in results) else 0
+    return CANNOT if nothing_ran(results) or any(r.verdict()[0] != PASSED for r in results) else 0

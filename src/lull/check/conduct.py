@@ -38,7 +38,7 @@ def do_check(
 ) -> int:
     """Boot the trials in turn, write check.json and results.json after each, and print the results.
 
-    Returns the exit status: 0 when every boot of a kernel was silent and every mutant was caught by the rule meant for
+    Returns the exit status: 0 when every boot of a kernel passed and every mutant was caught by the rule meant for
     it in each of its boots; see ``exit_code``. A missed goal makes it 1.
 
     Args:

@@ -89,7 +89,7 @@ def of_console(text: str, known: int) -> list[dict[str, Any]]:
     ]
 
 
-def blind(end: Mapping[str, Any] | None) -> str:
+def unseen(end: Mapping[str, Any] | None) -> str:
     """What the plugin never saw, as a sentence; empty if it saw everything.
 
     Args:
@@ -97,7 +97,7 @@ def blind(end: Mapping[str, Any] | None) -> str:
     """
     if end is None:
         return "the plugin wrote no verdict"
-    return str(end["text"]) if end["blind"] else ""
+    return str(end["text"]) if end["unseen"] else ""
 
 
 def times(count: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from lull import __version__, process
 from lull.check.tables import LOST, WALKS
 from lull.check.trials import CheckOptions
-from lull.check.verdicts import SILENT, BootResult, mutant_scores, overall, plain
+from lull.check.verdicts import PASSED, BootResult, mutant_scores, overall, plain
 from lull.judge import features, goals
 from lull.lab import Lab
 from lull.run import measurements
@@ -81,7 +81,7 @@ def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -
         lab.base.name,
         host(),
         records + (walks(records, options.walk) if options.walk else []),
-        [Check(f"checker: {name}", "held" if v == SILENT else "failed", f"{v}: {d}") for name, v, d in verdicts],
+        [Check(f"checker: {name}", "passed" if v == PASSED else "failed", f"{v}: {d}") for name, v, d in verdicts],
         list(dict.fromkeys(process.commands)),
         settings(lab, options),
     )

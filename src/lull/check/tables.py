@@ -12,9 +12,9 @@ from statistics import median
 from lull.judge.tables import Grid, number
 from lull.run.records import Record
 
-SILENT = "silent"
+PASSED = "passed"
 NEWS = "nothing new"
-"""What is said of a silent boot that reported known issues."""
+"""What is said of a boot that passed, and reported known issues."""
 FEW = 4
 """The most kernels that have a column each; more have a row each."""
 LOST = "tlb_lost"
@@ -66,13 +66,13 @@ class Score:
     ends: tuple[str, ...]
 
     @property
-    def held(self) -> bool:
+    def passed(self) -> bool:
         """True if the rule that is meant caught the mutant in every boot."""
         return self.as_meant == self.boots
 
     def verdict(self) -> str:
         """The last column: ``caught``, ``by another rule``, ``missed`` or ``not each time``."""
-        if self.held:
+        if self.passed:
             return "caught"
         return "by another rule" if self.caught == self.boots else "missed" if not self.caught else "not each time"
 
@@ -114,12 +114,12 @@ def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
     Args:
         names: with the names of findings and workloads, not only how many there are.
     """
-    bad = Counter(b.verdict for b in boots if b.verdict != SILENT)
+    bad = Counter(b.verdict for b in boots if b.verdict != PASSED)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""
     known = sorted({name for b in boots for name in b.known})
     skipped = sorted({name for b in boots for name in b.skipped})
     words = ", ".join(word + of.format(n) for word, n in bad.items())
-    parts = [words or (NEWS if known else SILENT)] * bool(boots)
+    parts = [words or (NEWS if known else PASSED)] * bool(boots)
     if known:
         parts.append(defects(len(known)) + f": {', '.join(known)}" * names)
     if skipped:

@@ -15,7 +15,7 @@ from lull.check.trials import CheckOptions, Trial
 from lull.guest.runner import SKIPPED
 from lull.run.records import MeasuredBoot
 
-SILENT, REPORTS, BLIND, FAILED = check_tables.SILENT, "reports", "blind", "failed"
+PASSED, REPORTS, INCONCLUSIVE, FAILED = check_tables.PASSED, "reports", "inconclusive", "failed"
 FELL_SHORT = 1
 
 
@@ -96,7 +96,7 @@ class BootResult:
         """The boot's verdict and its details.
 
         The verdict is the first that applies: ``reports`` (new ones), the guest's trouble, ``failed`` (the plugin had
-        errors), ``blind`` (the plugin saw nothing of something vital), ``failed`` (a workload failed), ``silent``.
+        errors), ``inconclusive`` (the plugin saw nothing of something vital), ``failed`` (a workload did), ``passed``.
         """
         trouble = self.kept.trouble
         if self.new:
@@ -107,13 +107,13 @@ class BootResult:
             return trouble.kind, trouble.what
         if self.kept.errors:
             return FAILED, "; ".join(self.kept.errors)
-        if self.kept.checker and (missing := plugin_output.blind(self.kept.end)):
-            return BLIND, missing
+        if self.kept.checker and (missing := plugin_output.unseen(self.kept.end)):
+            return INCONCLUSIVE, missing
         if failed := self.failed_jobs():
             return FAILED, "; ".join(failed)
         if not self.kept.checker:
-            return SILENT, "the kernel reported nothing"
-        return SILENT, str((self.kept.end or {})["text"])
+            return PASSED, "the kernel reported nothing"
+        return PASSED, str((self.kept.end or {})["text"])
 
     def lines(self) -> list[str]:
         """The boot as printed: the line that names it, a paragraph for each report, the verdict."""
@@ -130,7 +130,9 @@ class BootResult:
         if unchecked := self.kept.unchecked:
             found.append(f"not checked, for lack of a symbol: {', '.join(unchecked)}")
         verdict, detail = self.verdict()
-        found.append(f"verdict: {': '.join(filter(None, (silence([self]) if verdict == SILENT else verdict, detail)))}")
+        found.append(
+            f"verdict: {': '.join(filter(None, (how_passed([self]) if verdict == PASSED else verdict, detail)))}"
+        )
         return found
 
     def caught(self, rules: Sequence[str]) -> bool:
@@ -202,10 +204,10 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
     return scores
 
 
-def silence(results: Sequence[BootResult]) -> str:
-    """What is said of silent boots: ``silent`` or, with reports of known issues, how many of these."""
+def how_passed(results: Sequence[BootResult]) -> str:
+    """What is said of boots that passed: ``passed`` or, with reports of known issues, how many of these."""
     known = {finding.name for result in results for finding in result.known.values()}
-    return f"{check_tables.NEWS}; {check_tables.defects(len(known))}" if known else SILENT
+    return f"{check_tables.NEWS}; {check_tables.defects(len(known))}" if known else PASSED
 
 
 def nothing_ran(results: Sequence[BootResult]) -> bool:
@@ -216,13 +218,13 @@ def nothing_ran(results: Sequence[BootResult]) -> bool:
 def exit_code(results: Sequence[BootResult]) -> int:
     """The exit status of the results, without the goals.
 
-    1 when a boot's verdict is ``reports``, ``blind`` or ``failed``, every program was skipped, or a mutant was not
+    1 when a boot's verdict is ``reports``, ``inconclusive`` or ``failed``, all programs were skipped, or a mutant not
     caught each time by the rule meant for it; else the exit code of the first guest that crashed, hung or broke off;
     else 0.
     """
-    found = [r for r in plain(results) if r.verdict()[0] != SILENT]
-    wrong = any(r.verdict()[0] in (REPORTS, BLIND, FAILED) for r in found)
-    if wrong or nothing_ran(results) or any(not s.held for s in mutant_scores(results)):
+    found = [r for r in plain(results) if r.verdict()[0] != PASSED]
+    wrong = any(r.verdict()[0] in (REPORTS, INCONCLUSIVE, FAILED) for r in found)
+    if wrong or nothing_ran(results) or any(not s.passed for s in mutant_scores(results)):
         return FELL_SHORT
     trouble = found[0].kept.trouble if found else None
     return trouble.code if trouble else 0
@@ -231,17 +233,17 @@ def exit_code(results: Sequence[BootResult]) -> int:
 def overall(results: Sequence[BootResult]) -> str:
     """The last line of the output: boots by verdict, and mutants that were caught."""
     if nothing_ran(results):
-        return f"{BLIND}: every program was skipped"
+        return f"{INCONCLUSIVE}: every program was skipped"
     parts = []
     if boots := plain(results):
-        bad = [r for r in boots if r.verdict()[0] != SILENT]
+        bad = [r for r in boots if r.verdict()[0] != PASSED]
         kinds = dict.fromkeys(r.verdict()[0] for r in bad)
         counts = [f"{kind} in {sum(r.verdict()[0] == kind for r in bad)} of {len(boots)} boots" for kind in kinds]
         parts.append(
             ", ".join(counts)
-            or f"{silence(boots)} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
+            or f"{how_passed(boots)} in {'all ' * (len(boots) > 1)}{len(boots)} boot{'s' * (len(boots) > 1)}"
         )
     if scores := mutant_scores(results):
-        held = sum(s.held for s in scores)
-        parts.append(f"{held} of {len(scores)} mutants caught each time by the rule that is meant")
+        passed = sum(s.passed for s in scores)
+        parts.append(f"{passed} of {len(scores)} mutants caught each time by the rule that is meant")
     return "; ".join(parts)

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_program(parser, options.OWN_SECONDS)
     parser.epilog = (
-        "exit: 0 silent, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
+        "exit: 0 passed, or every mutant caught; 1 something was reported, a mutant missed, or nothing was seen\n"
         "'lull list' shows the names of kernels, workloads, machines and mutants.\n"
         "example: lull check vmlinuz-7.3.4-arm64\n"
         "         lull check --kernel stock --workload fork_exec --cpu cortex-a76+kpti"

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(suite="real")
     parser.epilog = (
         "exit: 0 all tests ended as on the first kernel, and there as guest/selftests-baseline.toml "
-        "says, and the checker was silent; 1 one did not\n"
+        "says, and the check passed; 1 one did not\n"
         "example: lull selftest --tests hugetlb --kernel stock --kernel lull"
     )
 

@@ -74,8 +74,8 @@ def _cases(
         stock, record = run.find([STOCK], workload, [metric]), run.find(kernels, workload, [metric])
         if stock is None or record is None:
             return lacking(name, {STOCK: stock, kernels[0]: record}, workload)
-        held, text = goal(run, stock, record)
-        reached.append(held)
+        passed, text = goal(run, stock, record)
+        reached.append(passed)
         said.append(f"{workload.partition('/')[2] or program} {text}")
     if not reached:
         return lacking(name, {STOCK: None, kernels[0]: None}, program)

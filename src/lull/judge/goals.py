@@ -164,7 +164,7 @@ def not_more(
         return Check(name, "failed", f"more: {', '.join(more)}")
     if open_:
         return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
-    return Check(name, "held", f"{len(pairs)} workloads, none above the noise of {baseline[0]}'s own series")
+    return Check(name, "passed", f"{len(pairs)} workloads, none above the noise of {baseline[0]}'s own series")
 
 
 def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:
@@ -190,6 +190,6 @@ def why_skipped(checks: Sequence[Check]) -> str:
     return "; ".join([*named, *reasons])
 
 
-def verdict(held: bool) -> str:
-    """The verdict on a goal that was measured: ``held`` or ``failed``."""
-    return "held" if held else "failed"
+def verdict(passed: bool) -> str:
+    """The verdict on a goal that was measured: ``passed`` or ``failed``."""
+    return "passed" if passed else "failed"

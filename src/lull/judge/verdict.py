@@ -36,10 +36,10 @@ def exact_counting(results: Results) -> list[Check]:
             continue
         for counted in results.find(kernel=expected.kernel, workload=expected.workload, metric=name):
             pairs = list(zip(expected.values, counted.values, strict=True))
-            held = all(c == e if kind == "expect" else e <= c < e + KERNELS_OWN for e, c in pairs)
+            passed = all(c == e if kind == "expect" else e <= c < e + KERNELS_OWN for e, c in pairs)
             detail = "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs))
             title = f"counting: {name} in {expected.workload} on {expected.kernel}"
-            checks.append(Check(title, goals.verdict(held), detail))
+            checks.append(Check(title, goals.verdict(passed), detail))
     return checks
 
 
@@ -70,13 +70,13 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
-    """The checks to print. Counts and verifications that held are summed up in a line each; so are skipped goals."""
+    """The checks to print. Counts and verifications that passed are summed up in a line each; so are skipped goals."""
     kinds: dict[str, list[Check]] = {}
     for check in checks:
         kinds.setdefault(check.name.partition(":")[0], []).append(check)
     shown: list[Check] = []
     for kind, group in kinds.items():
-        summed = "held" if kind in SAYS else "skipped" if kind in GOALS else ""
+        summed = "passed" if kind in SAYS else "skipped" if kind in GOALS else ""
         alike = [c for c in group if c.verdict == summed]
         shown += [c for c in group if c.verdict != summed]
         if alike and kind in SAYS:

@@ -127,15 +127,15 @@ def _each(
     Args:
         judge: from an operation, a value and the number of operations, what is wrong with the value; empty: nothing.
     """
-    held, said = True, []
+    passed, said = True, []
     for operation in OPERATIONS:
         record = run.find(kernels, operation.workload, [metric])
         if record is None:
             return lacking(name, {kernels[0]: None}, f"{metric} of {operation.workload}")
         wrong = next(filter(None, (judge(operation, value, record.operations) for value in record.values)), "")
-        held = held and not wrong
+        passed = passed and not wrong
         said.append(f"{operation.case} {max(record.values):g}{wrong}")
-    return Check(name, verdict(held), ", ".join(said))
+    return Check(name, verdict(passed), ", ".join(said))
 
 
 def _barriers(run: RunSlice, kernels: Sequence[str]) -> Check:

@@ -31,9 +31,9 @@ GOALS = features.modules()
 """Kinds of checks that are goals; all others are of the measuring itself."""
 GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {
-    **dict.fromkeys(("held", "agrees", "caught", "silent", "nothing"), GOOD),
+    **dict.fromkeys(("passed", "agrees", "caught", "nothing"), GOOD),
     **dict.fromkeys(("failed", "differs", "missed", "reports", "crashed", "hung"), BAD),
-    **dict.fromkeys(("skipped", "not", "not judged", "blind"), QUIET),
+    **dict.fromkeys(("skipped", "not", "not judged", "inconclusive"), QUIET),
 }
 """By the first word of a cell."""
 

@@ -38,7 +38,7 @@ OTHERWISE = "for reasons that stand with each below"
 class Tally:
     """How checks came out."""
 
-    held: int
+    passed: int
     failed: int
     skipped: int
 
@@ -46,7 +46,7 @@ class Tally:
     def of(cls, checks: Iterable[Check]) -> Tally:
         """Count them."""
         counts = Counter(check.verdict for check in checks)
-        return cls(counts["held"], counts["failed"], counts["skipped"])
+        return cls(counts["passed"], counts["failed"], counts["skipped"])
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Head:
         broadcasts: workload, what an operation is, stock's and Lull's broadcasts of it.
         changes: what is better, worse, and cannot be told on Lull, in this order; of each workload what is counted, in
             the words of the short run's table, and how much on stock and Lull.
-        came_out: the goals that held; what failed or was skipped, goal or not.
+        came_out: the goals that passed; what failed or was skipped, goal or not.
         why: how many were skipped for which reason.
         control: how the A/A control came out, of each run: its verdict, and why or what it found.
     """
@@ -85,7 +85,7 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
     runs = [source for source in sources if source.run]
     records = runs[0].run.records if runs and runs[0].run else []
     most = max((record.vcpus for record in records), default=0)
-    came_out = replace(Tally.of(checks), held=Tally.of(goals).held)
+    came_out = replace(Tally.of(checks), passed=Tally.of(goals).passed)
     said = [compared(source, named=len(sources) > 1) for source in runs]
     run = RunSlice(most, [record for record in records if record.vcpus == most])
     controls = [check for check in checks if check.name == CONTROL_CHECK]
@@ -95,7 +95,7 @@ def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Seq
 
 
 def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> str:
-    """The verdict, in a line, or what ``run`` counted. Who has read only this must not take what was skipped for held.
+    """The verdict, in a line, or what ``run`` counted. Who has read only this must not take skipped for passed.
 
     Args:
         run: what the first run has of its largest number of vCPUs.
@@ -106,12 +106,12 @@ def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> st
             return capital(*unfinished.values())
         return "; ".join(f"{name}: {text}" for name, text in unfinished.items())
     verdicts = [source.check.verdict for source in sources if source.check]
-    if verdicts and not came_out.held + came_out.failed:
+    if verdicts and not came_out.passed + came_out.failed:
         return capital(verdicts[0])
-    parts = [count(came_out.held, "goal") + " held"] if came_out.held else []
+    parts = [count(came_out.passed, "goal") + " passed"] if came_out.passed else []
     parts += [f"{came_out.failed} failed"] if came_out.failed else []
     parts += [f"{came_out.skipped} not judged"] if came_out.skipped else []
-    if came_out.held + came_out.failed:
+    if came_out.passed + came_out.failed:
         return ", ".join(parts)
     return gained(run) or ", ".join(["No goal was judged", *parts])
 

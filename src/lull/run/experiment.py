@@ -41,12 +41,12 @@ def job_checks(boots: Sequence[plan.Boot], ended: dict[str, dict[int, int]]) -> 
             status = ended.get(boot.name, {}).get(job.number)
             name = f"{job.workload.name} on {job.spec.name if job.spec.settings else boot.label}"
             states[name].append(
-                "held" if status == 0 else "skipped" if status == SKIPPED else f"exit status {status} in {boot.name}"
+                "passed" if status == 0 else "skipped" if status == SKIPPED else f"exit status {status} in {boot.name}"
             )
     checks = []
     for name, found in states.items():
-        bad = [f for f in found if f not in ("held", "skipped")]
-        verdict = "failed" if bad else "skipped" if "skipped" in found else "held"
+        bad = [f for f in found if f not in ("passed", "skipped")]
+        verdict = "failed" if bad else "skipped" if "skipped" in found else "passed"
         checks.append(Check(f"verified: {name}", verdict, "; ".join(bad) or f"{len(found)} runs"))
     return checks
 
@@ -58,7 +58,7 @@ def step_checks(measurements: Sequence[Measurement]) -> list[Check]:
         return []
     most = max(metrics[timing.ASTRAY] / (metrics["insns"] or 1) for metrics in timed)
     detail = f"at most {100 * most:.2g} % of a workload's instructions ran ahead of slower vCPUs"
-    return [Check(IN_STEP, "held" if most <= timing.MOST_ASTRAY else "failed", detail)]
+    return [Check(IN_STEP, "passed" if most <= timing.MOST_ASTRAY else "failed", detail)]
 
 
 def draw(run: ComparedRun) -> None:
@@ -70,7 +70,7 @@ def draw(run: ComparedRun) -> None:
 
 
 def print_outcome(run: ComparedRun, *, as_json: bool, short: bool = False) -> int:
-    """Print what a run found. Returns 0 when everything held, 1 when something fell short."""
+    """Print what a run found. Returns 0 when everything passed, 1 when something fell short."""
     checks = run.results.checks
     if as_json:
         print(run.results.to_json(), end="")
@@ -82,7 +82,7 @@ def print_outcome(run: ComparedRun, *, as_json: bool, short: bool = False) -> in
         else:
             verdict.print_run(run)
         found = Counter(check.verdict for check in checks)
-        print(f"verdict: {found['held']} checks held, {found['failed']} failed, {found['skipped']} not judged")
+        print(f"verdict: {found['passed']} checks passed, {found['failed']} failed, {found['skipped']} not judged")
     return 1 if any(c.verdict == "failed" for c in checks) else 0
 
 

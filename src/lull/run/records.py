@@ -107,7 +107,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Check:
-    """A yes/no finding of a run, e.g. a young policy's counts. ``verdict``: held, failed or skipped."""
+    """A yes/no finding of a run, e.g. a young policy's counts. ``verdict``: passed, failed or skipped."""
 
     name: str
     verdict: str

@@ -316,7 +316,7 @@ def with_checker(
     if told := sorted(set(itertools.chain(*known))):
         say(f"known issues of the checker in {place.name}: {', '.join(told)}")
     new = [report for report, names in zip(output.reports, known, strict=True) if not names]
-    trouble = "; ".join(filter(None, [*output.errors, plugin_output.blind(output.end)]))
+    trouble = "; ".join(filter(None, [*output.errors, plugin_output.unseen(output.end)]))
     lines = ["\n".join(plugin_output.lines(report)) for report in new]
     return replace(outcome, reports=[*outcome.reports, *lines], trouble=outcome.trouble or trouble)
 

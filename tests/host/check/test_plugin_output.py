@@ -34,7 +34,7 @@ def test_counts_of_repeated_reports_come_last() -> None:
     output = sample()
     assert [r["count"] for r in output.reports] == [17, 1]
     assert output.reports[0]["changed"]["functions"][:2] == ["ptep_clear_flush", "do_wp_page"]
-    assert plugin_output.blind(output.end) == ""
+    assert plugin_output.unseen(output.end) == ""
 
 
 def test_a_killed_qemu(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_killed_qemu(tmp_path: Path) -> None:
     path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
     output = plugin_output.read([path])
     assert len(output.reports) == 1 and output.end is None
-    assert "no verdict" in plugin_output.blind(output.end)
+    assert "no verdict" in plugin_output.unseen(output.end)
 
 
 NO_TEXT = '{"report":1,"rule":"a","kind":"b"}'
@@ -72,15 +72,15 @@ def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, o
         plugin_output.read([path])
 
 
-def test_blind() -> None:
+def test_unseen() -> None:
     """In the plugin's words, also beside reports; nothing if it saw everything."""
-    end = {"verdict": "reports", "text": "it did not see frees of pages", "blind": ["frees"]}
-    assert plugin_output.blind(end) == "it did not see frees of pages"
-    assert plugin_output.blind({**end, "blind": []}) == ""
+    end = {"verdict": "reports", "text": "it did not see frees of pages", "unseen": ["frees"]}
+    assert plugin_output.unseen(end) == "it did not see frees of pages"
+    assert plugin_output.unseen({**end, "unseen": []}) == ""
 
 
 def test_what_is_not_checked(tmp_path: Path) -> None:
-    """The rules that are silent, and the symbol that is missing."""
+    """The rules that are not checked, and the symbol that is missing."""
     path = tmp_path / "reports.jsonl"
     lines = [{"unchecked": [{"rule": "owed/rmap", "symbol": "tlb_flush_rmaps"}]}, {"slide": "0x10000"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -98,8 +98,8 @@ def test_alike_sizes_are_not_said_to_differ(tmp_path: Path) -> None:
 
 
 def test_checks_that_failed_are_said(tmp_path: Path) -> None:
-    """With the run they are of; those that held are not."""
-    checks = [Check("counting: dsb", "failed", "1 of 2"), Check("verified: a", "held", "")]
+    """With the run they are of; those that passed are not."""
+    checks = [Check("counting: dsb", "failed", "1 of 2"), Check("verified: a", "passed", "")]
     runs = joint.load_runs(written(tmp_path, results(), results(checks=checks)))
     assert [line for line in joint.remarks(runs) if "failed" in line] == ["B: failed in that run: counting: dsb"]
 

@@ -79,7 +79,7 @@ def test_the_table_has_medians_of_an_operation() -> None:
 def test_what_a_short_run_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """At most ten lines of table; what failed by name; the report; what to do next."""
     found = results()
-    found.checks = [Check("verified: young on lull", "failed", "exit status 1"), Check("other", "held", "")]
+    found.checks = [Check("verified: young on lull", "failed", "exit status 1"), Check("other", "passed", "")]
     verdict.show_short(found, Path("results/007"))
     printed = capsys.readouterr().out
     assert "failed: verified: young on lull: exit status 1" in printed

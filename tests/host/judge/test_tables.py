@@ -81,7 +81,7 @@ seconds_emulated (emulated, not a machine's time), per page
 workload           stock          lull           vs stock
 swap_bench  1.025ms ± 2%  1.281ms ± 2%  1.25 [1.21, 1.29]
 
-A/A control: held: 0 of 1 comparisons of stock with itself differ (0 higher, 0 lower); 0.0 are
+A/A control: passed: 0 of 1 comparisons of stock with itself differ (0 higher, 0 lower); 0.0 are
 expected by chance (p = 1); stock.control: not measured on stock.control: exact, pingpong, sleeper
 
 How to read this: a value is the median of the repeats. ± is the distance to the further end of its
@@ -117,7 +117,7 @@ def test_markdown_golden() -> None:
 | --- | ---: | ---: | ---: |
 | swap_bench | 1.025ms ± 2% | 1.281ms ± 2% | 1.25 [1.21, 1.29] |
 
-* A/A control: held: """
+* A/A control: passed: """
         in text
     )
     assert text.endswith("not the time of a real machine.*\n")
@@ -259,8 +259,8 @@ def test_ascii_output_does_not_fail() -> None:
 
 
 def test_checks() -> None:
-    grid = tables.checks_grid([Check("young", "held", "3 | 3")])
-    assert tables.grid_markdown(grid).splitlines()[-1] == "| young | held | 3 \\| 3 |"
+    grid = tables.checks_grid([Check("young", "passed", "3 | 3")])
+    assert tables.grid_markdown(grid).splitlines()[-1] == "| young | passed | 3 \\| 3 |"
 
 
 @pytest.mark.parametrize(

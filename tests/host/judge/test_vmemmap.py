@@ -51,7 +51,7 @@ def judged(values: Values, base: str = "6.12") -> dict[str, Check]:
 def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
     """Waiting does not count, nor what a tick added to a repeat. Barriers on the kernel unsafe are not judged."""
     found = judged(good())
-    assert {c.verdict for c in found.values()} == {"held"}
+    assert {c.verdict for c in found.values()} == {"passed"}
     assert len(found) == 2 * (4 + 2) + 3
     detail = found["instructions to demote on lull"].detail
     assert detail == "0.200 of those on unsafe, at most 1.00 is allowed (published 2.31)"
@@ -68,7 +68,7 @@ def test_a_later_base_must_give_back_as_much_as_linux() -> None:
     for case, given in LEFT_UNSAFE.items():
         values["lull", case, "memmap_given_back"] = [given] * 5
     found = judged(values, "7.3")
-    assert found["pages of vmemmap given back on lull"].verdict == "held"
+    assert found["pages of vmemmap given back on lull"].verdict == "passed"
     assert found[f"pages of vmemmap given back on {ALONE}"].verdict == "failed"
 
 

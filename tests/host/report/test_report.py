@@ -188,7 +188,7 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
         "0.066",
         "0.0153",
     ]
-    assert "broadcasts of mprotect_per_cpu held 64, stock 4321: 1.5 %" in found.text
+    assert "broadcasts of mprotect_per_cpu passed 64, stock 4321: 1.5 %" in found.text
     assert f"{RUNS}: no more TLBIs: sparse on lull failed munmap 2.1" in found.text
     for fact in ("6.12.117", "A Model of CPU, x86_64, 2 CPUs", f"stock, lab+{LOCAL}=sticky, lull", "3 (stock twice)"):
         assert fact in found.text
@@ -205,7 +205,7 @@ def head(text: str) -> str:
 
 
 def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None:
-    """What was compared, how far broadcasts fell, what held and failed, and what was not judged, for which reason."""
+    """What was compared, how far broadcasts fell, what passed and failed, and what was not judged, for which reason."""
     results = run()
     few = "with so few repeats it could not have failed"
     results.checks += [
@@ -217,13 +217,13 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     for number in range(3):
         put(folders["run"].parent / "first" / "boots" / f"r{number}", "boot.json", "{}")
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
-    assert text.startswith("1 goal held, 1 failed, 5 not judged")
+    assert text.startswith("1 goal passed, 1 failed, 5 not judged")
     assert f"Linux 6.12.117, stock against lab+{LOCAL}=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
     line = "Better on lull, stock → lull, at 4 vCPUs 4.323 → 0.066 mprotect_ per_ cpu: broadcast TLBIs, per mprotect"
     assert line in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
     skipped = sum(check.verdict == "skipped" for check in results.checks)
     assert (
-        f"1 held 1 failed {skipped} not judged: 1 not measured in this run, 1 meant for another number of vCPUs, "
+        f"1 passed 1 failed {skipped} not judged: 1 not measured in this run, 1 meant for another number of vCPUs, "
         "2 with too few repeats to tell, 1 for reasons that stand with each below" in text
     )
     assert "A/A control not judged: with too few repeats to tell" in text
@@ -257,14 +257,14 @@ def test_what_changed_is_said_in_this_order() -> None:
 
 
 def test_there_is_no_cross_where_nothing_failed(folders: dict[str, Path]) -> None:
-    """Nor a tick where nothing held."""
+    """Nor a tick where nothing passed."""
     results = run()
-    results.checks = [Check(f"{LOCAL}: a", "held", "0")]
-    text = report.of_folders([put(folders["run"].parent / "held", "results.json", results.to_json())])
+    results.checks = [Check(f"{LOCAL}: a", "passed", "0")]
+    text = report.of_folders([put(folders["run"].parent / "passed", "results.json", results.to_json())])
     verdict = text[text.index('id="verdict"') : text.index("</p>", text.index('id="verdict"'))]
     assert 'class="good"' in verdict and 'class="bad"' not in verdict and 'class="quiet"' not in verdict
     results.checks = [Check(f"{LOCAL}: a", "failed", "7")]
-    text = report.of_folders([put(folders["run"].parent / "held", "results.json", results.to_json())])
+    text = report.of_folders([put(folders["run"].parent / "passed", "results.json", results.to_json())])
     verdict = text[text.index('id="verdict"') : text.index("</p>", text.index('id="verdict"'))]
     assert 'class="bad"' in verdict and 'class="good"' not in verdict
 
@@ -279,7 +279,7 @@ def test_a_run_that_did_not_end_says_so_first(tmp_path: Path) -> None:
     (tmp_path / "a" / "plan").touch()
     assert head(report.of_folders(paths[:1])).startswith("Interrupted, or still running: 3 of 12 boots")
     assert head(report.of_folders(paths)).startswith(f"{paths[0]}: interrupted, or still running: 3 of 12 boots")
-    assert head(report.of_folders(paths[1:])).startswith("1 goal held")
+    assert head(report.of_folders(paths[1:])).startswith("1 goal passed")
     put(tmp_path / "c", "check.json", json.dumps(checked()))
     (tmp_path / "c" / "plan").touch()
     assert head(report.of_folders([tmp_path / "c"])).startswith("Interrupted, or still running")
@@ -358,18 +358,18 @@ def test_configurations_and_commands_are_folded(folders: dict[str, Path]) -> Non
 
 def test_a_check_comes_back_from_its_file(folders: dict[str, Path]) -> None:
     found = page(folders["check"])
-    assert found.rows("max") == [["max", "silent", "reports"]]
+    assert found.rows("max") == [["max", "passed", "reports"]]
     assert found.rows("page-none")[0][-1] == "caught"
     assert "entry 0x5ce000, ASID 2" in found.text
     assert "r01-lab" not in found.text  # a mutant is to be reported
 
 
 def test_what_one_run_judged_is_not_skipped() -> None:
-    held = Check(f"{AGING}: sync", "held", "as due")
+    passed = Check(f"{AGING}: sync", "passed", "as due")
     skipped = Check(f"{AGING}: sync", "skipped", "not measured")
     other = Check(f"{AGING}: none", "skipped", "not measured")
-    found = report.told([("a", skipped), ("b", held), ("a", other), ("c", other)])
-    assert found == [Check(f"{AGING}: sync", "held", "as due (b)"), other]
+    found = report.told([("a", skipped), ("b", passed), ("a", other), ("c", other)])
+    assert found == [Check(f"{AGING}: sync", "passed", "as due (b)"), other]
     assert report.Tally.of(found) == report.Tally(1, 0, 1)
 
 
@@ -391,7 +391,7 @@ def test_a_run_that_judged_no_goal_says_what_it_counted(tmp_path: Path) -> None:
         for workload, values in counts.items()
         for kernel, value in zip(("stock", "lull"), values, strict=True)
     ]
-    checks = [Check("verified: all", "held", ""), Check(f"{LOCAL}: x", "skipped", "x was not measured")]
+    checks = [Check("verified: all", "passed", ""), Check(f"{LOCAL}: x", "skipped", "x was not measured")]
     text = page(put(tmp_path / "a", "results.json", Results("", "", {}, records, checks).to_json())).text
     assert "Lull has fewer broadcast TLBIs than stock in 1 of 3 workloads, and more in 1" in text
     assert "No goal was judged" not in text

@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with a run's results."""
     found = tmp_path / "run"
     found.mkdir()
-    results = Results("0.1", "6.12", {"cpus": 4}, RECORDS, [Check("a", "held", "")], ["$ x"], {"linux": "6.12.0"})
+    results = Results("0.1", "6.12", {"cpus": 4}, RECORDS, [Check("a", "passed", "")], ["$ x"], {"linux": "6.12.0"})
     (found / "results.json").write_text(results.to_json())
     return found
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(folder: Path) -> None:
     """All of it, and types are as they were."""
     found = Results.load(folder / "results.json")
-    assert found.records == RECORDS and found.checks == [Check("a", "held", "")] and found.host == {"cpus": 4}
+    assert found.records == RECORDS and found.checks == [Check("a", "passed", "")] and found.host == {"cpus": 4}
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
     assert suite_outcomes.matches(pattern, name) is fits
 
 
-SEEN = {"verdict": "silent", "text": "1 frees of pages", "blind": []}
-BLIND = {"verdict": "blind", "text": "it did not see frees of pages", "blind": ["frees"]}
+SEEN = {"verdict": "passed", "text": "1 frees of pages", "unseen": []}
+INCONCLUSIVE = {"verdict": "inconclusive", "text": "it did not see frees of pages", "unseen": ["frees"]}
 FREED = {"report": 1, "rule": "free", "kind": "table", "text": ["report 1: free/table: early", "  entry"]}
 KNOWN = KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))
 
@@ -217,7 +217,7 @@ KNOWN = KnownFinding("early", "freed early", "free", "docs/findings.md#early", (
         ([SEEN], [], ""),
         ([{**FREED, "changed": {"functions": ["__p4d_free_tlb"]}}, SEEN], [], ""),
         ([{**FREED, "changed": {"functions": ["other"]}}, SEEN], ["report 1: free/table: early\n  entry"], ""),
-        ([BLIND], [], "it did not see frees of pages"),
+        ([INCONCLUSIVE], [], "it did not see frees of pages"),
         ([{"error": "no memory"}, SEEN], [], "no memory"),
         ([], [], "the plugin wrote no verdict"),
     ],

@@ -16,7 +16,7 @@ from lull.run.experiment import IN_STEP
 from lull.run.records import COUNT_UNIT, Check, Record, Results
 from lull.timing import METRIC, Costs
 from lull_contrib.calibrate import Estimate, Fit, Measurement
-from lull_contrib.calibrate.guest import CostVerdict, held, measurements, verdicts
+from lull_contrib.calibrate.guest import CostVerdict, measurements, passed, verdicts
 from lull_contrib.timing.scale import Counts
 
 TRUE = Costs(insn=0.5, tlbi=20, broadcast=300, dsb=10, latency=0)
@@ -38,29 +38,29 @@ def flushes(cpus: int) -> list[Measurement]:
 def test_a_cost_that_is_told_must_be_right() -> None:
     """To 15 %; and what cannot be told must be right in a flush."""
     far = flushes(4)
-    assert held(verdicts(found(TRUE, "latency"), TRUE, far))
-    assert held(verdicts(found(replace(TRUE, tlbi=22.9)), TRUE, far))
-    assert not held(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE, far))
-    assert held(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE, far))
-    assert not held(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE, far))
-    assert not CostVerdict("latency", 0, 1.0, "").held
+    assert passed(verdicts(found(TRUE, "latency"), TRUE, far))
+    assert passed(verdicts(found(replace(TRUE, tlbi=22.9)), TRUE, far))
+    assert not passed(verdicts(found(replace(TRUE, tlbi=23.1)), TRUE, far))
+    assert passed(verdicts(found(replace(TRUE, tlbi=60), "tlbi"), TRUE, far))
+    assert not passed(verdicts(found(replace(TRUE, tlbi=90), "tlbi"), TRUE, far))
+    assert not CostVerdict("latency", 0, 1.0, "").passed
 
 
 def test_what_can_be_told_must_be() -> None:
     """A CPU's own costs always, unless they are nothing; broadcast where CPUs are enough to wait for each other."""
     for name in ("insn", "dsb"):
-        assert not held(verdicts(found(TRUE, name), TRUE, flushes(2)))
+        assert not passed(verdicts(found(TRUE, name), TRUE, flushes(2)))
     free = replace(TRUE, dsb=0)
-    assert held(verdicts(found(free, "dsb", "latency"), free, flushes(2)))
-    assert held(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(2)))
-    assert not held(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(4)))
+    assert passed(verdicts(found(free, "dsb", "latency"), free, flushes(2)))
+    assert passed(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(2)))
+    assert not passed(verdicts(found(TRUE, "broadcast", "latency"), TRUE, flushes(4)))
 
 
 def test_only_a_busy_host_is_to_be_quieter(tmp_path: Path) -> None:
     """Any other check that failed has nothing to do with it."""
     from lull_contrib.commands.calibrate import require_sound
 
-    require_sound([Check(IN_STEP, "held", ""), Check("verified: calibrate on stock", "skipped", "")], tmp_path)
+    require_sound([Check(IN_STEP, "passed", ""), Check("verified: calibrate on stock", "skipped", "")], tmp_path)
     for name, remedy in ((IN_STEP, "try again on a quieter host"), ("verified: calibrate on stock", "")):
         with pytest.raises(LullError, match="exit status 1") as raised:
             require_sound([Check(name, "failed", "exit status 1")], tmp_path)

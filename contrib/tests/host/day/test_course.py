@@ -69,8 +69,8 @@ def test_a_session_and_what_is_sent(day: Bench, tmp_path: Path) -> None:
     seconds = {r.kernel: r.values for r in results.find(metric="seconds", workload="fork_exec")}
     assert {*seconds} >= {"stock", "lull", "stock.control"} and len(seconds["stock"]) == 2
     verdicts = {c.name: c.verdict for c in results.checks}
-    assert verdicts["machine: idle before each measurement"] == "held"
-    assert verdicts["machine: the same in each boot"] == "held"
+    assert verdicts["machine: idle before each measurement"] == "passed"
+    assert verdicts["machine: the same in each boot"] == "passed"
     assert "failed" not in {c.verdict for c in results.checks if c.name.startswith("verified")}
     with tarfile.open(tmp_path / "out.tar.gz") as tar:
         members = tar.getmembers()
@@ -158,7 +158,7 @@ def boot_of(**more: object) -> dict[str, object]:
 def test_what_can_mislead_is_a_failed_check() -> None:
     """Load, heat, another compiler or workaround, and a measurement that failed; a calibration may be impossible."""
     kept = {"r01-stock": boot_of(), "r01-lull": boot_of()}
-    assert {c.verdict for c in parcel.checks(kept)} == {"held"}
+    assert {c.verdict for c in parcel.checks(kept)} == {"passed"}
     kept["r02-stock"] = boot_of(**{"errata workarounds": ["y"]})
     kept["r02-stock"]["machine"]["busy before"] = 0.5  # type: ignore[index]
     kept["r02-stock"]["machine"]["after"]["CPUs slowed by heat"] = 2  # type: ignore[index]
