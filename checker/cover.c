@@ -37,15 +37,15 @@ uint8_t *cover_block(struct coverage *c, uint64_t pc)
 	return &c->reached[hash_mix(0, pc) >> 49];
 }
 
-void cover_owed(struct coverage *c, const struct obligation *obl, const struct stack *s)
+void cover_pending(struct coverage *c, const struct pending *inv, const struct stack *s)
 {
-	uint64_t key = hash_mix(obl->change, obl->old & ATTRIBUTES);
-	cpumask others = obl->held & ~CPU(obl->cpu);
+	uint64_t key = hash_mix(inv->change, inv->old & ATTRIBUTES);
+	cpumask others = inv->held & ~CPU(inv->cpu);
 
 	/* What an invalid descriptor has is an address, too. */
-	key = hash_mix(key, obl->new & 1 ? obl->new & ATTRIBUTES : obl->new != 0);
-	key = hash_mix(key, obl->what.level + 1);
-	key = hash_mix(key, obl->context->kernel | !!others << 1 | !!(others & obl->context->loaded) << 2);
+	key = hash_mix(key, inv->new & 1 ? inv->new & ATTRIBUTES : inv->new != 0);
+	key = hash_mix(key, inv->what.level + 1);
+	key = hash_mix(key, inv->context->kernel | !!others << 1 | !!(others & inv->context->loaded) << 2);
 	for (unsigned int i = 0; s && i < s->n && i < FRAMES_USED; i++)
 		key = hash_mix(key, s->pc[i]);
 	c->reached[COVER_HALF + (key >> 49)] = 1;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "owe.h"
+#include "pending.h"
 #include "report.h"
 
 #define COVER_REPORTS	1024	/* the most reports whose occurrences are counted */
@@ -44,6 +44,6 @@ static inline void cover_report(struct coverage *c, unsigned int number)
 }
 
 /* An entry was taken away, by the code with the stack @s. */
-void cover_owed(struct coverage *c, const struct obligation *obl, const struct stack *s);
+void cover_pending(struct coverage *c, const struct pending *inv, const struct stack *s);
 
 #endif

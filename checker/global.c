@@ -67,11 +67,11 @@ void globals_left(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 		return;
 	table_all(&s->spaces, c->root, add_leaf, &l);
 	/* And the leaves that were removed from the tables and not flushed. */
-	list_for(node, &c->obligations) {
-		const struct obligation *obl = container_of(node, struct obligation, in_context);
+	list_for(node, &c->pendings) {
+		const struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (obl->what.global && obl->held & CPU(cpu))
-			add(&l, obl->what.va, &c->root->r, obl->what.level, obl->old);
+		if (inv->what.global && inv->held & CPU(cpu))
+			add(&l, inv->what.va, &c->root->r, inv->what.level, inv->old);
 	}
 }
 

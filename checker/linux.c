@@ -73,13 +73,13 @@ static const struct {
 	{ HOOK_FREE_PAGES, FREES },
 	{ HOOK_BOOT_FREE, FREES },
 	{ HOOK_BOOT_PAGE, FREES },
-	{ HOOK_UNMAP, "owed/unsettled" },
-	{ HOOK_PROTECT, "owed/unsettled" },
-	{ HOOK_MOVE, "owed/unsettled" },
-	{ HOOK_RMAPS, "owed/rmap" },
-	{ HOOK_UNLOCK, "owed/unlocked" },
-	{ HOOK_PURGE, "owed of vmalloc" },
-	{ HOOK_SCHEDULE, "owed of kernel threads" },
+	{ HOOK_UNMAP, "pending/unsettled" },
+	{ HOOK_PROTECT, "pending/unsettled" },
+	{ HOOK_MOVE, "pending/unsettled" },
+	{ HOOK_RMAPS, "pending/rmap" },
+	{ HOOK_UNLOCK, "pending/unlocked" },
+	{ HOOK_PURGE, "pending of vmalloc" },
+	{ HOOK_SCHEDULE, "pending of kernel threads" },
 	{ HOOK_START_WRITEBACK, "written" },
 	{ HOOK_SWAP_WRITEPAGE, "written" },
 	{ HOOK_FOLIO_COPY, "written" },
@@ -197,14 +197,14 @@ bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook h
 	const struct shadow *s = l->shadow;
 
 	if (hook == HOOK_SCHEDULE)
-		return !read_once(&s->obligations.open_kernel);
+		return !read_once(&s->pendings.open_kernel);
 	if (hook == HOOK_UNLOCK)
 		return !s->cpus[cpu].section;
 	if (hook == HOOK_NOTIFIED)
-		return !l->stage2 || !read_once(&l->stage2->obligations.open);
+		return !l->stage2 || !read_once(&l->stage2->pendings.open);
 	/* seen.cleaned must not stay 0. */
-	return hook >= HOOK_START_WRITEBACK && !read_once(&s->obligations.n) && read_once(&s->seen.cleaned) &&
-	       !(l->stage2 && read_once(&l->stage2->obligations.n));
+	return hook >= HOOK_START_WRITEBACK && !read_once(&s->pendings.n) && read_once(&s->seen.cleaned) &&
+	       !(l->stage2 && read_once(&l->stage2->pendings.n));
 }
 
 bool linux_translate(const struct linux_guest *l, unsigned int cpu, uint64_t va,

@@ -155,7 +155,7 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 			written(l, cpu, x[1], 1, RELIES_ALL, pc);
 		break;
 	case HOOK_RMAPS:
-		if (!l->shadow->obligations.n || !linux_batch(l, cpu, x[0], &batch))
+		if (!l->shadow->pendings.n || !linux_batch(l, cpu, x[0], &batch))
 			break;
 		local = x[0] + l->batch + 8;
 		rmaps_flushed(l, cpu, local, pc);

@@ -145,18 +145,18 @@ static void add_to(qemu_plugin_u64 counter, struct qemu_plugin_insn *handle, uns
  * Instructions that were translated and are still to be added; spin: those of them in
  * skip= ranges. All of them are of one function.
  */
-struct owed {
+struct sums {
 	unsigned int insns, spin;
 	size_t function;
 };
 
-static void add_owed(struct qemu_plugin_insn *handle, struct owed *owed)
+static void add_sums(struct qemu_plugin_insn *handle, struct sums *sums)
 {
-	add_to(insns, handle, owed->insns);
-	add_to(spin, handle, owed->spin);
+	add_to(insns, handle, sums->insns);
+	add_to(spin, handle, sums->spin);
 	if (by_function)
-		add_to((qemu_plugin_u64){ by_function, owed->function * sizeof(uint64_t) }, handle, owed->insns);
-	*owed = (struct owed){ 0 };
+		add_to((qemu_plugin_u64){ by_function, sums->function * sizeof(uint64_t) }, handle, sums->insns);
+	*sums = (struct sums){ 0 };
 }
 
 /* insns=block: add all instructions of a block where it starts. */
@@ -186,7 +186,7 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
 	bool per_block = options.insns == INSNS_BLOCK;
-	struct owed owed = { 0 };
+	struct sums sums = { 0 };
 
 	if (per_block)
 		add_block(tb, n);
@@ -203,22 +203,22 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 		apart = options_skips(&options, qemu_plugin_insn_vaddr(handle));
 		if (by_function)
 			function = functions_find(&counts.functions, qemu_plugin_insn_vaddr(handle));
-		/* Another function begins: add what is owed to the one before, which has executed. */
-		if (function != owed.function)
-			add_owed(handle, &owed);
-		owed.function = function;
+		/* Another function begins: add the sums to the one before, which has executed. */
+		if (function != sums.function)
+			add_sums(handle, &sums);
+		sums.function = function;
 		if (insn.kind == INSN_CLOSE && !per_block) {
-			add_owed(handle, &owed);
+			add_sums(handle, &sums);
 			watch(handle, word, &insn);
-			owed = (struct owed){ 1, apart, function };
-			add_owed(handle, &owed);
+			sums = (struct sums){ 1, apart, function };
+			add_sums(handle, &sums);
 			continue;
 		}
-		owed.insns++;
-		owed.spin += apart;
+		sums.insns++;
+		sums.spin += apart;
 		if (!per_block && (i == n - 1 || may_leave_block(word) ||
 				   options.insns == INSNS_EACH))
-			add_owed(handle, &owed);
+			add_sums(handle, &sums);
 		add_to(atomics, handle, is_atomic(word));
 		watch(handle, word, &insn);
 	}

@@ -5,38 +5,38 @@
 #include "once.h"
 #include "rely.h"
 
-/* --- Tasks that rely on the flush of another task's obligation --- */
+/* --- Tasks that rely on the flush of another task's pending invalidation --- */
 
 /*
- * The task of a CPU relies from now on on the flush of an obligation of another task.
+ * The task of a CPU relies from now on on the flush of a pending invalidation of another task.
  * Nothing is to do for one that is due: no CPU may have its context loaded anyway.
  */
-static void take_over(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
+static void take_over(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc,
 		      unsigned int *stack)
 {
 	struct also model = {
 		.task = s->cpus[cpu].task, .pc = pc, .cpu = cpu,
 	};
 
-	if (obl->due || obl->context->kernel || obl->task == model.task)
+	if (inv->due || inv->context->kernel || inv->task == model.task)
 		return;
 	if (!*stack && s->stack)
 		*stack = s->stack(s->arg, cpu, pc);
 	model.stack = *stack;
 	s->seen.relied++;
-	also_make(&s->obligations, obl, &model);
+	also_make(&s->pendings, inv, &model);
 }
 
 void rely_returns(struct shadow *s, uint64_t task)
 {
 	struct also *a;
 
-	while ((a = also_of(&s->obligations, task))) {
-		struct obligation *obl = a->obligation;
+	while ((a = also_of(&s->pendings, task))) {
+		struct pending *inv = a->pending;
 
-		if (obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
-			shadow_report_obligation(s, a->cpu, a->pc, a->stack, RULE_OWED_UNSETTLED, obl);
-		also_free(&s->obligations, a);
+		if (inv->held & inv->context->current && pending_say(inv, SAID_UNSETTLED))
+			shadow_report_pending(s, a->cpu, a->pc, a->stack, RULE_PENDING_UNSETTLED, inv);
+		also_free(&s->pendings, a);
 	}
 }
 
@@ -50,32 +50,32 @@ void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 		       va < me->range.end;
 	unsigned int stack = 0;
 
-	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
-	     obl = owe_at_next(obl)) {
-		if (obl->task == me->task && !obl->due)
-			obl->new = desc;
+	for (struct pending *inv = pending_at(&s->pendings, c, va, level); inv;
+	     inv = pending_at_next(inv)) {
+		if (inv->task == me->task && !inv->due)
+			inv->new = desc;
 		/*
 		 * A page was discarded if nothing was left in its place. What is there by now is
 		 * something new, as after a page fault, and not what became of the page.
 		 */
-		if (obl->new || obl->collected)
-			take_over(s, cpu, obl, pc, &stack);
+		if (inv->new || inv->collected)
+			take_over(s, cpu, inv, pc, &stack);
 		/* In a range Linux flushes deferred entries as soon as the task has the table lock. */
-		if (at_work && obl->collected && !obl->due && obl->task != me->task &&
-		    obl->held & obl->context->current && owe_say(obl, SAID_UNSETTLED))
-			shadow_report_obligation(s, cpu, pc, stack, RULE_OWED_UNSETTLED, obl);
+		if (at_work && inv->collected && !inv->due && inv->task != me->task &&
+		    inv->held & inv->context->current && pending_say(inv, SAID_UNSETTLED))
+			shadow_report_pending(s, cpu, pc, stack, RULE_PENDING_UNSETTLED, inv);
 	}
 }
 
 /*
- * An obligation in the range of a task. An entry that has lost permissions is still
- * valid: a task that changes it makes an obligation of its own, and relies on no other.
+ * A pending invalidation in the range of a task. An entry that has lost permissions is still
+ * valid: a task that changes it makes a pending invalidation of its own, and relies on no other.
  */
-static void in_range(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc,
+static void in_range(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc,
 		     unsigned int *stack)
 {
-	if (obl->change != CHANGE_LESS)
-		take_over(s, cpu, obl, pc, stack);
+	if (inv->change != CHANGE_LESS)
+		take_over(s, cpu, inv, pc, stack);
 }
 
 static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint64_t start,
@@ -83,14 +83,14 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 {
 	const struct regime *r = &c->root->r;
 
-	if (!c->n_obligations)
+	if (!c->n_pending)
 		return;
-	if (c->n_obligations < 32 || c->n_obligations / 5 <= (end - start) >> r->granule) {
-		list_for(node, &c->obligations) {
-			struct obligation *obl = container_of(node, struct obligation, in_context);
+	if (c->n_pending < 32 || c->n_pending / 5 <= (end - start) >> r->granule) {
+		list_for(node, &c->pendings) {
+			struct pending *inv = container_of(node, struct pending, in_context);
 
-			if (obl->what.va < end && obl->what.va + obl->what.size > start)
-				in_range(s, cpu, obl, pc, stack);
+			if (inv->what.va < end && inv->what.va + inv->what.size > start)
+				in_range(s, cpu, inv, pc, stack);
 		}
 		return;
 	}
@@ -100,9 +100,9 @@ static void range_of(struct shadow *s, unsigned int cpu, struct context *c, uint
 
 			if (base != va && va > start)
 				continue;	/* was found at a lower address */
-			for (struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
-			     obl = owe_at_next(obl))
-				in_range(s, cpu, obl, pc, stack);
+			for (struct pending *inv = pending_at(&s->pendings, c, base, level); inv;
+			     inv = pending_at_next(inv))
+				in_range(s, cpu, inv, pc, stack);
 		}
 	}
 }
@@ -150,23 +150,23 @@ void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_
 		for (int level = t->r.start; level <= 3; level++) {
 			uint64_t base = va & ~0ull << level_shift(&t->r, level);
 
-			for (struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
-			     obl = owe_at_next(obl))
-				if (obl->task == s->cpus[cpu].task && !obl->what.table && !obl->due)
-					obl->collected = true;
+			for (struct pending *inv = pending_at(&s->pendings, c, base, level); inv;
+			     inv = pending_at_next(inv))
+				if (inv->task == s->cpus[cpu].task && !inv->what.table && !inv->due)
+					inv->collected = true;
 		}
 	}
 }
 
 /* A CPU that does not have the context loaded must flush before it loads it, and is not counted. */
-cpumask rely_unissued(const struct obligation *obl)
+cpumask rely_unissued(const struct pending *inv)
 {
-	return obl->collected ? obl->held & obl->context->loaded & ~obl->issued : 0;
+	return inv->collected ? inv->held & inv->context->loaded & ~inv->issued : 0;
 }
 
 /* --- Locks --- */
 
-/* Mark the obligations of this task whose page or table is now mapped at another address. */
+/* Mark the pending invalidations of this task whose page or table is now mapped at another address. */
 void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
 		const struct table *t, unsigned int index)
 {
@@ -176,17 +176,17 @@ void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uin
 
 	if (!me->section || c->kernel)
 		return;
-	for (struct obligation *obl = owe_of_page(&s->obligations, page); obl;
-	     obl = owe_of_page_next(obl)) {
-		if (obl->context != c || obl->task != me->task || obl->cpu != cpu || obl->due ||
-		    obl->change == CHANGE_LESS || obl->what.table != table ||
-		    obl->what.level != t->level || obl->what.va == va)
+	for (struct pending *inv = pending_of_page(&s->pendings, page); inv;
+	     inv = pending_of_page_next(inv)) {
+		if (inv->context != c || inv->task != me->task || inv->cpu != cpu || inv->due ||
+		    inv->change == CHANGE_LESS || inv->what.table != table ||
+		    inv->what.level != t->level || inv->what.va == va)
 			continue;
 		/* It is at the old address again, too: the page of zeros may be at many. */
-		if (desc_kind(&t->r, t->level, obl->new) != DESC_INVALID &&
-		    desc_output(&t->r, t->level, obl->new) == page)
+		if (desc_kind(&t->r, t->level, inv->new) != DESC_INVALID &&
+		    desc_output(&t->r, t->level, inv->new) == page)
 			continue;
-		obl->moved = me->moving = true;
+		inv->moved = me->moving = true;
 	}
 }
 
@@ -194,7 +194,7 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	struct cpu *me = &s->cpus[cpu];
 	uint64_t since = me->section;
-	struct list *l = owes_of_task(&s->obligations, me->task);
+	struct list *l = pendings_of_task(&s->pendings, me->task);
 
 	s->seen.unlocks++;
 	me->section = 0;
@@ -206,22 +206,22 @@ void shadow_unlock(struct shadow *s, unsigned int cpu, uint64_t pc)
 	 * again, as when a migration is given up.
 	 */
 	list_for(node, l) {
-		struct obligation *obl = container_of(node, struct obligation, in_task);
+		struct pending *inv = container_of(node, struct pending, in_task);
 
-		if (obl->moved && obl->cpu == cpu && obl->when >= since &&
-		    obl->held & obl->context->current && owe_say(obl, SAID_UNLOCKED))
-			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-						 RULE_OWED_UNLOCKED, obl);
+		if (inv->moved && inv->cpu == cpu && inv->when >= since &&
+		    inv->held & inv->context->current && pending_say(inv, SAID_UNLOCKED))
+			shadow_report_pending(s, cpu, pc, stack_of(s, cpu, pc),
+						 RULE_PENDING_UNLOCKED, inv);
 	}
 }
 
 /* --- Reverse mappings --- */
 
-static bool used_by_others(const struct shadow *s, const struct obligation *obl)
+static bool used_by_others(const struct shadow *s, const struct pending *inv)
 {
 	unsigned int cpu;
 
-	for_cpus(cpu, obl->held & obl->context->current)
+	for_cpus(cpu, inv->held & inv->context->current)
 		if (read_once(&s->cpus[cpu].user))
 			return true;
 	return false;
@@ -230,16 +230,16 @@ static bool used_by_others(const struct shadow *s, const struct obligation *obl)
 /* Entries with which no user code runs, as when a process ends, may stay. */
 void shadow_rmaps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
-	struct list *l = owes_of_task(&s->obligations, s->cpus[cpu].task);
+	struct list *l = pendings_of_task(&s->pendings, s->cpus[cpu].task);
 
 	if (!l)
 		return;
 	list_for(node, l) {
-		struct obligation *obl = container_of(node, struct obligation, in_task);
+		struct pending *inv = container_of(node, struct pending, in_task);
 
-		if (!obl->what.table && obl->change != CHANGE_LESS && used_by_others(s, obl) &&
-		    owe_say(obl, SAID_RMAP))
-			shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc),
-						 RULE_OWED_RMAP, obl);
+		if (!inv->what.table && inv->change != CHANGE_LESS && used_by_others(s, inv) &&
+		    pending_say(inv, SAID_RMAP))
+			shadow_report_pending(s, cpu, pc, stack_of(s, cpu, pc),
+						 RULE_PENDING_RMAP, inv);
 	}
 }

@@ -6,16 +6,16 @@
  * MADV_DONTNEED flushes at the end of its range. Meanwhile other tasks find the
  * entry invalid. Linux lets them continue only after a flush of their own:
  *
- *  - owed/unsettled: a task replaces one invalid descriptor by another (it zaps,
+ *  - pending/unsettled: a task replaces one invalid descriptor by another (it zaps,
  *    moves or changes a swap entry that took the place of a page), or begins to unmap, protect or move a range.
  *    The entries that other tasks have taken away there by then must be flushed,
  *    with a DSB, when this task returns to user space. In Linux
  *    flush_tlb_batched_pending() and mm_tlb_flush_nested() are for this.
  *  - bbm/collected: a task writes a valid entry where the flush of the old one was
  *    deferred (a marker of the lab kernel says so). A TLBI must have been issued.
- *  - owed/unlocked: a task takes away an entry, maps the same page at another
+ *  - pending/unlocked: a task takes away an entry, maps the same page at another
  *    address, and drops a page table lock. The old entry must be flushed by then.
- *  - owed/rmap: the pages of an mmu_gather lose their reverse mappings. All entries
+ *  - pending/rmap: the pages of an mmu_gather lose their reverse mappings. All entries
  *    that the task has taken away must be flushed by then.
  *
  * docs/checker.md has the exceptions. The caller serialises all calls.
@@ -54,7 +54,7 @@ void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uin
 		const struct table *t, unsigned int index);
 
 /* The CPUs for which no TLBI was issued for an entry whose flush was deferred. */
-cpumask rely_unissued(const struct obligation *obl);
+cpumask rely_unissued(const struct pending *inv);
 
 /* A task returns to user space: the flushes that it relies on must be complete. */
 void rely_returns(struct shadow *s, uint64_t task);

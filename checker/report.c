@@ -143,14 +143,14 @@ static void place(struct json *j, const struct reports *r, const char *key,
 	json_close(j, '}');
 }
 
-static void tlbis(struct json *j, const struct reports *r, const struct obligation *obl)
+static void tlbis(struct json *j, const struct reports *r, const struct pending *inv)
 {
-	unsigned int n = obl ? obl->n_tlbis : 0;
+	unsigned int n = inv ? inv->n_tlbis : 0;
 
 	json_key(j, "tlbis");
 	json_open(j, '[');
 	for (unsigned int i = 0; i < n; i++) {
-		const struct tlbi_seen *t = &obl->tlbis[i].tlbi;
+		const struct tlbi_seen *t = &inv->tlbis[i].tlbi;
 
 		json_open(j, '{');
 		text(j, "name", t->name);
@@ -161,7 +161,7 @@ static void tlbis(struct json *j, const struct reports *r, const struct obligati
 			json_key(j, "at");
 			named(j, r, t->pc, false);
 		}
-		text(j, "why", miss_name(obl->tlbis[i].miss));
+		text(j, "why", miss_name(inv->tlbis[i].miss));
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -223,8 +223,8 @@ static uint64_t finding_key(const struct reports *r, const struct finding *f)
 	uint64_t key = f->rule;
 
 	key = mix_text(key, f->conflict ? f->conflict : "");
-	if (f->obligation)
-		key = hash_mix(key, owe_nearest(f->obligation));
+	if (f->pending)
+		key = hash_mix(key, pending_nearest(f->pending));
 	if (f->changed)
 		key = hash_mix(hash_mix(key, f->changed_pc), written ? f->stack : 0);
 	key = hash_mix(key, f->pc);
@@ -287,7 +287,7 @@ void report(struct reports *r, const struct finding *f)
 	if (f->changed)
 		place(&j, r, "changed", f->changed_cpu, f->changed_pc, f->kernel, f->changed_stack);
 	place(&j, r, "noticed", f->cpu, f->pc, f->kernel, f->stack);
-	tlbis(&j, r, f->obligation);
+	tlbis(&j, r, f->pending);
 	json_field(&j, "count", 1);
 	text_of(&j, r, k->number, f);
 	json_close(&j, '}');
@@ -397,7 +397,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "tlbis", seen->tlbis, "TLBIs" },
 		{ "dsbs", seen->dsbs, "DSBs" },
 		{ "table_stores", seen->table_stores, "stores to page tables" },
-		{ "obligations", seen->obligations, "entries taken away" },
+		{ "pending", seen->pending, "entries taken away" },
 		{ "loads", seen->loads, "loads of address spaces" },
 		{ "user_returns", seen->user_returns, "returns to user space" },
 		{ "accesses", seen->accesses, "accesses" },
@@ -421,7 +421,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "guest_entries", seen->guest_entries, seen->guest_entries ? "entries to guests" : NULL },
 		{ "guest_tlbis", seen->guest_tlbis, seen->guest_entries ? "TLBIs for guests" : NULL },
 		{ "stage2_stores", seen->stage2_stores, seen->guest_entries ? "stores to tables of stage 2" : NULL },
-		{ "stage2_obligations", seen->stage2_obligations,
+		{ "stage2_pending", seen->stage2_pending,
 		  seen->guest_entries ? "entries of stage 2 taken away" : NULL },
 	};
 	const size_t n = sizeof(all) / sizeof(all[0]);

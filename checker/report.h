@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "owe.h"
+#include "pending.h"
 #include "rules.h"
 #include "space.h"
 #include "symbols.h"
@@ -48,8 +48,8 @@ struct finding {
 	unsigned int changed_cpu;
 	uint64_t changed_pc;
 	unsigned int changed_stack;
-	/* The obligation, whose TLBIs are written; or NULL. */
-	const struct obligation *obligation;
+	/* The pending invalidation, whose TLBIs are written; or NULL. */
+	const struct pending *pending;
 };
 
 struct reports {
@@ -69,7 +69,7 @@ struct reports {
 
 /* Counts of events, for the verdict: a run in which nothing was seen must not look like a good one. */
 struct seen {
-	uint64_t table_stores, obligations, left, tlbis, dsbs, frees, table_frees;
+	uint64_t table_stores, pending, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, repointed, published, memory;
 	uint64_t tlb_lost, tlb_refills, tlb_refills_unchanged;	/* lost.h */
 	uint64_t relied, ranges, unlocks;	/* rely.h */
@@ -77,7 +77,7 @@ struct seen {
 	uint64_t repeats;			/* of broadcasts, a workaround of errata */
 	uint64_t returned;			/* areas of the kernel's addresses */
 	uint64_t physical;		/* CPUs without FEAT_nTLBPA */
-	uint64_t guest_entries, guest_tlbis, stage2_stores, stage2_obligations;	/* stage2.h */
+	uint64_t guest_entries, guest_tlbis, stage2_stores, stage2_pending;	/* stage2.h */
 };
 
 unsigned int stack_intern(struct reports *r, const struct stack *s);

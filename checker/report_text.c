@@ -82,19 +82,19 @@ static void place(FILE *out, const struct reports *r, const char *what, unsigned
 	}
 }
 
-static void tlbis(FILE *out, const struct reports *r, const struct obligation *obl)
+static void tlbis(FILE *out, const struct reports *r, const struct pending *inv)
 {
-	unsigned int n = obl ? obl->n_tlbis : 0;
+	unsigned int n = inv ? inv->n_tlbis : 0;
 
 	if (!n)
 		fputs("  TLBIs    none for this ASID or address since the change\n", out);
 	for (unsigned int i = 0; i < n; i++) {
-		const struct tlbi_seen *t = &obl->tlbis[i].tlbi;
+		const struct tlbi_seen *t = &inv->tlbis[i].tlbi;
 
 		fprintf(out, "  %-8s %s 0x%" PRIx64 " by CPU %u at ", i ? "" : "TLBIs", t->name,
 			t->operand, t->cpu);
 		address(out, r, t->pc, false);
-		fprintf(out, ": %s\n", why(obl->tlbis[i].miss));
+		fprintf(out, ": %s\n", why(inv->tlbis[i].miss));
 	}
 }
 
@@ -116,5 +116,5 @@ void report_text(FILE *out, const struct reports *r, unsigned int number,
 	if (f->changed)
 		place(out, r, "changed", f->changed_cpu, f->changed_pc, f->changed_stack);
 	place(out, r, "noticed", f->cpu, f->pc, f->stack);
-	tlbis(out, r, f->obligation);
+	tlbis(out, r, f->pending);
 }

@@ -11,7 +11,7 @@
 #include "shadow_internal.h"
 
 /* About 480 bytes each: 240 MB. Linux makes one per page of what it unmaps at once. */
-#define MOST_OBLIGATIONS 500000
+#define MOST_PENDING 500000
 
 bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *out, FILE *text)
 {
@@ -22,7 +22,7 @@ bool shadow_init(struct shadow *s, unsigned int ncpus, bool speculation, FILE *o
 	s->now = 1;
 	s->reports.out = out;
 	s->reports.text = text;
-	owes_init(&s->obligations, MOST_OBLIGATIONS);
+	pendings_init(&s->pendings, MOST_PENDING);
 	s->cpus = aligned_alloc(128, ncpus * sizeof(*s->cpus));
 	if (!s->cpus || ncpus > MAX_CPUS)
 		return false;
@@ -47,17 +47,17 @@ void shadow_free_all(struct shadow *s)
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++) {
 		struct cpu *c = &s->cpus[cpu];
 
-		for (unsigned int i = 0; i < c->n_pending; i++) {
-			struct obligation *obl = c->pending[i].obligation;
+		for (unsigned int i = 0; i < c->n_incomplete; i++) {
+			struct pending *inv = c->incomplete[i].pending;
 
-			if (obl && !--obl->refs && obl->met)
-				free(obl);
+			if (inv && !--inv->refs && inv->met)
+				free(inv);
 		}
-		free(c->pending);
+		free(c->incomplete);
 	}
 	walks_free(s);
 	globals_free(&s->globals);
-	owes_free(&s->obligations, &s->spaces);
+	pendings_free(&s->pendings, &s->spaces);
 	spaces_free(&s->spaces);
 	reports_free(&s->reports);
 	free(s->cpus);
@@ -80,64 +80,64 @@ static const struct regime *regime_in(const struct shadow *s, unsigned int cpu, 
 	return upper ? &c->upper : &c->lower;
 }
 
-void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-			      enum rule rule, const struct obligation *obl)
+void shadow_report_pending(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+			      enum rule rule, const struct pending *inv)
 {
-	const struct regime *r = regime_in(s, cpu, obl->context->kernel);
+	const struct regime *r = regime_in(s, cpu, inv->context->kernel);
 	struct finding f = { .rule = rule, .cpu = cpu, .pc = pc, .stack = stack };
 
-	f.asid = obl->context->asid;
-	f.kernel = obl->context->kernel;
-	f.va = obl->what.va;
-	f.level = obl->what.level;
-	f.table = obl->what.table;
-	f.old = obl->old;
-	f.new = obl->new;
-	f.old_page = obl->page;
-	if (desc_kind(r, obl->what.level, obl->new) != DESC_INVALID)
-		f.new_page = desc_output(r, obl->what.level, obl->new);
-	f.conflict = desc_conflict(r, obl->what.level, obl->old, obl->new);
-	if (obl->twin)
-		f.differs = ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size);
-	f.task = obl->task;
-	f.holders = obl->held;
-	finding_changed(&f, obl);
+	f.asid = inv->context->asid;
+	f.kernel = inv->context->kernel;
+	f.va = inv->what.va;
+	f.level = inv->what.level;
+	f.table = inv->what.table;
+	f.old = inv->old;
+	f.new = inv->new;
+	f.old_page = inv->page;
+	if (desc_kind(r, inv->what.level, inv->new) != DESC_INVALID)
+		f.new_page = desc_output(r, inv->what.level, inv->new);
+	f.conflict = desc_conflict(r, inv->what.level, inv->old, inv->new);
+	if (inv->twin)
+		f.differs = ram_differs(&s->spaces.ram, inv->page, inv->twin, inv->what.size);
+	f.task = inv->task;
+	f.holders = inv->held;
+	finding_changed(&f, inv);
 	report(&s->reports, &f);
 }
 
-void report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule,
-		       const struct obligation *obl)
+void report_pending(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule,
+		       const struct pending *inv)
 {
-	shadow_report_obligation(s, cpu, pc, stack_of(s, cpu, pc), rule, obl);
+	shadow_report_pending(s, cpu, pc, stack_of(s, cpu, pc), rule, inv);
 }
 
-enum rule owed_kind(const struct obligation *obl)
+enum rule pending_kind(const struct pending *inv)
 {
-	switch (owe_nearest(obl)) {
+	switch (pending_nearest(inv)) {
 	case MISS_STAGE:
-		return RULE_OWED_STAGE;
+		return RULE_PENDING_STAGE;
 	case MISS_REPEAT:
-		return RULE_OWED_REPEAT;
+		return RULE_PENDING_REPEAT;
 	case MISS_DSB:
-		return RULE_OWED_NO_DSB;
+		return RULE_PENDING_NO_DSB;
 	case MISS_ORDER:
-		return RULE_OWED_ORDER;
+		return RULE_PENDING_ORDER;
 	case MISS_LOCAL:
-		return RULE_OWED_LOCAL;
+		return RULE_PENDING_LOCAL;
 	case MISS_LAST:
-		return RULE_OWED_TABLE;
+		return RULE_PENDING_TABLE;
 	case MISS_LEVEL:
 	case MISS_NOTHING:
-		return RULE_OWED_LEVEL;
+		return RULE_PENDING_LEVEL;
 	case MISS_ASID:
-		return RULE_OWED_ASID;
+		return RULE_PENDING_ASID;
 	case MISS_VA:
 	case MISS_NONE:
 		break;
 	}
-	if (obl->what.table)
-		return RULE_OWED_TABLE;
-	return obl->change == CHANGE_LESS ? RULE_OWED_PERMISSION : RULE_OWED_NO_TLBI;
+	if (inv->what.table)
+		return RULE_PENDING_TABLE;
+	return inv->change == CHANGE_LESS ? RULE_PENDING_PERMISSION : RULE_PENDING_NO_TLBI;
 }
 
 /* --- Windows --- */
@@ -155,17 +155,17 @@ void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id)
 void shadow_verdict(struct shadow *s)
 {
 	window_end(&s->lost.window, s->reports.out);
-	s->seen.left = s->obligations.n;
+	s->seen.left = s->pendings.n;
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
 		s->seen.user_returns += s->cpus[cpu].returns;
 	s->seen.tlb_lost = s->lost.all.entries;
 	s->seen.tlb_refills = s->lost.all.refills;
 	s->seen.tlb_refills_unchanged = s->lost.all.unchanged;
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
-	if (s->obligations.overflow)
+	if (s->pendings.overflow)
 		report_error(&s->reports,
-			     "more obligations at once than the checker keeps: some were not checked");
-	s->seen.memory += s->spaces.bytes + s->obligations.most * sizeof(struct obligation) +
+			     "more pending invalidations at once than the checker keeps: some were not checked");
+	s->seen.memory += s->spaces.bytes + s->pendings.most * sizeof(struct pending) +
 			 s->used.most * sizeof(struct used) +
 			 s->reports.n_stacks * sizeof(struct stack);
 	report_verdict(&s->reports, &s->seen);

@@ -23,7 +23,7 @@
 #include "decode.h"
 #include "global.h"
 #include "lost.h"
-#include "owe.h"
+#include "pending.h"
 #include "report.h"
 #include "space.h"
 #include "used.h"
@@ -33,10 +33,10 @@
 #define NO_PA UINT64_MAX
 
 /* A TLBI that was issued and that no DSB has completed, and one thing it will change then. */
-struct pending {
-	/* The obligation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
-	struct obligation *obligation;
-	bool walkers;		/* removes CPUs from the obligation's @walkers, not from its @held */
+struct incomplete {
+	/* The pending invalidation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
+	struct pending *pending;
+	bool walkers;		/* removes CPUs from the pending invalidation's @walkers, not from its @held */
 	enum reach_stage stage;	/* REACH_STAGE2: from its @alone only */
 	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
@@ -48,7 +48,7 @@ struct pending {
 	uint64_t task;		/* that issued it */
 	uint64_t again;		/* when a DSB would have completed it, but broadcasts must be repeated; 0: none */
 	uint64_t pc;
-	struct reach reach;	/* when @obligation is NULL */
+	struct reach reach;	/* when @pending is NULL */
 };
 
 struct cpu {
@@ -66,20 +66,20 @@ struct cpu {
 	struct {
 		uint64_t root, start, end;
 	} range;			/* the range that its task unmaps, protects or moves; root 0: none */
-	/* When it made its first obligation since it last dropped a table lock; 0: it made none. */
+	/* When it made its first pending invalidation since it last dropped a table lock; 0: it made none. */
 	uint64_t section;
 	bool moving;			/* an old entry of one of those is mapped elsewhere by now */
 	uint64_t dsb_is, dsb_nsh;	/* last DSB that orders stores for all CPUs; for this one */
 	uint64_t synced;		/* last context synchronisation event: ISB, ERET */
 	uint64_t walks_over;		/* value of @synced at the last DSB that completes walks */
-	struct pending *pending;	/* TLBIs that no DSB has completed */
-	unsigned int n_pending, room;
+	struct incomplete *incomplete;	/* TLBIs that no DSB has completed */
+	unsigned int n_incomplete, room;
 	uint64_t broadcast;		/* its last TLBI that others see */
 } __attribute__((aligned(128)));
 
 struct shadow {
 	struct spaces spaces;
-	struct obligations obligations;
+	struct pendings pendings;
 	struct used_all used;
 	struct contigs contigs;
 	struct walks walks;
@@ -128,7 +128,7 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form);
 
 /*
  * The part of a DSB that needs no lock. Returns true when that is all, false when
- * the CPU has pending TLBIs that this DSB may complete: call shadow_dsb() then.
+ * the CPU has incomplete TLBIs that this DSB may complete: call shadow_dsb() then.
  */
 bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form);
 
@@ -146,7 +146,7 @@ bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value);
 void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc);
 
 /*
- * The obligations of the CPU's task become due: it has flushed what it wanted to. With stage 2, when the
+ * The pending invalidations of the CPU's task become due: it has flushed what it wanted to. With stage 2, when the
  * task returns to user space, or the MMU notifiers have told of a change.
  */
 void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc);
@@ -187,14 +187,14 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 /* A CPU has stored to @va of the lower half: hardware may have set the dirty state of its entry. */
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);
 
-/* The kind of `owed`: from the TLBI that came nearest, or without one from what was changed. */
-enum rule owed_kind(const struct obligation *obl);
+/* The kind of `pending`: from the TLBI that came nearest, or without one from what was changed. */
+enum rule pending_kind(const struct pending *inv);
 
 void shadow_verdict(struct shadow *s);
 
-/* For the modules with rules of their own: report an obligation, noticed by a CPU at @pc. */
-void shadow_report_obligation(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
-			      enum rule rule, const struct obligation *obl);
+/* For the modules with rules of their own: report a pending invalidation, noticed by a CPU at @pc. */
+void shadow_report_pending(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
+			      enum rule rule, const struct pending *inv);
 /* For the same modules: a finding in which the place where it was noticed is filled in. */
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule);
 

@@ -29,16 +29,16 @@ static bool in_flight(const struct shadow *s, const struct walk *w)
 	return false;
 }
 
-/* Return true if there is an obligation for @va that is not known as owed: old and new entries are both legitimate. */
+/* Return true if there is a pending invalidation for @va that was not reported: old and new entries are both legitimate. */
 static bool flush_under_way(const struct shadow *s, const struct context *c, uint64_t va,
 			    const struct regime *r)
 {
 	for (int level = r->start; level <= 3; level++) {
 		uint64_t base = va & ~0ull << level_shift(r, level);
 
-		for (const struct obligation *obl = owe_at(&s->obligations, c, base, level); obl;
-		     obl = owe_at_next(obl))
-			if (obl->held && !(obl->said & SAID_OWED))
+		for (const struct pending *inv = pending_at(&s->pendings, c, base, level); inv;
+		     inv = pending_at_next(inv))
+			if (inv->held && !(inv->said & SAID_PENDING))
 				return true;
 	}
 	return false;

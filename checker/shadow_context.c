@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * shadow_context - which context each CPU has, and when obligations are due. See shadow.h.
+ * shadow_context - which context each CPU has, and when pending invalidations are due. See shadow.h.
  *
  * A write of TTBR0, TTBR1, TCR or SCTLR may give a CPU another context (space.h): the
- * due obligations of that context are checked then, and whether the CPU can hold
- * entries made under the same ASID with another root. The obligations of a task
+ * due pending invalidations of that context are checked then, and whether the CPU can hold
+ * entries made under the same ASID with another root. The pending invalidations of a task
  * become due when the task returns to user space; those in the kernel's half also when
  * it sleeps.
  */
@@ -23,24 +23,24 @@
 #define LOWER_END	(1ull << 55)	/* bit 55 selects the half */
 #define VTCR_VS		(1ull << 19)	/* VMIDs have 16 bits */
 
-/* --- Obligations become due, and are checked --- */
+/* --- Pending invalidations become due, and are checked --- */
 
-/* The CPU has the context: report the due obligations whose old entry it can still hold. */
+/* The CPU has the context: report the due pending invalidations whose old entry it can still hold. */
 static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->n_due)
 		return;
-	list_for(node, &c->obligations) {
-		struct obligation *obl = container_of(node, struct obligation, in_context);
+	list_for(node, &c->pendings) {
+		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (!obl->due || !(obl->held & CPU(cpu)))
+		if (!inv->due || !(inv->held & CPU(cpu)))
 			continue;
-		if (owe_lazy(obl))
+		if (pending_lazy(inv))
 			continue;
-		if ((obl->freed && !obl->what.table) || obl->said & SAID_OWED)
+		if ((inv->freed && !inv->what.table) || inv->said & SAID_PENDING)
 			continue;	/* check_freed() */
-		report_obligation(s, cpu, pc, owed_kind(obl), obl);
-		owe_owed(&s->obligations, obl);
+		report_pending(s, cpu, pc, pending_kind(inv), inv);
+		pending_reported(&s->pendings, inv);
 	}
 }
 
@@ -50,26 +50,26 @@ static cpumask using(const struct context *c)
 	return c->kernel ? c->loaded : c->current;
 }
 
-/* An obligation becomes due: report it if a CPU can use the old entry now. */
-static void falls_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
+/* A pending invalidation becomes due: report it if a CPU can use the old entry now. */
+static void falls_due(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc)
 {
-	bool usable = obl->held & using(obl->context);
+	bool usable = inv->held & using(inv->context);
 
-	owe_due(&s->obligations, obl);
-	walks_due(s, cpu, obl, pc);	/* may end it, if no CPU holds it */
+	pending_due(&s->pendings, inv);
+	walks_due(s, cpu, inv, pc);	/* may end it, if no CPU holds it */
 	if (!usable)
 		return;
-	report_obligation(s, cpu, pc, owed_kind(obl), obl);
-	owe_owed(&s->obligations, obl);
+	report_pending(s, cpu, pc, pending_kind(inv), inv);
+	pending_reported(&s->pendings, inv);
 }
 
-/* A task returns to user space: its obligations become due. */
+/* A task returns to user space: its pending invalidations become due. */
 static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint64_t pc)
 {
 	struct list *l;
 
-	while ((l = owes_of_task(&s->obligations, task)))
-		falls_due(s, cpu, container_of(l->next, struct obligation, in_task), pc);
+	while ((l = pendings_of_task(&s->pendings, task)))
+		falls_due(s, cpu, container_of(l->next, struct pending, in_task), pc);
 	rely_returns(s, task);
 }
 
@@ -80,16 +80,16 @@ void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc)
 }
 
 /*
- * A task sleeps. Its obligations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
+ * A task sleeps. Its pending invalidations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
  * how long a task sleeps.
  */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	uint64_t task = s->cpus[cpu].task;
 
-	for (struct obligation *obl = owe_of_kernel(&s->obligations, task); obl;
-	     obl = owe_of_kernel(&s->obligations, task))
-		falls_due(s, cpu, obl, pc);
+	for (struct pending *inv = pending_of_kernel(&s->pendings, task); inv;
+	     inv = pending_of_kernel(&s->pendings, task))
+		falls_due(s, cpu, inv, pc);
 }
 
 /*
@@ -109,7 +109,7 @@ bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value)
 		return true;
 	}
 	c->returns++;
-	return !read_once(&s->obligations.open) && !read_once(&s->obligations.n_also) &&
+	return !read_once(&s->pendings.open) && !read_once(&s->pendings.n_also) &&
 	       !read_once(&s->contigs.n) &&
 	       !(c->context && (read_once(&c->context->n_freed) || read_once(&c->context->n_relied)));
 }

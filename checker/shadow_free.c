@@ -12,55 +12,55 @@
 #include "once.h"
 #include "shadow_internal.h"
 
-static bool somebody_runs(const struct shadow *s, const struct obligation *obl, unsigned int *who)
+static bool somebody_runs(const struct shadow *s, const struct pending *inv, unsigned int *who)
 {
-	for_cpus(*who, obl->held & obl->context->current)
+	for_cpus(*who, inv->held & inv->context->current)
 		if (read_once(&s->cpus[*who].user))
 			return true;
 	return false;
 }
 
-/* The page that the old entry of an obligation leads to is freed. */
-static void page_freed(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
+/* The page that the old entry of a pending invalidation leads to is freed. */
+static void page_freed(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc)
 {
 	unsigned int who;
 
 	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
-	if (!obl->held || obl->said & SAID_FREE ||
-	    (owe_lazy(obl) && !obl->what.table && obl->what.va >= s->lazy_start && obl->what.va < s->lazy_end))
+	if (!inv->held || inv->said & SAID_FREE ||
+	    (pending_lazy(inv) && !inv->what.table && inv->what.va >= s->lazy_start && inv->what.va < s->lazy_end))
 		return;
 	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
-	if (obl->context->kernel || (obl->what.table ? obl->held & obl->context->current :
-						       somebody_runs(s, obl, &who))) {
-		report_obligation(s, cpu, pc, obl->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, obl);
-		owe_say(obl, SAID_FREE);
+	if (inv->context->kernel || (inv->what.table ? inv->held & inv->context->current :
+						       somebody_runs(s, inv, &who))) {
+		report_pending(s, cpu, pc, inv->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, inv);
+		pending_say(inv, SAID_FREE);
 		return;
 	}
-	owe_freed(obl, true);
-	owe_due(&s->obligations, obl);
+	pending_freed(inv, true);
+	pending_due(&s->pendings, inv);
 }
 
 void check_freed(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->n_freed)
 		return;
-	list_for(node, &c->obligations) {
-		struct obligation *obl = container_of(node, struct obligation, in_context);
+	list_for(node, &c->pendings) {
+		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (!obl->freed || !(obl->held & CPU(cpu)))
+		if (!inv->freed || !(inv->held & CPU(cpu)))
 			continue;
-		report_obligation(s, cpu, pc, obl->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, obl);
-		owe_say(obl, SAID_FREE);
-		owe_freed(obl, false);
+		report_pending(s, cpu, pc, inv->what.table ? RULE_FREE_TABLE : RULE_FREE_PAGE, inv);
+		pending_say(inv, SAID_FREE);
+		pending_freed(inv, false);
 	}
 }
 
 static void context_dies(struct shadow *s, struct context *c)
 {
 	walks_context_dies(s, c);
-	while (!list_empty(&c->obligations))
-		owe_drop(&s->obligations,
-			 container_of(c->obligations.next, struct obligation, in_context));
+	while (!list_empty(&c->pendings))
+		pending_drop(&s->pendings,
+			 container_of(c->pendings.next, struct pending, in_context));
 	used_drop_context(&s->used, c);
 }
 
@@ -138,7 +138,7 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 {
 	s->seen.frees++;
 	for (uint64_t page = pfn << 12; page < (pfn + (1ull << order)) << 12; page += 0x1000) {
-		struct obligation *next;
+		struct pending *next;
 
 		for (unsigned int at = 0; page_is_followed(&s->spaces, page) && at < 0x1000; at += 16) {
 			unsigned int index;
@@ -151,22 +151,22 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 		    s->spaces.mapped[(page - s->spaces.ram.base) >> 12])
 			mapped_freed(s, cpu, page, pc);
 		s->seen.table_frees += page_was_table(&s->spaces, page);
-		if (!s->obligations.n)
+		if (!s->pendings.n)
 			continue;
 		walks_page_freed(s, page);
-		for (struct obligation *obl = owe_of_page(&s->obligations, page); obl; obl = next) {
-			next = owe_of_page_next(obl);
-			page_freed(s, cpu, obl, pc);
+		for (struct pending *inv = pending_of_page(&s->pendings, page); inv; inv = next) {
+			next = pending_of_page_next(inv);
+			page_freed(s, cpu, inv, pc);
 		}
-		/* The page may be part of a block, whose obligation is found by the block's first page. */
+		/* The page may be part of a block, whose pending invalidation is found by the block's first page. */
 		for (int b = 0; b < BLOCKS; b++) {
 			uint64_t first = page >> block_shifts[b] << block_shifts[b];
 
-			for (struct obligation *obl = owe_of_page(&s->obligations, first);
-			     obl && first != page; obl = next) {
-				next = owe_of_page_next(obl);
-				if (!obl->what.table && obl->what.size > page - first)
-					page_freed(s, cpu, obl, pc);
+			for (struct pending *inv = pending_of_page(&s->pendings, first);
+			     inv && first != page; inv = next) {
+				next = pending_of_page_next(inv);
+				if (!inv->what.table && inv->what.size > page - first)
+					page_freed(s, cpu, inv, pc);
 			}
 		}
 	}
@@ -178,14 +178,14 @@ void shadow_returned(struct shadow *s, unsigned int cpu, uint64_t start, uint64_
 	list_for(kernel, &s->spaces.kernels) {
 		struct context *c = container_of(kernel, struct context, all);
 
-		list_for(node, &c->obligations) {
-			struct obligation *obl = container_of(node, struct obligation, in_context);
+		list_for(node, &c->pendings) {
+			struct pending *inv = container_of(node, struct pending, in_context);
 
-			if (!obl->held || obl->said & SAID_OWED || obl->what.va >= end ||
-			    obl->what.va + (obl->what.size - 1) < start)
+			if (!inv->held || inv->said & SAID_PENDING || inv->what.va >= end ||
+			    inv->what.va + (inv->what.size - 1) < start)
 				continue;
-			report_obligation(s, cpu, pc, owed_kind(obl), obl);
-			owe_owed(&s->obligations, obl);
+			report_pending(s, cpu, pc, pending_kind(inv), inv);
+			pending_reported(&s->pendings, inv);
 		}
 	}
 }

@@ -3,9 +3,9 @@
  * shadow_store - stores to page tables. See shadow.h.
  *
  * A store that clears or replaces a valid descriptor, or takes permissions away, makes
- * an obligation (owe.h) for the old entry in each context that reaches the descriptor.
- * If the store unlinks a table, it also makes obligations for the valid entries below
- * that table. A store that writes a valid descriptor withdraws the obligations for old
+ * a pending invalidation (pending.h) for the old entry in each context that reaches the descriptor.
+ * If the store unlinks a table, it also makes pending invalidations for the valid entries below
+ * that table. A store that writes a valid descriptor withdraws the pending invalidations for old
  * entries that the new descriptor allows. The rule `bbm` is checked at both.
  *
  * No break-before-make is needed for another output address if neither entry can be
@@ -48,13 +48,13 @@ static cpumask holders_of(struct shadow *s, const struct context *c, uint64_t va
 	return e ? e->cpus : 0;
 }
 
-/* Make the obligation for the old entry at @va of a context, whose descriptor was at @slot. */
-static void owe_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
+/* Make the pending invalidation for the old entry at @va of a context, whose descriptor was at @slot. */
+static void pend_entry(struct change *ch, struct context *c, uint64_t va, const struct regime *r,
 		      int level, uint64_t slot, uint64_t old, uint64_t new, uint64_t since)
 {
 	struct shadow *s = ch->s;
 	bool table = desc_kind(r, level, old) == DESC_TABLE;
-	struct obligation model = {
+	struct pending model = {
 		.context = c,
 		.what = {
 			.va = va,
@@ -85,17 +85,17 @@ static void owe_entry(struct change *ch, struct context *c, uint64_t va, const s
 		model.alone = model.held;
 	if (s->physical)
 		model.walkers = model.held & s->physical & context_walkers(&s->spaces, c, since);
-	/* A due obligation for the same CPUs already forbids them to load the context: keep one. */
-	for (struct obligation *obl = owe_at(&s->obligations, c, va, level); obl;
-	     obl = owe_at_next(obl))
-		if (obl->due && !(obl->said & SAID_OWED) && obl->what.table == table && !(model.held & ~obl->held) &&
-		    (!model.walkers || (obl->slot == slot && !(model.walkers & ~obl->walkers))))
+	/* A due pending invalidation for the same CPUs already forbids them to load the context: keep one. */
+	for (struct pending *inv = pending_at(&s->pendings, c, va, level); inv;
+	     inv = pending_at_next(inv))
+		if (inv->due && !(inv->said & SAID_PENDING) && inv->what.table == table && !(model.held & ~inv->held) &&
+		    (!model.walkers || (inv->slot == slot && !(model.walkers & ~inv->walkers))))
 			return;
-	if (!owe_make(&s->obligations, &model))
+	if (!pending_make(&s->pendings, &model))
 		return;
-	s->seen.obligations++;
+	s->seen.pending++;
 	if (s->reports.cover)
-		cover_owed(s->reports.cover, &model, ch->stack ? &s->reports.stacks[ch->stack - 1] : NULL);
+		cover_pending(s->reports.cover, &model, ch->stack ? &s->reports.stacks[ch->stack - 1] : NULL);
 	if (!s->cpus[ch->cpu].section)
 		s->cpus[ch->cpu].section = ch->when;
 }
@@ -130,7 +130,7 @@ static enum rule bbm_kind(struct change *ch, const struct regime *r, int level, 
 
 static void report_bbm(struct change *ch, struct context *c, uint64_t va, enum rule rule,
 		       enum rule conflict, const struct table *t, uint64_t old, uint64_t new, cpumask held,
-		       const struct obligation *obl)
+		       const struct pending *inv)
 {
 	struct shadow *s = ch->s;
 	const struct regime *r = &t->r;
@@ -148,12 +148,12 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, enum r
 	f.conflict = rules[conflict].kind;
 	f.differs = ch->differs;
 	f.holders = held;
-	if (obl) {
-		f.va = obl->what.va;
-		f.level = obl->what.level;
-		f.table = obl->what.table;
-		f.old_page = obl->page;
-		finding_changed(&f, obl);
+	if (inv) {
+		f.va = inv->what.va;
+		f.level = inv->what.level;
+		f.table = inv->what.table;
+		f.old_page = inv->page;
+		finding_changed(&f, inv);
 	}
 	report(&s->reports, &f);
 }
@@ -172,7 +172,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 		if (held)
 			report_bbm(ch, c, va, ch->bbm, ch->bbm, t, ch->old, ch->new, held, NULL);
 	}
-	owe_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
+	pend_entry(ch, c, va, &t->r, t->level, ch->slot, ch->old, ch->new, ch->since);
 }
 
 /* The same for a descriptor below a table that was unlinked. */
@@ -181,12 +181,12 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 	struct change *ch = arg;
 	struct table *t = ch->low;
 
-	owe_entry(ch, c, va + ch->offset, &t->r, t->level, t->pa + 8ull * ch->low_index,
+	pend_entry(ch, c, va + ch->offset, &t->r, t->level, t->pa + 8ull * ch->low_index,
 		  t->desc[ch->low_index], 0, t->since[ch->low_index]);
 }
 
 /*
- * bbm/anew, bbm/older: the new descriptor contradicts the old entry of an obligation, and
+ * bbm/anew, bbm/older: the new descriptor contradicts the old entry of a pending invalidation, and
  * a CPU that has the context loaded can hold the old entry. In the kernel's half that is
  * always wrong. In a process two threads may do it legitimately: one has cleared the
  * entry and is about to flush, the other faults the page in. There it is wrong only
@@ -194,42 +194,42 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
  * raise a TLB conflict abort (Arm ARM D8.17.1).
  */
 static void contradicts(struct change *ch, struct context *c, const struct table *t,
-			unsigned int index, const struct obligation *obl)
+			unsigned int index, const struct pending *inv)
 {
-	bool larger = obl->what.level > t->level ||
-		      (desc_contiguous(t->desc[index]) && !desc_contiguous(obl->old));
+	bool larger = inv->what.level > t->level ||
+		      (desc_contiguous(t->desc[index]) && !desc_contiguous(inv->old));
 	enum rule conflict;
 
-	if (!ch->judge_older || !(obl->held & c->loaded) ||
+	if (!ch->judge_older || !(inv->held & c->loaded) ||
 	    (!c->kernel && !larger &&
-	     (obl->task != ch->s->cpus[ch->cpu].task || obl->due)))
+	     (inv->task != ch->s->cpus[ch->cpu].task || inv->due)))
 		return;
 	ch->differs = 0;
 	/* An entry that is smaller than a new block always contradicts the block. */
-	conflict = obl->what.level != t->level ? RULE_BBM_SIZE :
-		   bbm_kind(ch, &t->r, t->level, obl->old, t->desc[index]);
+	conflict = inv->what.level != t->level ? RULE_BBM_SIZE :
+		   bbm_kind(ch, &t->r, t->level, inv->old, t->desc[index]);
 	if (conflict)
-		report_bbm(ch, c, obl->what.va, ch->was_valid ? RULE_BBM_OLDER : RULE_BBM_ANEW, conflict, t, obl->old,
-			   t->desc[index], obl->held & c->loaded, obl);
+		report_bbm(ch, c, inv->what.va, ch->was_valid ? RULE_BBM_OLDER : RULE_BBM_ANEW, conflict, t, inv->old,
+			   t->desc[index], inv->held & c->loaded, inv);
 }
 
 /* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */
 static void collected_anew(struct change *ch, struct context *c, const struct table *t,
-			   unsigned int index, struct obligation *obl)
+			   unsigned int index, struct pending *inv)
 {
-	cpumask left = rely_unissued(obl);
+	cpumask left = rely_unissued(inv);
 
-	if (ch->was_valid || !left || !owe_say(obl, SAID_COLLECTED))
+	if (ch->was_valid || !left || !pending_say(inv, SAID_COLLECTED))
 		return;
 	ch->differs = 0;
-	report_bbm(ch, c, obl->what.va, RULE_BBM_COLLECTED, RULE_NONE, t, obl->old, t->desc[index], left, obl);
+	report_bbm(ch, c, inv->what.va, RULE_BBM_COLLECTED, RULE_NONE, t, inv->old, t->desc[index], left, inv);
 }
 
 /*
- * A descriptor is valid now, for one context at @va. Check the obligations for old
+ * A descriptor is valid now, for one context at @va. Check the pending invalidations for old
  * entries at this address, whichever table their descriptors were in.
  *
- * An obligation is withdrawn when the new descriptor allows all that the old one did,
+ * A pending invalidation is withdrawn when the new descriptor allows all that the old one did,
  * at the same output address: old entries are true again. Old entries that are smaller
  * than a new block contradict the block.
  */
@@ -238,40 +238,40 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 {
 	uint64_t desc = t->desc[index], end = va + (1ull << level_shift(&t->r, t->level));
 	struct shadow *s = ch->s;
-	struct obligation *next;
+	struct pending *next;
 
-	for (struct obligation *obl = owe_at(&s->obligations, c, va, t->level); obl; obl = next) {
-		enum desc_change kind = desc_change(&t->r, t->level, obl->old, desc);
+	for (struct pending *inv = pending_at(&s->pendings, c, va, t->level); inv; inv = next) {
+		enum desc_change kind = desc_change(&t->r, t->level, inv->old, desc);
 
-		next = owe_at_next(obl);
-		if (!obl->held)
+		next = pending_at_next(inv);
+		if (!inv->held)
 			continue;
 		if (kind <= CHANGE_MORE) {
-			if (obl->since < t->since[index])
-				t->since[index] = obl->since;
-			walks_withdraw(s, obl, t->pa + 8ull * index);
+			if (inv->since < t->since[index])
+				t->since[index] = inv->since;
+			walks_withdraw(s, inv, t->pa + 8ull * index);
 			continue;
 		}
 		if (kind == CHANGE_BBM)
-			contradicts(ch, c, t, index, obl);
-		else if (owe_lazy(obl))
+			contradicts(ch, c, t, index, inv);
+		else if (pending_lazy(inv))
 			/* The same page again, and less is allowed: no vfree(). */
-			owe_less(&s->obligations, obl, s->cpus[ch->cpu].task, desc);
+			pending_less(&s->pendings, inv, s->cpus[ch->cpu].task, desc);
 		/* What its task wrote in place of the old entry, which it cleared before. */
-		if (obl->task == s->cpus[ch->cpu].task && !obl->due)
-			obl->new = desc;
-		collected_anew(ch, c, t, index, obl);
+		if (inv->task == s->cpus[ch->cpu].task && !inv->due)
+			inv->new = desc;
+		collected_anew(ch, c, t, index, inv);
 	}
 	rely_moved(s, ch->cpu, c, va, t, index);
 	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
 		return;
-	list_for(node, &c->obligations) {
-		struct obligation *obl = container_of(node, struct obligation, in_context);
+	list_for(node, &c->pendings) {
+		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (obl->what.level <= t->level || obl->what.va < va || obl->what.va >= end)
+		if (inv->what.level <= t->level || inv->what.va < va || inv->what.va >= end)
 			continue;
-		contradicts(ch, c, t, index, obl);
-		collected_anew(ch, c, t, index, obl);
+		contradicts(ch, c, t, index, inv);
+		collected_anew(ch, c, t, index, inv);
 	}
 }
 
@@ -348,7 +348,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 			table_unlink(&s->spaces, t, index);
 		}
 	}
-	if (!ch.was_valid && is == DESC_INVALID && !s->stage2 && !desc_aged(ch.old, ch.new) && s->obligations.n)
+	if (!ch.was_valid && is == DESC_INVALID && !s->stage2 && !desc_aged(ch.old, ch.new) && s->pendings.n)
 		table_places(&s->spaces, t, index, touched_place, &ch);
 	t->desc[index] = ch.new;
 	if (s->spaces.mapped) {
@@ -365,7 +365,7 @@ static void descriptor_stored(struct shadow *s, unsigned int cpu, struct table *
 		t->since[index] = ch.when;
 	if (is == DESC_TABLE && (was != DESC_TABLE || ch.kind > CHANGE_LESS))
 		table_link(&s->spaces, t, index, ch.when);
-	if (!s->obligations.n)
+	if (!s->pendings.n)
 		return;
 	table_places(&s->spaces, t, index, new_place, &ch);
 	if (is == DESC_TABLE)

@@ -2,11 +2,11 @@
 /*
  * shadow_tlbi - TLBIs, and the DSBs that complete them. See shadow.h.
  *
- * A TLBI is pending until a DSB of its CPU completes it: once for each obligation whose
+ * A TLBI is incomplete until a DSB of its CPU completes it: once for each pending invalidation whose
  * old entry it covers, and once for the contexts that it flushes. When it is complete,
  * the CPUs that it reaches do not hold the old entry any more. If the kernel works around an
  * erratum, a broadcast must be repeated before that (repeat()). A TLBI that comes near an
- * obligation and does not meet it is noted in the obligation, for the report. The rule
+ * pending invalidation and does not complete it is noted there, for the report. The rule
  * `order` is checked here: the store must be visible to walks before the TLBI. For an
  * entry that was replaced without break-before-make, bbm/contents is checked again when
  * the TLBI is complete.
@@ -17,16 +17,16 @@
 #include "shadow_internal.h"
 #include "stage2.h"
 
-static void pend(struct cpu *c, const struct pending *p)
+static void add_incomplete(struct cpu *c, const struct incomplete *p)
 {
-	if (c->n_pending == c->room) {
+	if (c->n_incomplete == c->room) {
 		c->room = c->room ? 2 * c->room : 16;
-		c->pending = realloc(c->pending, c->room * sizeof(*c->pending));
-		if (!c->pending)
+		c->incomplete = realloc(c->incomplete, c->room * sizeof(*c->incomplete));
+		if (!c->incomplete)
 			abort();
 	}
-	c->pending[c->n_pending] = *p;
-	c->pending[c->n_pending++].task = c->task;
+	c->incomplete[c->n_incomplete] = *p;
+	c->incomplete[c->n_incomplete++].task = c->task;
 }
 
 struct issued {
@@ -54,12 +54,12 @@ static bool just_missed(const struct reach *r, const struct cached *what)
  * either the CPU that stored has executed a DSB that orders stores for all CPUs, or
  * the CPU that issues the TLBI has executed one that is sufficient for the TLBI.
  */
-static bool published(const struct shadow *s, const struct issued *i, const struct obligation *obl)
+static bool published(const struct shadow *s, const struct issued *i, const struct pending *inv)
 {
 	const struct cpu *c = &s->cpus[i->cpu];
 
-	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= obl->when ||
-	       read_once(&s->cpus[obl->cpu].dsb_is) >= obl->when;
+	return (i->r->local ? c->dsb_nsh : c->dsb_is) >= inv->when ||
+	       read_once(&s->cpus[inv->cpu].dsb_is) >= inv->when;
 }
 
 /*
@@ -67,24 +67,24 @@ static bool published(const struct shadow *s, const struct issued *i, const stru
  * kernel issues it before it loads that ASID, for TLBIs that were elided while the ASID
  * was not loaded. It is not the flush of an entry that the current task has cleared.
  */
-static bool forgets(const struct issued *i, const struct obligation *obl)
+static bool forgets(const struct issued *i, const struct pending *inv)
 {
-	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != obl->context;
+	return i->r->local && i->r->every_va && i->s->cpus[i->cpu].context != inv->context;
 }
 
-static void tlbi_for_walkers(struct issued *i, struct obligation *obl)
+static void tlbi_for_walkers(struct issued *i, struct pending *inv)
 {
-	struct cached what = obl->what;
-	struct pending p = {
-		.obligation = obl, .walkers = true, .cpus = obl->walkers & i->cpus, .when = i->when,
+	struct cached what = inv->what;
+	struct incomplete p = {
+		.pending = inv, .walkers = true, .cpus = inv->walkers & i->cpus, .when = i->when,
 		.scope = i->t->scope, .nxs = i->t->nxs,
 	};
 
 	what.asid = i->r->asid;
-	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, obl))
+	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, inv))
 		return;
-	obl->refs++;
-	pend(&i->s->cpus[i->cpu], &p);
+	inv->refs++;
+	add_incomplete(&i->s->cpus[i->cpu], &p);
 }
 
 /*
@@ -93,87 +93,87 @@ static void tlbi_for_walkers(struct issued *i, struct obligation *obl)
  * TLBIs for stage 1 count from the DSB on that completes the one for stage 2 (Arm ARM
  * C5.5, TLBI IPAS2E1IS).
  */
-static cpumask of_stage(const struct issued *i, const struct obligation *obl, cpumask bits)
+static cpumask of_stage(const struct issued *i, const struct pending *inv, cpumask bits)
 {
 	switch (i->r->stage) {
 	case REACH_STAGE1:
-		return bits & ~obl->alone;
+		return bits & ~inv->alone;
 	case REACH_STAGE2:
-		return bits & obl->alone;
+		return bits & inv->alone;
 	case REACH_BOTH:
 		break;
 	}
 	return bits;
 }
 
-static void tlbi_for_obligation(struct issued *i, struct obligation *obl)
+static void tlbi_for_pending(struct issued *i, struct pending *inv)
 {
 	struct shadow *s = i->s;
 	struct cpu *c = &s->cpus[i->cpu];
-	cpumask bits = of_stage(i, obl, (obl->held | obl->walkers) & i->cpus);
-	struct pending p = {
-		.obligation = obl, .cpus = bits, .when = i->when, .stage = i->r->stage,
+	cpumask bits = of_stage(i, inv, (inv->held | inv->walkers) & i->cpus);
+	struct incomplete p = {
+		.pending = inv, .cpus = bits, .when = i->when, .stage = i->r->stage,
 		.scope = i->t->scope, .nxs = i->t->nxs, .pc = i->seen.pc,
 	};
 
 	if (i->walkers) {
-		tlbi_for_walkers(i, obl);
+		tlbi_for_walkers(i, inv);
 		return;
 	}
 	/* An entry that is not global may be cached under any ASID (KPTI): one ASID is not enough. */
-	if (obl->context->kernel && !obl->what.global && !i->r->any_asid)
+	if (inv->context->kernel && !inv->what.global && !i->r->any_asid)
 		return;
-	switch (reach_covers(i->r, &obl->what)) {
+	switch (reach_covers(i->r, &inv->what)) {
 	case COVER_YES:
 		break;
 	case COVER_VA:
-		if (obl->task == c->task && just_missed(i->r, &obl->what))
-			owe_saw(obl, &i->seen, MISS_VA);
+		if (inv->task == c->task && just_missed(i->r, &inv->what))
+			pending_saw(inv, &i->seen, MISS_VA);
 		return;
 	case COVER_ASID:
 		return;
 	case COVER_LAST:
-		owe_saw(obl, &i->seen, MISS_LAST);
+		pending_saw(inv, &i->seen, MISS_LAST);
 		return;
 	case COVER_LEVEL:
-		owe_saw(obl, &i->seen, MISS_LEVEL);
+		pending_saw(inv, &i->seen, MISS_LEVEL);
 		return;
 	case COVER_NOTHING:
-		owe_saw(obl, &i->seen, MISS_NOTHING);
+		pending_saw(inv, &i->seen, MISS_NOTHING);
 		return;
 	}
 	if (!bits) {
 		if (i->r->stage != REACH_STAGE1)
-			owe_saw(obl, &i->seen, MISS_LOCAL);
-		else if (obl->issued)
-			owe_saw(obl, &i->seen, MISS_STAGE);
+			pending_saw(inv, &i->seen, MISS_LOCAL);
+		else if (inv->issued)
+			pending_saw(inv, &i->seen, MISS_STAGE);
 		return;
 	}
-	if (!published(s, i, obl)) {
-		owe_saw(obl, &i->seen, MISS_ORDER);
-		if (obl->held && obl->task == c->task && obl->cpu == i->cpu && !forgets(i, obl))
-			report_obligation(s, i->cpu, i->seen.pc, RULE_ORDER_NO_DSB, obl);
+	if (!published(s, i, inv)) {
+		pending_saw(inv, &i->seen, MISS_ORDER);
+		if (inv->held && inv->task == c->task && inv->cpu == i->cpu && !forgets(i, inv))
+			report_pending(s, i->cpu, i->seen.pc, RULE_ORDER_NO_DSB, inv);
 		return;
 	}
-	owe_saw(obl, &i->seen, obl->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
-	obl->issued |= bits;
-	obl->refs++;
-	pend(c, &p);
+	pending_saw(inv, &i->seen, inv->held & ~i->cpus ? MISS_LOCAL : MISS_DSB);
+	inv->issued |= bits;
+	inv->refs++;
+	add_incomplete(c, &p);
 }
 
-/* The TLBI names the address of an obligation of this task, but another ASID: note it there. */
+/* The TLBI names the address of a pending invalidation of this task, but another ASID: note it there. */
 static void tlbi_for_others(struct issued *i)
 {
-	const struct list *l = owes_of_task(&i->s->obligations, i->s->cpus[i->cpu].task);
+	const struct list *l = pendings_of_task(&i->s->pendings, i->s->cpus[i->cpu].task);
 	unsigned int looked = 0;
 
 	if (!l || i->r->any_asid)
 		return;
 	list_for(node, (struct list *)l) {
-		struct obligation *obl = container_of(node, struct obligation, in_task);
+		struct pending *inv = container_of(node, struct pending, in_task);
 
-		if (reach_covers(i->r, &obl->what) == COVER_ASID)
-			owe_saw(obl, &i->seen, MISS_ASID);
+		if (reach_covers(i->r, &inv->what) == COVER_ASID)
+			pending_saw(inv, &i->seen, MISS_ASID);
 		if (++looked == 64)
 			break;
 	}
@@ -184,31 +184,31 @@ static void tlbi_for_context(struct issued *i, struct context *c, const struct r
 	uint64_t step = 1ull << r->granule;
 	uint64_t pages = i->r->every_va ? UINT64_MAX : (i->r->end - i->r->start) / step;
 
-	if (!c->n_obligations)
+	if (!c->n_pending)
 		return;
-	if (c->n_obligations / 5 <= pages || c->n_obligations < 32) {
-		list_for(node, &c->obligations)
-			tlbi_for_obligation(i, container_of(node, struct obligation, in_context));
+	if (c->n_pending / 5 <= pages || c->n_pending < 32) {
+		list_for(node, &c->pendings)
+			tlbi_for_pending(i, container_of(node, struct pending, in_context));
 		return;
 	}
 	for (uint64_t va = i->r->start; va != i->r->end; va += step) {
 		for (int level = r->start; level <= 3; level++) {
 			uint64_t base = va & ~0ull << level_shift(r, level);
-			struct obligation *next;
+			struct pending *next;
 
 			/* Look at an entry that spans several pages of the range only once. */
 			if (base != va && va != i->r->start)
 				continue;
-			for (struct obligation *obl = owe_at(&i->s->obligations, c, base, level);
-			     obl; obl = next) {
-				next = owe_at_next(obl);
-				tlbi_for_obligation(i, obl);
+			for (struct pending *inv = pending_at(&i->s->pendings, c, base, level);
+			     inv; inv = next) {
+				next = pending_at_next(inv);
+				tlbi_for_pending(i, inv);
 			}
 		}
 	}
 }
 
-/* The obligations of the same root under other ASIDs: the TLBI removes copies that have no ASID. */
+/* The pending invalidations of the same root under other ASIDs: the TLBI removes copies that have no ASID. */
 static void tlbi_for_siblings(struct issued *i, const struct context *c, const struct regime *r)
 {
 	i->walkers = true;
@@ -242,14 +242,14 @@ static void repeat(struct shadow *s, unsigned int cpu, const struct tlbi *t, uin
 	for (struct cpu *c = s->cpus; c < s->cpus + s->ncpus; c++) {
 		unsigned int kept = 0;
 
-		for (unsigned int i = 0; c != here && i < c->n_pending; i++) {
-			if (c->pending[i].again && c->pending[i].task == here->task)
-				pend(here, &c->pending[i]);
+		for (unsigned int i = 0; c != here && i < c->n_incomplete; i++) {
+			if (c->incomplete[i].again && c->incomplete[i].task == here->task)
+				add_incomplete(here, &c->incomplete[i]);
 			else
-				c->pending[kept++] = c->pending[i];
+				c->incomplete[kept++] = c->incomplete[i];
 		}
 		if (c != here)
-			write_once(&c->n_pending, kept);
+			write_once(&c->n_incomplete, kept);
 	}
 }
 
@@ -269,7 +269,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		.s = s, .cpu = cpu, .t = t, .r = &r,
 		.seen = { .name = t->name, .operand = operand, .cpu = cpu, .pc = pc },
 	};
-	struct pending whole;
+	struct incomplete whole;
 
 	if (c->no_ttl && !t->range)
 		operand &= ~(0xfull << 44);
@@ -283,12 +283,12 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	i.cpus = r.local ? CPU(cpu) : all_cpus(s);
 	r.asid &= c->asid_mask;
 	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
-		whole = (struct pending){
+		whole = (struct incomplete){
 			.stage = r.stage, .by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
 			.cpus = i.cpus, .when = i.when, .scope = t->scope, .nxs = t->nxs,
 			.reach = r,
 		};
-		pend(c, &whole);
+		add_incomplete(c, &whole);
 	}
 	if (s->moved) {
 		const struct reach everything = { .every_va = true, .any_asid = true };
@@ -365,7 +365,7 @@ bool shadow_dsb_quick(struct shadow *s, unsigned int cpu, enum dsb_form form)
 	}
 	if (dsb_completes(form) != COMPLETES_NOTHING)
 		c->walks_over = c->synced;
-	return !read_once(&c->n_pending) || dsb_completes(form) == COMPLETES_NOTHING;
+	return !read_once(&c->n_incomplete) || dsb_completes(form) == COMPLETES_NOTHING;
 }
 
 void shadow_sync(struct shadow *s, unsigned int cpu)
@@ -373,26 +373,26 @@ void shadow_sync(struct shadow *s, unsigned int cpu)
 	s->cpus[cpu].synced = __atomic_load_n(&s->now, __ATOMIC_RELAXED);
 }
 
-static void complete(struct shadow *s, unsigned int by, const struct pending *p)
+static void complete(struct shadow *s, unsigned int by, const struct incomplete *p)
 {
-	struct obligation *obl = p->obligation;
+	struct pending *inv = p->pending;
 	unsigned int cpu;
 
-	if (obl) {
-		obl->refs--;
+	if (inv) {
+		inv->refs--;
 		/* Until now a CPU could read either page. */
-		if (obl->twin && obl->held & p->cpus &&
-		    ram_differs(&s->spaces.ram, obl->page, obl->twin, obl->what.size) &&
-		    owe_say(obl, SAID_CONTENTS))
-			shadow_report_obligation(s, by, p->pc, 0, RULE_BBM_CONTENTS, obl);
-		obl->alone &= ~p->cpus;
+		if (inv->twin && inv->held & p->cpus &&
+		    ram_differs(&s->spaces.ram, inv->page, inv->twin, inv->what.size) &&
+		    pending_say(inv, SAID_CONTENTS))
+			shadow_report_pending(s, by, p->pc, 0, RULE_BBM_CONTENTS, inv);
+		inv->alone &= ~p->cpus;
 		if (p->stage == REACH_STAGE2)
-			owe_completed(obl, by, MISS_STAGE);
+			pending_completed(inv, by, MISS_STAGE);
 		else if (!p->walkers)
-			obl->held &= ~p->cpus;
-		obl->walkers &= ~p->cpus;
-		if (obl->met ? !obl->refs : !(obl->held | obl->walkers))
-			owe_drop(&s->obligations, obl);
+			inv->held &= ~p->cpus;
+		inv->walkers &= ~p->cpus;
+		if (inv->met ? !inv->refs : !(inv->held | inv->walkers))
+			pending_drop(&s->pendings, inv);
 		return;
 	}
 	if (s->stage2 && !p->by_va)
@@ -424,8 +424,8 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 
 	if (shadow_dsb_quick(s, cpu, form))
 		return;
-	for (unsigned int i = 0; i < c->n_pending; i++) {
-		struct pending p = c->pending[i];
+	for (unsigned int i = 0; i < c->n_incomplete; i++) {
+		struct incomplete p = c->incomplete[i];
 		enum completes needs = p.scope == SCOPE_LOCAL ? COMPLETES_LOCAL :
 				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
 
@@ -436,10 +436,10 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 			}
 			if (!p.again)
 				p.again = s->now;
-			if (p.obligation)
-				owe_completed(p.obligation, cpu, MISS_REPEAT);
+			if (p.pending)
+				pending_completed(p.pending, cpu, MISS_REPEAT);
 		}
-		c->pending[kept++] = p;
+		c->incomplete[kept++] = p;
 	}
-	c->n_pending = kept;
+	c->n_incomplete = kept;
 }

@@ -16,7 +16,7 @@ static void context_init(struct context *c, uint16_t asid)
 	c->asid = asid;
 	list_init(&c->in_root);
 	list_init(&c->all);
-	list_init(&c->obligations);
+	list_init(&c->pendings);
 	list_init(&c->used);
 	list_init(&c->absent);
 }
@@ -513,7 +513,7 @@ void contexts_collect(struct spaces *s)
 		list_for(node, half ? &s->kernels : &s->contexts) {
 			struct context *c = container_of(node, struct context, all);
 
-			if (c->root || c->loaded || c->n_obligations || c->n_used ||
+			if (c->root || c->loaded || c->n_pending || c->n_used ||
 			    !list_empty(&c->absent) || context_holders(s, c, 0))
 				continue;
 			list_del(&c->all);

@@ -67,10 +67,10 @@ struct context {
 	uint64_t first[MAX_CPUS];	/* when each CPU first loaded it; 0: never */
 	uint64_t flushed[MAX_CPUS];	/* when each CPU last invalidated all entries of it */
 
-	/* For owe.c and used.c */
-	struct list obligations;
-	unsigned int n_obligations, n_due, n_freed, n_relied;
-	unsigned int n_urgent;		/* in a kernel context: due obligations that are not owe_lazy() */
+	/* For pending.c and used.c */
+	struct list pendings;
+	unsigned int n_pending, n_due, n_freed, n_relied;
+	unsigned int n_urgent;		/* in a kernel context: due pending invalidations that are not pending_lazy() */
 	struct list used;
 	unsigned int n_used;
 	struct list absent;

@@ -161,7 +161,7 @@ const char *stage2_msr(struct stage2 *v, unsigned int cpu, enum sysreg reg, uint
 bool stage2_sp_el0(struct stage2 *v, unsigned int cpu, uint64_t value)
 {
 	if (!(value >> 63))
-		return !read_once(&v->s.obligations.open);
+		return !read_once(&v->s.pendings.open);
 	v->s.cpus[cpu].task = value;
 	return true;
 }
@@ -171,6 +171,6 @@ void stage2_seen(const struct stage2 *v, struct seen *seen)
 	seen->guest_entries = v->s.seen.loads;
 	seen->guest_tlbis = v->s.seen.tlbis;
 	seen->stage2_stores = v->s.seen.table_stores;
-	seen->stage2_obligations = v->s.seen.obligations;
-	seen->memory += v->s.spaces.bytes + v->s.obligations.most * sizeof(struct obligation);
+	seen->stage2_pending = v->s.seen.pending;
+	seen->memory += v->s.spaces.bytes + v->s.pendings.most * sizeof(struct pending);
 }

@@ -10,9 +10,9 @@
  *
  * A walk of both stages leaves one combined entry in the TLB, by VMID, ASID and virtual address. Tables
  * of stage 1 are the guest's and are not followed: of each entry of stage 2, a CPU is taken to hold
- * combined ones as well. TLBI IPAS2E1 does not remove these (owe.h, @alone).
+ * combined ones as well. TLBI IPAS2E1 does not remove these (pending.h, @alone).
  *
- * What a guest executes helps no obligation: a hypervisor cannot rely on it. Only for the rule
+ * What a guest executes helps no pending invalidation: a hypervisor cannot rely on it. Only for the rule
  * `vcpu` its TLBIs are looked at. Each virtual CPU must find a TLB as of its own: entries that another one
  * has made on the CPU are not its own, nor those that it has made before it invalidated them
  * elsewhere, where a local TLBI (HCR_EL2.FB clear) does not reach them. VMPIDR_EL2 tells

@@ -4,7 +4,7 @@
  *
  * There is one record of an entry for all CPUs, with a bit for each CPU that has used
  * the entry (or, with speculation, that could have). The records follow accesses and
- * TLBIs only, not stores to page tables. So they show what space.h and owe.h cannot: a
+ * TLBIs only, not stores to page tables. So they show what space.h and pending.h cannot: a
  * translation that changed without a store that the plugin saw. The caller serialises
  * all calls.
  *

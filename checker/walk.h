@@ -34,7 +34,7 @@ enum desc_kind { DESC_INVALID, DESC_TABLE, DESC_LEAF };
 
 /*
  * What a change of a descriptor means for CPUs that may hold the old entry. Ordered by
- * how much the kernel owes: of several that apply, it is the last.
+ * how much must be invalidated: of several that apply, it is the last.
  */
 enum desc_change {
 	CHANGE_NOTHING,	/* same for the hardware, or AF only, or the old one was invalid */

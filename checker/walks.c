@@ -18,7 +18,7 @@ struct walked {
 	uint64_t va, size;	/* the addresses that they translated */
 	cpumask cpus;
 	uint64_t when;		/* the last store to one of them */
-	struct obligation sample;	/* the obligation of the first of them, for reports */
+	struct pending sample;	/* the pending invalidation of the first of them, for reports */
 };
 
 static uint64_t asid_key(bool kernel, uint16_t asid)
@@ -26,7 +26,7 @@ static uint64_t asid_key(bool kernel, uint16_t asid)
 	return kernel ? 1ull << 16 : asid;
 }
 
-static bool earlier(const struct obligation *a, const struct obligation *b)
+static bool earlier(const struct pending *a, const struct pending *b)
 {
 	if (a->when != b->when)
 		return a->when < b->when;
@@ -38,21 +38,21 @@ static bool earlier(const struct obligation *a, const struct obligation *b)
  * TLBI of the whole ASID was issued, which is complete, holds none. Such a TLBI may have been
  * issued before the entry was taken away.
  */
-static cpumask walkers_of(struct shadow *s, const struct obligation *obl)
+static cpumask walkers_of(struct shadow *s, const struct pending *inv)
 {
-	const struct context *c = obl->context;
+	const struct context *c = inv->context;
 
-	if (!obl->walkers || c->kernel || obl->what.global)
-		return obl->walkers;
-	return obl->walkers & context_walkers(&s->spaces, c, 0);
+	if (!inv->walkers || c->kernel || inv->what.global)
+		return inv->walkers;
+	return inv->walkers & context_walkers(&s->spaces, c, 0);
 }
 
 /* Add the copies that CPUs may hold to the record of the page. */
-static void note(struct shadow *s, const struct obligation *obl)
+static void note(struct shadow *s, const struct pending *inv)
 {
-	uint64_t page = obl->slot & ~0xfffull, end = obl->what.va + obl->what.size;
-	const struct context *c = obl->context;
-	cpumask walkers = walkers_of(s, obl);
+	uint64_t page = inv->slot & ~0xfffull, end = inv->what.va + inv->what.size;
+	const struct context *c = inv->context;
+	cpumask walkers = walkers_of(s, inv);
 	struct walked *r = NULL;
 
 	if (!walkers)
@@ -68,9 +68,9 @@ static void note(struct shadow *s, const struct obligation *obl)
 		if (!r)
 			abort();
 		*r = (struct walked){
-			.page = page, .first = obl->slot, .end = obl->slot + 8, .asid = c->asid,
-			.kernel = c->kernel, .va = obl->what.va, .size = obl->what.size,
-			.sample = *obl,
+			.page = page, .first = inv->slot, .end = inv->slot + 8, .asid = c->asid,
+			.kernel = c->kernel, .va = inv->what.va, .size = inv->what.size,
+			.sample = *inv,
 		};
 		hash_add(&s->walks.by_page, &r->by_page, page);
 		hash_add(&s->walks.by_asid, &r->by_asid, asid_key(r->kernel, r->asid));
@@ -78,20 +78,20 @@ static void note(struct shadow *s, const struct obligation *obl)
 		s->spaces.bytes += sizeof(*r);
 	}
 	r->cpus |= walkers;
-	if (r->when < obl->when)
-		r->when = obl->when;
-	if (r->first > obl->slot)
-		r->first = obl->slot;
-	if (r->end < obl->slot + 8)
-		r->end = obl->slot + 8;
+	if (r->when < inv->when)
+		r->when = inv->when;
+	if (r->first > inv->slot)
+		r->first = inv->slot;
+	if (r->end < inv->slot + 8)
+		r->end = inv->slot + 8;
 	if (r->va + r->size - 1 < end - 1)
 		r->size = end - r->va;
-	if (r->va > obl->what.va) {
-		r->size += r->va - obl->what.va;
-		r->va = obl->what.va;
+	if (r->va > inv->what.va) {
+		r->size += r->va - inv->what.va;
+		r->va = inv->what.va;
 	}
-	if (earlier(obl, &r->sample))
-		r->sample = *obl;
+	if (earlier(inv, &r->sample))
+		r->sample = *inv;
 }
 
 static void drop(struct shadow *s, struct walked *r)
@@ -113,11 +113,11 @@ static void linked(void *arg, struct table *t)
 		return;
 	}
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
-		const struct obligation *obl = owe_of_slot(&s->obligations, page);
+		const struct pending *inv = pending_of_slot(&s->pendings, page);
 
-		while (obl && !obl->walkers)
-			obl = owe_of_slot_next(obl);
-		if (!obl && !hash_first(&s->walks.by_page, page))
+		while (inv && !inv->walkers)
+			inv = pending_of_slot_next(inv);
+		if (!inv && !hash_first(&s->walks.by_page, page))
 			continue;
 		list_add(&s->walks.armed, &t->armed);
 		s->walks.fresh = true;
@@ -141,46 +141,46 @@ void walks_free(struct shadow *s)
 	free(s->walks.by_asid.bucket);
 }
 
-/* --- Keeping walkers when obligations end --- */
+/* --- Keeping walkers when pending invalidations end --- */
 
-void walks_withdraw(struct shadow *s, struct obligation *obl, uint64_t slot)
+void walks_withdraw(struct shadow *s, struct pending *inv, uint64_t slot)
 {
-	if (!obl->walkers || obl->slot == slot) {
-		owe_drop(&s->obligations, obl);
+	if (!inv->walkers || inv->slot == slot) {
+		pending_drop(&s->pendings, inv);
 		return;
 	}
-	obl->held = 0;
-	owe_due(&s->obligations, obl);
+	inv->held = 0;
+	pending_due(&s->pendings, inv);
 }
 
-static void forget_walkers(struct shadow *s, struct obligation *obl, cpumask cpus)
+static void forget_walkers(struct shadow *s, struct pending *inv, cpumask cpus)
 {
-	obl->walkers &= ~cpus;
-	if (!obl->held && !obl->walkers)
-		owe_drop(&s->obligations, obl);
+	inv->walkers &= ~cpus;
+	if (!inv->held && !inv->walkers)
+		pending_drop(&s->pendings, inv);
 }
 
 void walks_page_freed(struct shadow *s, uint64_t page)
 {
-	struct obligation *next;
+	struct pending *next;
 
-	for (struct obligation *obl = owe_of_slot(&s->obligations, page); obl; obl = next) {
-		next = owe_of_slot_next(obl);
-		note(s, obl);
-		forget_walkers(s, obl, obl->walkers);
+	for (struct pending *inv = pending_of_slot(&s->pendings, page); inv; inv = next) {
+		next = pending_of_slot_next(inv);
+		note(s, inv);
+		forget_walkers(s, inv, inv->walkers);
 	}
 }
 
 void walks_context_dies(struct shadow *s, struct context *c)
 {
-	list_for(node, &c->obligations)
-		note(s, container_of(node, struct obligation, in_context));
+	list_for(node, &c->pendings)
+		note(s, container_of(node, struct pending, in_context));
 }
 
 /* The valid descriptors of a table that is freed, and of all tables below it. */
 struct gone {
 	struct shadow *s;
-	struct obligation model;
+	struct pending model;
 	const struct table *top;
 	unsigned int index;		/* of the descriptor of @top that leads to @t */
 	const struct table *t;
@@ -192,22 +192,22 @@ static void lost_place(void *arg, struct context *c, uint64_t va)
 {
 	struct gone *l = arg;
 	const struct table *t = l->t;
-	struct obligation *obl = &l->model;
+	struct pending *inv = &l->model;
 
-	obl->context = c;
-	obl->what = (struct cached){
+	inv->context = c;
+	inv->what = (struct cached){
 		.va = va + l->offset,
 		.size = 1ull << level_shift(&t->r, t->level),
 		.asid = c->asid,
 		.level = t->level,
 		.table = desc_kind(&t->r, t->level, t->desc[l->at]) == DESC_TABLE,
 	};
-	obl->old = t->desc[l->at];
-	obl->page = desc_output(&t->r, t->level, obl->old);
-	obl->slot = t->pa + 8ull * l->at;
-	obl->since = t->since[l->at];
-	obl->walkers = context_walkers(&l->s->spaces, c, obl->since) & l->s->physical;
-	note(l->s, obl);
+	inv->old = t->desc[l->at];
+	inv->page = desc_output(&t->r, t->level, inv->old);
+	inv->slot = t->pa + 8ull * l->at;
+	inv->since = t->since[l->at];
+	inv->walkers = context_walkers(&l->s->spaces, c, inv->since) & l->s->physical;
+	note(l->s, inv);
 }
 
 static void lost_below(void *arg, struct table *t, unsigned int index, uint64_t offset)
@@ -285,21 +285,21 @@ void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64
 /* --- Reports --- */
 
 static void report_walk(struct shadow *s, unsigned int cpu, enum rule rule,
-			const struct obligation *obl, bool kernel, const struct table *t,
+			const struct pending *inv, bool kernel, const struct table *t,
 			uint64_t slot, cpumask who, uint64_t pc)
 {
 	struct finding f = {
 		.rule = rule, .cpu = cpu, .pc = pc,
 		.stack = stack_of(s, cpu, pc),
-		.asid = obl->what.asid, .kernel = kernel, .va = obl->what.va,
-		.level = obl->what.level, .table = obl->what.table,
-		.old = obl->old, .old_page = obl->page,
+		.asid = inv->what.asid, .kernel = kernel, .va = inv->what.va,
+		.level = inv->what.level, .table = inv->what.table,
+		.old = inv->old, .old_page = inv->page,
 		.new = t->desc[(slot - t->pa) / 8],
-		.task = obl->task, .holders = who,
-		.changed = true, .changed_cpu = obl->cpu, .changed_pc = obl->pc,
-		.changed_stack = obl->stack,
-		/* Also for a record: its sample is a copy of an obligation, with the TLBIs. */
-		.obligation = obl,
+		.task = inv->task, .holders = who,
+		.changed = true, .changed_cpu = inv->cpu, .changed_pc = inv->pc,
+		.changed_stack = inv->stack,
+		/* Also for a record: its sample is a copy of a pending invalidation, with the TLBIs. */
+		.pending = inv,
 	};
 
 	if (desc_kind(&t->r, t->level, f.new) != DESC_INVALID)
@@ -307,13 +307,13 @@ static void report_walk(struct shadow *s, unsigned int cpu, enum rule rule,
 	report(&s->reports, &f);
 }
 
-static bool differs(const struct table *t, const struct obligation *obl)
+static bool differs(const struct table *t, const struct pending *inv)
 {
-	uint64_t now = t->desc[(obl->slot - t->pa) / 8];
+	uint64_t now = t->desc[(inv->slot - t->pa) / 8];
 
-	if (t->level != obl->what.level)
-		return now != obl->old;
-	return desc_change(&t->r, t->level, obl->old, now) > CHANGE_MORE;
+	if (t->level != inv->what.level)
+		return now != inv->old;
+	return desc_change(&t->r, t->level, inv->old, now) > CHANGE_MORE;
 }
 
 struct users {
@@ -345,7 +345,7 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 	table_places(&s->spaces, t, 0, add_user, &all);
 	for (uint64_t page = t->pa & ~0xfffull; page < t->pa + 8ull * t->n; page += 0x1000) {
 		struct hash_node *more;
-		struct obligation *next;
+		struct pending *next;
 
 		for (struct hash_node *n = hash_first(&s->walks.by_page, page); n; n = more) {
 			struct walked *r = container_of(n, struct walked, by_page);
@@ -363,21 +363,21 @@ static bool check_table(struct shadow *s, unsigned int cpu, struct table *t, uin
 			if (!r->cpus)
 				drop(s, r);
 		}
-		for (struct obligation *obl = owe_of_slot(&s->obligations, page); obl; obl = next) {
-			struct users others = { .but = obl->context };
+		for (struct pending *inv = pending_of_slot(&s->pendings, page); inv; inv = next) {
+			struct users others = { .but = inv->context };
 			cpumask who;
 
-			next = owe_of_slot_next(obl);
-			if (!obl->walkers || obl->slot < t->pa || obl->slot >= t->pa + 8ull * t->n)
+			next = pending_of_slot_next(inv);
+			if (!inv->walkers || inv->slot < t->pa || inv->slot >= t->pa + 8ull * t->n)
 				continue;
 			left = true;
 			table_places(&s->spaces, t, 0, add_user, &others);
-			who = walkers_of(s, obl) & others.loaded;
-			if (!who || !differs(t, obl))
+			who = walkers_of(s, inv) & others.loaded;
+			if (!who || !differs(t, inv))
 				continue;
-			report_walk(s, cpu, RULE_WALK_UNLINKED, obl, obl->context->kernel, t, obl->slot,
+			report_walk(s, cpu, RULE_WALK_UNLINKED, inv, inv->context->kernel, t, inv->slot,
 				    who, pc);
-			forget_walkers(s, obl, who);
+			forget_walkers(s, inv, who);
 		}
 	}
 	return left;
@@ -396,27 +396,27 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc)
 
 /*
  * walk/renamed: report if context @c, which the CPUs @who have loaded, reaches the table
- * of obligation @obl under another ASID. Returns true if it was reported. A CPU that had
- * loaded @c before the change holds the entry for @c as well, which has an obligation of
+ * of pending invalidation @inv under another ASID. Returns true if it was reported. A CPU that had
+ * loaded @c before the change holds the entry for @c as well, which has a pending invalidation of
  * its own: under KPTI an address space has two ASIDs at a time.
  */
-static bool check_renamed(struct shadow *s, unsigned int cpu, struct obligation *obl,
+static bool check_renamed(struct shadow *s, unsigned int cpu, struct pending *inv,
 			  const struct context *c, cpumask who, uint64_t pc)
 {
 	struct users u = { .of = c };
 	unsigned int index, n;
-	struct table *t = table_at(&s->spaces, obl->slot, &index);
+	struct table *t = table_at(&s->spaces, inv->slot, &index);
 
 	for_cpus(n, who)
-		if (c->first[n] <= obl->when)
+		if (c->first[n] <= inv->when)
 			who &= ~CPU(n);
-	if (!who || !t || !differs(t, obl))
+	if (!who || !t || !differs(t, inv))
 		return false;
 	table_places(&s->spaces, t, index, add_user, &u);
 	if (!u.found)
 		return false;
-	report_walk(s, cpu, RULE_WALK_RENAMED, obl, false, t, obl->slot, who, pc);
-	forget_walkers(s, obl, who);
+	report_walk(s, cpu, RULE_WALK_RENAMED, inv, false, t, inv->slot, who, pc);
+	forget_walkers(s, inv, who);
 	return true;
 }
 
@@ -429,27 +429,27 @@ void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 
 		if (o == c || !o->n_due)
 			continue;
-		list_for(node, &o->obligations) {
-			struct obligation *obl = container_of(node, struct obligation, in_context);
+		list_for(node, &o->pendings) {
+			struct pending *inv = container_of(node, struct pending, in_context);
 
-			if (obl->due && obl->walkers & CPU(cpu))
-				check_renamed(s, cpu, obl, c, CPU(cpu), pc);
+			if (inv->due && inv->walkers & CPU(cpu))
+				check_renamed(s, cpu, inv, c, CPU(cpu), pc);
 		}
 	}
 }
 
-void walks_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc)
+void walks_due(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc)
 {
-	const struct context *o = obl->context;
+	const struct context *o = inv->context;
 
-	if (!obl->walkers || !o->root || o->kernel)
+	if (!inv->walkers || !o->root || o->kernel)
 		return;
 	list_for(other, &o->root->contexts) {
 		struct context *c = container_of(other, struct context, in_root);
-		cpumask who = obl->walkers & c->loaded;
+		cpumask who = inv->walkers & c->loaded;
 
-		/* After a report the obligation may be freed. */
-		if (c != o && who && check_renamed(s, cpu, obl, c, who, pc))
+		/* After a report the pending invalidation may be freed. */
+		if (c != o && who && check_renamed(s, cpu, inv, c, who, pc))
 			return;
 	}
 }

@@ -9,9 +9,9 @@
  * index contains no ASID: a later walk that reads the same physical address, for
  * any address space, may use the copy.
  *
- * An obligation (owe.h) therefore has `walkers`: the CPUs that may have walked the
+ * A pending invalidation (pending.h) therefore has `walkers`: the CPUs that may have walked the
  * old descriptor, and on which no relevant TLBI is complete. They remain recorded
- * when the TLB entry is gone and the obligation would otherwise end. When the page
+ * when the TLB entry is gone and the pending invalidation would otherwise end. When the page
  * that contains the descriptor is freed, or the address space is freed, the walkers
  * move to a record of that page, except those that have not had the address space
  * loaded since a completed TLBI of its whole ASID was issued: they hold no copies.
@@ -31,7 +31,7 @@
 
 #include "hash.h"
 #include "list.h"
-#include "owe.h"
+#include "pending.h"
 #include "reach.h"
 #include "space.h"
 
@@ -48,10 +48,10 @@ void walks_init(struct shadow *s);
 void walks_free(struct shadow *s);
 
 /*
- * The descriptor at @slot makes the entry of an obligation valid again. The obligation
+ * The descriptor at @slot makes the entry of a pending invalidation valid again. The pending invalidation
  * ends. If the old descriptor was not at @slot, its walkers remain.
  */
-void walks_withdraw(struct shadow *s, struct obligation *obl, uint64_t slot);
+void walks_withdraw(struct shadow *s, struct pending *inv, uint64_t slot);
 
 /*
  * A page of memory is freed; a table is freed to which other tables or contexts still
@@ -70,7 +70,7 @@ void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc);
 /* @cpu has loaded context @c: report old copies of its tables that were made under another ASID. */
 void walks_loaded(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc);
 
-/* Obligation @obl is due: report CPUs that have its tables loaded under another ASID. */
-void walks_due(struct shadow *s, unsigned int cpu, struct obligation *obl, uint64_t pc);
+/* Pending invalidation @inv is due: report CPUs that have its tables loaded under another ASID. */
+void walks_due(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc);
 
 #endif

@@ -8,40 +8,40 @@
 #define PTE_AP2	(1ull << 7)
 #define PTE_DBM	(1ull << 51)
 
-static bool was_writable(const struct shadow *s, const struct obligation *obl)
+static bool was_writable(const struct shadow *s, const struct pending *inv)
 {
-	bool set = obl->old & PTE_AP2;
+	bool set = inv->old & PTE_AP2;
 
 	/* In stage 2 the bit allows writes. */
-	return !obl->context->kernel && !obl->what.table && (s->stage2 ? set : !set);
+	return !inv->context->kernel && !inv->what.table && (s->stage2 ? set : !set);
 }
 
-/* Report the old entry of @obl, on which the kernel relied at @at. */
-static void tell(struct shadow *s, struct obligation *obl, const struct relied *at)
+/* Report the old entry of @inv, on which the kernel relied at @at. */
+static void tell(struct shadow *s, struct pending *inv, const struct relied *at)
 {
-	bool issued = owe_nearest(obl) >= MISS_DSB, unlocked = issued && at->unlock;
+	bool issued = pending_nearest(inv) >= MISS_DSB, unlocked = issued && at->unlock;
 	enum rule rule = !issued ? RULE_WRITTEN_NO_TLBI :
 			 unlocked ? RULE_WRITTEN_UNLOCKED : RULE_WRITTEN_NO_DSB;
 
-	shadow_report_obligation(s, at->cpu, at->pc, at->stack, rule, obl);
-	owe_relied(obl, NULL);
+	shadow_report_pending(s, at->cpu, at->pc, at->stack, rule, inv);
+	pending_relied(inv, NULL);
 }
 
 /* The kernel relies at @at on no CPU storing through this old entry: report it now, or keep it for later. */
-static void look(struct shadow *s, struct obligation *obl, struct relied *at)
+static void look(struct shadow *s, struct pending *inv, struct relied *at)
 {
 	unsigned int cpu;
 
-	if (obl->freed || obl->said & SAID_FREE || !was_writable(s, obl))
+	if (inv->freed || inv->said & SAID_FREE || !was_writable(s, inv))
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);
-	if (!obl->relied.is || (obl->relied.unlock && !at->unlock))
-		owe_relied(obl, at);
-	for_cpus(cpu, obl->held & obl->context->loaded) {
+	if (!inv->relied.is || (inv->relied.unlock && !at->unlock))
+		pending_relied(inv, at);
+	for_cpus(cpu, inv->held & inv->context->loaded) {
 		if (!read_once(&s->cpus[cpu].user))
 			continue;
-		tell(s, obl, at);
+		tell(s, inv, at);
 		return;
 	}
 }
@@ -53,7 +53,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	uint64_t task = s->cpus[cpu].task;
 
 	add_once(&s->seen.cleaned, 1);
-	if (!s->obligations.n)
+	if (!s->pendings.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {
 		/* Old entries of the page itself, or of a block that the page is part of. */
@@ -62,11 +62,11 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 
 			if (b >= 0 && first == page)
 				continue;
-			for (struct obligation *obl = owe_of_page(&s->obligations, first); obl;
-			     obl = owe_of_page_next(obl))
-				if (obl->what.size > page - first &&
-				    (how != RELIES_OWN || obl->task == task))
-					look(s, obl, &at);
+			for (struct pending *inv = pending_of_page(&s->pendings, first); inv;
+			     inv = pending_of_page_next(inv))
+				if (inv->what.size > page - first &&
+				    (how != RELIES_OWN || inv->task == task))
+					look(s, inv, &at);
 		}
 	}
 }
@@ -75,13 +75,13 @@ void written_user(struct shadow *s, unsigned int cpu, struct context *c)
 {
 	if (!c->n_relied)
 		return;
-	list_for(node, &c->obligations) {
-		struct obligation *obl = container_of(node, struct obligation, in_context);
+	list_for(node, &c->pendings) {
+		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (obl->relied.is && obl->held & CPU(cpu)) {
-			const struct relied at = obl->relied;
+		if (inv->relied.is && inv->held & CPU(cpu)) {
+			const struct relied at = inv->relied;
 
-			tell(s, obl, &at);
+			tell(s, inv, &at);
 		}
 	}
 }

@@ -6,11 +6,11 @@
  * A kernel that marks a page clean, hands it to I/O or copies its contents relies on
  * every later store to the page to fault. A CPU that still holds an old, writable
  * entry stores without a fault, and the store is lost. The caller says when a kernel
- * relies on this for a page (shadow_written()). This module then looks for obligations
- * (owe.h) whose old entry leads to the page and permits writing.
+ * relies on this for a page (shadow_written()). This module then looks for pending invalidations
+ * (pending.h) whose old entry leads to the page and permits writing.
  *
  * A CPU stores through an entry of user space when it executes user code. So a CPU on
- * the obligation's list that has the address space loaded is reported at once if it
+ * the pending invalidation's list that has the address space loaded is reported at once if it
  * executes user code. Otherwise it is reported when it next does, unless the
  * invalidation is complete by then: until then the kernel may still flush. The last
  * user of an address space never returns to user space, and need not flush.

@@ -92,9 +92,9 @@ def checked() -> dict[str, object]:
     report_ = {
         "report": 1,
         "count": 2,
-        "rule": "owed",
+        "rule": "pending",
         "kind": "no-tlbi",
-        "text": ["report 1: owed/no-tlbi: a valid entry was removed", "  entry    0x5ce000, ASID 2"],
+        "text": ["report 1: pending/no-tlbi: a valid entry was removed", "  entry    0x5ce000, ASID 2"],
     }
     plain = {"machine": "max", "mutant": None, "known": {}, "reports": []}
     plain |= {"workloads": ["fork_exec stock"], "status": {"1": 0}}
@@ -112,8 +112,8 @@ def checked() -> dict[str, object]:
     ]
     score = {
         "mutant": "page-none",
-        "meant": "owed/no-tlbi",
-        "seen": {"owed/no-tlbi": 1},
+        "meant": "pending/no-tlbi",
+        "seen": {"pending/no-tlbi": 1},
         "caught": 1,
         "as_meant": 1,
         "boots": 1,

@@ -6,13 +6,13 @@ caches everything that it could fetch. There are no times, no lazy anything.
 
 What is deliberately coarse, here as in the checker (space.h):
 
-* A TLBI of an address takes CPUs off what is owed for it, but never makes a CPU forget what is valid in the tables:
+* A TLBI of an address takes CPUs off its pending invalidation, but no CPU forgets by it what is valid in the tables:
   only the flush of a whole ASID, or of all, does that.
 * The root is an entry as well, which a CPU holds that had it loaded with something in it once. As long as the CPU's
   ASID is the same, it goes on walking from there, whatever TTBR0 has by now.
 * A table that is linked at two places: of each address space, a CPU may hold what was valid in the table when it last
   had anything of that address space.
-* While something is owed for a descriptor, who walks there counts as having found the old one, in case it comes back.
+* While an invalidation is pending for a descriptor, who walks there counts as having found the old entry.
 * Without speculation a CPU holds what it has used. TLBIs take that away at once, not with the DSB.
 * Of a page of tables that was given back it is known which CPUs may hold copies of something in it, and not of what.
 """
@@ -29,7 +29,7 @@ GP, DBM, CONT, PXN, UXN = 1 << 50, 1 << 51, 1 << 52, 1 << 53, 1 << 54
 SHIFT = {1: 30, 2: 21, 3: 12}
 UPPER = 0xFFFFFF80 << 32
 
-# What a change of a descriptor means, in the order of what is owed.
+# What a change of a descriptor means, in the order of how much must be invalidated.
 NOTHING, MORE, LESS, GONE, BBM = range(5)
 
 # Why a TLBI was not enough, by nearness.
@@ -177,7 +177,7 @@ class Entry:
 
 
 @dataclass(eq=False)
-class Owed:
+class Pending:
     context: Context
     va: int
     level: int
@@ -201,7 +201,7 @@ class Owed:
     unlock: bool = False  # by who locks the page next, and nobody else
     said: set[str] = field(default_factory=set)  # what was reported of it: once, and nothing ends by that
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
-    taken: dict[int, int] = field(default_factory=dict)  # tasks that owe it too, and since which line
+    taken: dict[int, int] = field(default_factory=dict)  # tasks that must wait for it too, and since which line
     collected: bool = False  # its flush was put off
     issued: set[int] = field(default_factory=set)  # CPUs that a TLBI was issued for
     locked: bool = True  # its CPU has not dropped a lock of tables since
@@ -235,7 +235,7 @@ class Walked:
     page: int
     asid: int
     kernel: bool
-    of: list[tuple[int, int, int, Owed]] = field(default_factory=list)  # when, slot, address
+    of: list[tuple[int, int, int, Pending]] = field(default_factory=list)  # when, slot, address
     cpus: set[int] = field(default_factory=set)
 
     def goes_by(self, t: Tlbi) -> bool:
@@ -248,15 +248,15 @@ class Walked:
 
 
 @dataclass(eq=False)
-class Pending:
+class Incomplete:
     tlbi: Tlbi
-    owed: Owed | None = None
+    pending: Pending | None = None
     cpus: set[int] = field(default_factory=set)
     when: int = 0
-    walkers: bool = False  # of the owed, these only
+    walkers: bool = False  # of the pending invalidation, these only
     removes: set[tuple[int, Entry]] = field(default_factory=set)
     line: int = 0
-    miss: int = -1  # its place in what the owed has missed
+    miss: int = -1  # its place in what the pending one has missed
     task: int = 0  # that issued it
     again: int = 0  # when a DSB would have completed it; a repetition and another one must follow
 
@@ -274,7 +274,7 @@ class Cpu:
     copies: dict[Entry, int] = field(default_factory=dict)  # by physical address, and when it could make each last
     last: dict[Context, int] = field(default_factory=dict)  # up to which life it could fetch
     leaves: dict[tuple[int, int, int], int] = field(default_factory=dict)  # global: root, address, level; when it left
-    pending: list[Pending] = field(default_factory=list)
+    incomplete: list[Incomplete] = field(default_factory=list)
     broadcast: int = 0  # its last TLBI that reaches others
 
     def asid(self) -> int:
@@ -289,7 +289,7 @@ class Used:
     own: set[int] = field(default_factory=set)  # who has used it itself
 
 
-def covers(t: Tlbi, w: Owed) -> int | None:
+def covers(t: Tlbi, w: Pending) -> int | None:
     """Does it remove the old entry for sure? None: yes; or why not."""
     if t.first is not None and not (w.va < t.end and t.first < w.va + w.size):
         return MISS_VA
@@ -316,7 +316,7 @@ class Naive:
         self.contexts: list[Context] = []
         self.life: dict[int, int] = {}  # of a descriptor: since when it counts as what it is
         self.lives = 0
-        self.owed: list[Owed] = []
+        self.pending: list[Pending] = []
         self.used: dict[tuple[Context, int, int, bool], Used] = {}
         self.found: list[Finding] = []
         self.speculation = speculation
@@ -356,7 +356,7 @@ class Naive:
 
     def arm(self, table: Table) -> Table:
         """A table was linked: look at it if CPUs may hold copies of what was in its page."""
-        held = any(w.walkers and w.slot & ~0xFFF == table.pa for w in self.owed)
+        held = any(w.walkers and w.slot & ~0xFFF == table.pa for w in self.pending)
         if held or any(r.page == table.pa for r in self.walked):
             self.fresh = table.armed = True
         return table
@@ -427,7 +427,7 @@ class Naive:
                 cpu.cache |= held
                 if Entry(c) in cpu.copies:
                     cpu.copies |= dict.fromkeys(held, cpu.copies[Entry(c)])
-                for p in cpu.pending:
+                for p in cpu.incomplete:
                     if (n, Entry(c)) in p.removes:
                         p.removes |= {(n, e) for e in held}
 
@@ -446,7 +446,7 @@ class Naive:
         entries = {Entry(c)} if c.seen else set()
         if c.root:
             entries |= {Entry(c, va, level, self.life[slot]) for slot, va, level, _ in self.valid_of(c)}
-            entries |= {Entry(c, w.va, w.level, w.life) for w in self.owed if w.held and w.context.root is c.root}
+            entries |= {Entry(c, w.va, w.level, w.life) for w in self.pending if w.held and w.context.root is c.root}
         return entries
 
     def valid_of(self, c: Context) -> Iterator[tuple[int, int, int, int]]:
@@ -460,8 +460,8 @@ class Naive:
         self.cpu[number].last[c] = self.lives
         self.cpu[number].copies |= dict.fromkeys(entries, self.time)
         for cpu in self.cpu:
-            for p in cpu.pending:
-                if p.owed:
+            for p in cpu.incomplete:
+                if p.pending:
                     continue
                 if parked and (number, Entry(c)) in p.removes:
                     p.removes |= {(number, e) for e in entries}
@@ -505,8 +505,8 @@ class Naive:
         """CPUs that may use what they hold of it."""
         return self.loaded(c) if c.kernel else self.current(c)
 
-    def find_owed(self, rule: str, kind: str, w: Owed, once: str = "", noticed: int | None = None) -> None:
-        """Once, though with another kind, if ``once`` says so. It is owed still."""
+    def find_pending(self, rule: str, kind: str, w: Pending, once: str = "", noticed: int | None = None) -> None:
+        """Once, though with another kind, if ``once`` says so. It is pending still."""
         if once in w.said:
             return
         w.said |= {once} if once else set()
@@ -516,12 +516,12 @@ class Naive:
 
     def find_freed(self, cpu: int, c: Context | None) -> None:
         """User code runs with it."""
-        for w in list(self.owed):
+        for w in list(self.pending):
             if w.context is c and w.freed and cpu in w.held:
-                self.find_owed("free", "table" if w.table else "page", w, "free")
+                self.find_pending("free", "table" if w.table else "page", w, "free")
                 w.freed = False
 
-    def find_written(self, w: Owed, line: int, unlock: bool) -> None:
+    def find_written(self, w: Pending, line: int, unlock: bool) -> None:
         """Somebody may store through the old entry, and since that line nobody should."""
         kind = "no-tlbi" if w.kind() not in ("no-dsb", "repeat") else "unlocked" if unlock else "no-dsb"
         self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
@@ -529,19 +529,19 @@ class Naive:
 
     def find_written_by(self, cpu: int) -> None:
         """User code runs with it."""
-        for w in self.owed:
+        for w in self.pending:
             if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
                 self.find_written(w, w.relied, w.unlock)
 
     # --- Copies by physical address
 
-    def walkers_of(self, w: Owed) -> set[int]:
+    def walkers_of(self, w: Pending) -> set[int]:
         """Who may still have a copy: some TLBI of the whole ASID may have been complete since the walk."""
         if w.context.kernel or not (w.table or w.old & NG):
             return w.walkers
         return {n for n in w.walkers if any(e.context is w.context for e in self.cpu[n].copies)}
 
-    def note(self, w: Owed) -> None:
+    def note(self, w: Pending) -> None:
         """Whatever becomes of the page, they may be there."""
         walkers = self.walkers_of(w)
         if not walkers:
@@ -554,15 +554,15 @@ class Naive:
         found.of.append((w.when, w.slot, w.va, w))
         found.cpus |= walkers
 
-    def forget(self, w: Owed, cpus: set[int]) -> None:
+    def forget(self, w: Pending, cpus: set[int]) -> None:
         w.walkers = w.walkers - cpus
         if not w.held and not w.walkers:
-            self.owed.remove(w)
+            self.pending.remove(w)
 
     def users(self, page: int) -> list[Context]:
         return [c for c in self.contexts if any(at == page for at, _, _ in self.tables_of(c))]
 
-    def differs(self, w: Owed) -> bool:
+    def differs(self, w: Pending) -> bool:
         """Does the table say something else by now than a copy does?"""
         page = w.slot & ~0xFFF
         now = self.words[page].get(w.slot % 4096 // 8, 0)
@@ -570,7 +570,7 @@ class Naive:
             return now != w.old
         return change_of(w.level, w.old, now) > MORE
 
-    def find_walk(self, kind: str, w: Owed) -> None:
+    def find_walk(self, kind: str, w: Pending) -> None:
         self.find("walk", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, table=w.table)
 
     def check_walks(self) -> None:
@@ -589,7 +589,7 @@ class Naive:
                     r.cpus -= who
                     if not r.cpus:
                         self.walked.remove(r)
-            for w in [w for w in self.owed if w.walkers and w.slot & ~0xFFF == page]:
+            for w in [w for w in self.pending if w.walkers and w.slot & ~0xFFF == page]:
                 table.armed = True
                 others = set().union(*(self.loaded(c) for c in users if c.root is not w.context.root))
                 who = self.walkers_of(w) & others
@@ -597,7 +597,7 @@ class Naive:
                     self.find_walk("unlinked", w)
                     self.forget(w, who)
 
-    def renamed(self, w: Owed, c: Context, cpus: set[int]) -> bool:
+    def renamed(self, w: Pending, c: Context, cpus: set[int]) -> bool:
         """These CPUs have its tables loaded under another ASID, which they had not loaded before."""
         cpus = {cpu for cpu in cpus if c.first.get(cpu, 0) > w.when}
         if not cpus or c not in self.users(w.slot & ~0xFFF) or not self.differs(w):
@@ -616,7 +616,7 @@ class Naive:
             return
         leaves = {(va, level) for _, va, level, d in self.valid_of(c) if kind_of(level, d) == "leaf" and not d & NG}
         leaves |= {
-            (w.va, w.level) for w in self.owed if w.context is c and not w.table and not w.old & NG and cpu in w.held
+            (w.va, w.level) for w in self.pending if w.context is c and not w.table and not w.old & NG and cpu in w.held
         }
         for va, level in leaves:
             used = self.used.get((c, va, level, False))
@@ -631,8 +631,8 @@ class Naive:
             self.find("asid", "global", asid=c.asid, va=others[0][0], level=others[0][1])
             me.leaves = {key: when for key, when in me.leaves.items() if key[0] == c.root.pa}
 
-    def complete(self, p: Pending) -> None:
-        """What is neither owed nor in the TLB goes."""
+    def complete(self, p: Incomplete) -> None:
+        """What is neither pending nor in the TLB goes."""
         t = p.tlbi
         for r in list(self.walked):
             if r.goes_by(t) and max(of[0] for of in r.of) <= p.when:
@@ -664,24 +664,24 @@ class Naive:
         self.find_written_by(cpu)
         self.find_odd(self.cpu[cpu].task)
         self.cpu[cpu].range = None
-        for w in list(self.owed):
+        for w in list(self.pending):
             if not w.due and w.task == self.cpu[cpu].task:
                 self.falls_due(w)
-        for w in list(self.owed):
+        for w in list(self.pending):
             since = w.taken.pop(self.cpu[cpu].task, None)
             if since is not None and w.held & self.current(w.context):
-                self.find_owed("owed", "unsettled", w, "unsettled", since)
+                self.find_pending("pending", "unsettled", w, "unsettled", since)
         self.find_freed(cpu, self.cpu[cpu].context)
 
     def do_sleep(self, cpu: int) -> None:
-        """Of its own accord: what it owes to the kernel's half is due."""
-        for w in list(self.owed):
+        """Of its own accord: what is pending in the kernel's half is due."""
+        for w in list(self.pending):
             if not w.due and w.task == self.cpu[cpu].task and w.context.kernel:
                 self.falls_due(w)
 
-    def falls_due(self, w: Owed) -> None:
+    def falls_due(self, w: Pending) -> None:
         if w.held & self.using(w.context):
-            self.find_owed("owed", w.kind(), w, "owed")
+            self.find_pending("pending", w.kind(), w, "pending")
         w.due = True
         for c in self.siblings(w.context) if not w.context.kernel else []:
             who = w.walkers & self.loaded(c)
@@ -737,14 +737,14 @@ class Naive:
 
     def do_returned(self, cpu: int, start: int, end: int) -> None:
         """Kernel addresses may be mapped anew: nobody may hold old entries of them."""
-        for w in list(self.owed):
+        for w in list(self.pending):
             if w.context.kernel and w.va < end and start < w.va + w.size and w.held:
-                self.find_owed("owed", w.kind(), w, "owed")
+                self.find_pending("pending", w.kind(), w, "pending")
                 w.due = True
 
     def do_relied(self, cpu: int, page: int, own: bool = False, unlock: bool = False) -> None:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
-        for w in self.owed:
+        for w in self.pending:
             inside = w.page <= page < w.page + w.size and not w.table
             if not inside or w.context.kernel or writable(w.old) != 2 or w.freed or "free" in w.said:
                 continue
@@ -774,8 +774,8 @@ class Naive:
                 return
             page, level = output_of(level, desc), level + 1
 
-    def take_over(self, cpu: int, w: Owed) -> None:
-        """The CPU's task owes it as well, when it returns to user space."""
+    def take_over(self, cpu: int, w: Pending) -> None:
+        """The CPU's task must wait for it as well, when it returns to user space."""
         if not w.due and not w.context.kernel and w.task != self.cpu[cpu].task:
             w.taken.setdefault(self.cpu[cpu].task, self.line)
 
@@ -783,33 +783,33 @@ class Naive:
         """It goes on from what others have taken away there."""
         if any(c.root and c.root.pa == root for c in self.contexts):
             self.cpu[cpu].range = (root, start, end)
-        for w in self.owed:
+        for w in self.pending:
             there = w.context.root and w.context.root.pa == root and w.va < end and start < w.va + w.size
             if there and w.change != LESS:
                 self.take_over(cpu, w)
 
     def do_collected(self, cpu: int, root: int, va: int) -> None:
         """It puts the flush of that entry off."""
-        for w in self.owed:
+        for w in self.pending:
             there = w.context.root and w.context.root.pa == root and w.va <= va < w.va + w.size
             if there and w.task == self.cpu[cpu].task and not w.table and not w.due:
                 w.collected = True
 
     def do_unlock(self, cpu: int) -> None:
         """It drops a lock of page tables."""
-        for w in list(self.owed):
+        for w in list(self.pending):
             mine = w.cpu == cpu and w.task == self.cpu[cpu].task and not w.due
             if mine and w.locked and w.moved and w.held & self.current(w.context):
-                self.find_owed("owed", "unlocked", w, "unlocked")
+                self.find_pending("pending", "unlocked", w, "unlocked")
             if w.cpu == cpu:
                 w.locked = False
 
     def do_rmaps(self, cpu: int) -> None:
         """It drops the reverse mappings of what it has unmapped."""
-        for w in list(self.owed):
+        for w in list(self.pending):
             running = {n for n in w.held & self.current(w.context) if self.cpu[n].user}
             if running and w.task == self.cpu[cpu].task and not (w.due or w.table or w.change == LESS):
-                self.find_owed("owed", "rmap", w, "rmap")
+                self.find_pending("pending", "rmap", w, "rmap")
 
     def do_registers(self, cpu: int, root: int, asid: int) -> None:
         """TTBR0 and the ASID are these from now on."""
@@ -842,12 +842,12 @@ class Naive:
             if not o.kernel and o.asid == asid and (not old or old.asid != asid):
                 self.find_uncounted(cpu, o)
         if not old or old.asid != asid:
-            for w in list(self.owed):
+            for w in list(self.pending):
                 if w.due and not w.context.kernel and w.context.asid == asid and cpu in w.held:
                     if w.freed and not w.table:
                         continue  # find_freed() has a better name for it
-                    self.find_owed("owed", w.kind(), w, "owed")
-        for w in list(self.owed):
+                    self.find_pending("pending", w.kind(), w, "pending")
+        for w in list(self.pending):
             if w.due and cpu in w.walkers and w.context in self.siblings(c):
                 self.renamed(w, c, {cpu})
         self.check_globals(cpu, c)
@@ -873,10 +873,10 @@ class Naive:
                 below = list(self.valid(output_of(level, old), 0, level + 1))
                 for slot, offset, at, desc in below:
                     for c, va in places:
-                        self.owe(cpu, c, va + offset, at, desc, 0, self.life[slot], change, slot)
+                        self.pend(cpu, c, va + offset, at, desc, 0, self.life[slot], change, slot)
         if kind_of(level, old) == kind_of(level, new) == "invalid" and old ^ new != AF:
             for c, va in places:
-                for w in list(self.owed):
+                for w in list(self.pending):
                     if (w.context, w.va, w.level) == (c, va, level):
                         if w.task == self.cpu[cpu].task and not w.due:
                             w.new = new
@@ -886,7 +886,7 @@ class Naive:
                         at_work = at and c.root and c.root.pa == at[0] and at[1] <= va < at[2]
                         theirs = w.task != self.cpu[cpu].task and w.collected and not w.due
                         if at_work and theirs and w.held & self.current(c):
-                            self.find_owed("owed", "unsettled", w, "unsettled")
+                            self.find_pending("pending", "unsettled", w, "unsettled")
         self.words[page][index] = new
         self.stored_to_set(cpu, page, index - index % 16, level, old, new)
         self.dead.discard(pa)
@@ -966,9 +966,9 @@ class Naive:
         if wrong and self.holders(c, va, level, table, self.life[slot]) & self.loaded(c):
             self.find("bbm", wrong, va=va, asid=c.asid, level=level, table=table)
         twin = output_of(level, new) if change == BBM and not wrong else 0
-        self.owe(cpu, c, va, level, old, new, self.life[slot], change, slot, twin)
+        self.pend(cpu, c, va, level, old, new, self.life[slot], change, slot, twin)
 
-    def owe(
+    def pend(
         self,
         cpu: int,
         c: Context,
@@ -986,24 +986,24 @@ class Naive:
         if not held:
             return
         walkers = held & self.walkers(c, va, level, life)
-        for w in self.owed:  # Due for all of them: one reason not to load it is enough.
+        for w in self.pending:  # Due for all of them: one reason not to load it is enough.
             same = (
                 (w.context, w.va, w.level, w.table) == (c, va, level, table)
                 and w.due
                 and held <= w.held
-                and "owed" not in w.said
+                and "pending" not in w.said
             )
             if same and (not walkers or (w.slot == slot and walkers <= w.walkers)):
                 return
         me = self.cpu[cpu]
-        w = Owed(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, False)
+        w = Pending(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, False)
         w.slot, w.when, w.walkers, w.twin = slot, self.time, walkers, twin
         w.due = w.lazy
-        self.owed.append(w)
+        self.pending.append(w)
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool, judge: bool) -> None:
         """A descriptor is valid: old entries may be true again, or contradict it."""
-        for w in list(self.owed):
+        for w in list(self.pending):
             inside = va <= w.va < va + (1 << SHIFT[level])
             if w.context is not c or not inside or w.level < level or not w.held:
                 continue
@@ -1016,7 +1016,7 @@ class Naive:
                 if w.walkers and w.slot != slot:
                     w.held, w.due = set(), True  # true again, but not where it was
                 else:
-                    self.owed.remove(w)
+                    self.pending.remove(w)
                 continue
             mine = w.task == self.cpu[cpu].task and not w.due
             if mine and w.level == level and not w.lazy:
@@ -1028,10 +1028,10 @@ class Naive:
                     self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
             elif change == LESS and w.lazy:
                 w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
-                w.said.discard("owed")
+                w.said.discard("pending")
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
-                self.find_owed("bbm", "collected", w, "collected")
-        for w in self.owed:
+                self.find_pending("bbm", "collected", w, "collected")
+        for w in self.pending:
             mine = w.task == self.cpu[cpu].task and w.cpu == cpu and w.locked and not w.due and w.change != LESS
             same = (w.context, w.level, w.table) == (c, level, kind_of(level, new) == "table")
             there = kind_of(level, w.new) != "invalid" and output_of(level, w.new) == w.page
@@ -1046,11 +1046,11 @@ class Naive:
         if not t.local and (t.asid, t.first, t.end, t.last, t.level) == (0, 0, 0x1000, True, 0):
             self.repeats = True
             for other in self.cpu:  # on which its task was before
-                came = [p for p in other.pending if other is not me and p.again and p.task == me.task]
-                other.pending = [p for p in other.pending if p not in came]
-                me.pending += came
-        p = Pending(t, cpus=reached, when=self.time, task=me.task)
-        me.pending.append(p)
+                came = [p for p in other.incomplete if other is not me and p.again and p.task == me.task]
+                other.incomplete = [p for p in other.incomplete if p not in came]
+                me.incomplete += came
+        p = Incomplete(t, cpus=reached, when=self.time, task=me.task)
+        me.incomplete.append(p)
         if t.first is None:
             p.removes = {
                 (n, e)
@@ -1058,13 +1058,13 @@ class Naive:
                 for e in self.cpu[n].cache
                 if t.asid is None or (not e.context.kernel and e.context.asid == t.asid)
             }
-        for w in list(self.owed):
+        for w in list(self.pending):
             self.tlbi_for(cpu, t, reached, w)
             self.tlbi_for_walkers(cpu, t, reached, w)
         if t.upper:
             return
         for (c, va, level, table), used in list(self.used.items()):
-            what = Owed(c, va, level, table, NG, 0, 0, 0, 0, 0, 0, set(), False)
+            what = Pending(c, va, level, table, NG, 0, 0, 0, 0, 0, 0, set(), False)
             if covers(t, what) is None:
                 true = self.still_true(c, va, level, used.desc)
                 for n in used.own & reached if not table else set():
@@ -1087,7 +1087,7 @@ class Naive:
             page, at = output_of(at, desc), at + 1
         return False
 
-    def tlbi_for_walkers(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
+    def tlbi_for_walkers(self, cpu: int, t: Tlbi, reached: set[int], w: Pending) -> None:
         """It names another ASID that its root was loaded with."""
         if t.asid is None or t.upper or t.asid == w.context.asid or w.context.kernel:
             return
@@ -1095,9 +1095,11 @@ class Naive:
         if not related or covers(replace(t, asid=w.context.asid), w) is not None or not w.walkers & reached:
             return
         if w.ordered & {(cpu, "nsh" if t.local else "ish"), (w.cpu, "ish")}:
-            self.cpu[cpu].pending.append(Pending(t, w, w.walkers & reached, walkers=True, task=self.cpu[cpu].task))
+            self.cpu[cpu].incomplete.append(
+                Incomplete(t, w, w.walkers & reached, walkers=True, task=self.cpu[cpu].task)
+            )
 
-    def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Owed) -> None:
+    def tlbi_for(self, cpu: int, t: Tlbi, reached: set[int], w: Pending) -> None:
         me = self.cpu[cpu]
         if w.context.kernel and not (t.upper or (t.first is None and t.asid is None)):
             return
@@ -1120,19 +1122,21 @@ class Naive:
             w.misses.append(MISS_ORDER)
             forgets = t.local and t.first is None and me.context is not w.context
             if w.held and mine and w.cpu == cpu and not forgets:
-                self.find_owed("order", "no-dsb", w)
+                self.find_pending("order", "no-dsb", w)
         else:
             w.misses.append(MISS_LOCAL if w.held - reached else MISS_DSB)
             w.issued |= w.held & reached
             miss = len(w.misses) - 1
-            me.pending.append(Pending(t, w, (w.held | w.walkers) & reached, line=self.line, miss=miss, task=me.task))
+            me.incomplete.append(
+                Incomplete(t, w, (w.held | w.walkers) & reached, line=self.line, miss=miss, task=me.task)
+            )
 
     def do_dsb(self, cpu: int, form: str) -> None:
         """Domain, and what it orders: "ish", "ishst", "ishld", "ishnxs"."""
         nxs, loads, stores = form.endswith("nxs"), form.endswith("ld"), form.endswith("st")
         domain = "sy" if form in ("st", "ld") else form[:2] if form.startswith("sy") else form[:3]
         if not loads:
-            for w in self.owed:
+            for w in self.pending:
                 w.ordered |= {(cpu, "nsh")} if domain == "nsh" else {(cpu, "nsh"), (cpu, "ish")}
         if loads or stores:
             return
@@ -1140,32 +1144,32 @@ class Naive:
         away.update({c: "over" for c, state in away.items() if state == "isb"})
         wide = ["nsh", "ish", "osh", "sy"].index(domain)
         kept = []
-        for p in self.cpu[cpu].pending:
+        for p in self.cpu[cpu].incomplete:
             needs = 0 if p.tlbi.local else ["nsh", "ish", "osh"].index(p.tlbi.domain)
             if wide < needs or (nxs and not p.tlbi.nxs):
                 kept.append(p)
             elif self.repeats and not p.tlbi.local and not 0 < p.again < self.cpu[cpu].broadcast:
                 p.again = p.again or self.time
                 kept.append(p)
-                if p.owed and not p.walkers and p.owed.misses[p.miss] == MISS_DSB:
-                    p.owed.misses[p.miss] = MISS_REPEAT
-            elif p.owed:
-                if p.owed in self.owed and p.owed.twin and self.parted(p.owed, p.cpus):
-                    self.find_owed("bbm", "contents", p.owed, "contents", p.line)
+                if p.pending and not p.walkers and p.pending.misses[p.miss] == MISS_DSB:
+                    p.pending.misses[p.miss] = MISS_REPEAT
+            elif p.pending:
+                if p.pending in self.pending and p.pending.twin and self.parted(p.pending, p.cpus):
+                    self.find_pending("bbm", "contents", p.pending, "contents", p.line)
                 if not p.walkers:
-                    p.owed.held -= p.cpus
-                p.owed.walkers = p.owed.walkers - p.cpus
-                if not p.owed.held and not p.owed.walkers and p.owed in self.owed:
-                    self.owed.remove(p.owed)
+                    p.pending.held -= p.cpus
+                p.pending.walkers = p.pending.walkers - p.cpus
+                if not p.pending.held and not p.pending.walkers and p.pending in self.pending:
+                    self.pending.remove(p.pending)
             else:
                 for n, e in p.removes:
                     self.cpu[n].cache.discard(e)
                 self.complete(p)
                 for me in self.cpu:
                     me.copies = {e: when for e, when in me.copies.items() if e in me.cache}
-        self.cpu[cpu].pending = kept
+        self.cpu[cpu].incomplete = kept
 
-    def parted(self, w: Owed, cpus: set[int]) -> bool:
+    def parted(self, w: Pending, cpus: set[int]) -> bool:
         """Could one of these CPUs read two pages that differ by now?"""
         return bool(w.held & cpus) and self.differ(w.page, w.twin, w.size)
 
@@ -1180,8 +1184,8 @@ class Naive:
         page, end = c.root.pa, None
         under_way = any(
             (w.context, w.va) == (c, va >> SHIFT[w.level] << SHIFT[w.level])
-            for w in self.owed
-            if w.held and "owed" not in w.said
+            for w in self.pending
+            if w.held and "pending" not in w.said
         )
         for level in (1, 2, 3):
             under_way |= page not in self.tables  # given back under the descriptor that leads there
@@ -1238,18 +1242,18 @@ class Naive:
                 if kind_of(t.level, desc) == "table" and output_of(t.level, desc) == page
             }
             for c in roots:
-                for w in self.owed:
+                for w in self.pending:
                     if w.context is c:
                         self.note(w)
-                self.owed = [w for w in self.owed if w.context is not c]
+                self.pending = [w for w in self.pending if w.context is not c]
                 self.used = {key: used for key, used in self.used.items() if key[0] is not c}
                 c.root = None
             del self.tables[page]
-        for w in list(self.owed):
+        for w in list(self.pending):
             if w.walkers and w.slot & ~0xFFF == page:
                 self.note(w)
                 self.forget(w, w.walkers)
-        for w in list(self.owed):
+        for w in list(self.pending):
             if w.page <= page < w.page + (4096 if w.table else w.size):
                 self.freed(w)
 
@@ -1259,11 +1263,11 @@ class Naive:
             for at, first, top in list(self.tables_of(c)):
                 for slot, va, level, desc in list(self.valid(page, first, top)) if at == page else []:
                     table = kind_of(level, desc) == "table"
-                    w = Owed(c, va, level, table, desc, 0, 0, GONE, 0, 0, self.line, set(), True)
+                    w = Pending(c, va, level, table, desc, 0, 0, GONE, 0, 0, self.line, set(), True)
                     w.slot, w.when, w.walkers = slot, self.time, self.walkers(c, va, level, self.life[slot])
                     self.note(w)
 
-    def freed(self, w: Owed) -> None:
+    def freed(self, w: Pending) -> None:
         """What an old entry leads to is given back."""
         if not w.held or "free" in w.said:
             return
@@ -1271,6 +1275,6 @@ class Naive:
         if w.lazy and not w.table and self.lazy[0] <= w.va < self.lazy[1]:
             return
         if w.context.kernel or (running if w.table else any(self.cpu[n].user for n in running)):
-            self.find_owed("free", "table" if w.table else "page", w, "free")
+            self.find_pending("free", "table" if w.table else "page", w, "free")
         else:
             w.freed = w.due = True

@@ -94,7 +94,7 @@ class Entry:
 
 
 @dataclass(eq=False)
-class Owed:
+class Pending:
     vmid: int
     ipa: int
     level: int
@@ -128,11 +128,11 @@ class Owed:
 
 
 @dataclass(eq=False)
-class Pending:
+class Incomplete:
     flush: Flush
     vmid: int
     removes: set[tuple[int, Entry]]
-    owed: list[Owed]
+    pending: list[Pending]
 
 
 @dataclass(eq=False)
@@ -140,7 +140,7 @@ class Cpu:
     guest: tuple[int, int] | None = None  # VMID, virtual CPU
     task: int = 0
     cache: set[Entry] = field(default_factory=set)
-    pending: list[Pending] = field(default_factory=list)
+    incomplete: list[Incomplete] = field(default_factory=list)
     left: dict[int, tuple[int, bool]] = field(default_factory=dict)  # VMID: virtual CPU, has it invalidated elsewhere
 
 
@@ -155,7 +155,7 @@ class Machines:
         self.seen: set[int] = set()  # VMIDs that a CPU has had
         self.told: set[int] = set()  # VMIDs of which it was said that they map a page that is free
         self.cpu = [Cpu() for _ in range(cpus)]
-        self.owed: list[Owed] = []
+        self.pending: list[Pending] = []
         self.found: list[tuple[str, str, int]] = []
         self.line = 0
 
@@ -201,17 +201,17 @@ class Machines:
                 me.cache |= valid
                 # It may have fetched them again behind a TLBI that is not complete yet.
                 again = {(number, e) for e in valid | {replace(e, combined=True) for e in valid}}
-                for p in (p for other in self.cpu for p in other.pending):
+                for p in (p for other in self.cpu for p in other.incomplete):
                     p.removes -= again
             me.cache |= {Entry(e.vmid, e.ipa, e.level, e.life, True) for e in me.cache}
 
-    def entry(self, w: Owed, combined: bool) -> Entry:
+    def entry(self, w: Pending, combined: bool) -> Entry:
         return Entry(w.vmid, w.ipa, w.level, w.life, combined)
 
-    def alone(self, w: Owed) -> set[int]:
+    def alone(self, w: Pending) -> set[int]:
         return {n for n, me in enumerate(self.cpu) if self.entry(w, False) in me.cache}
 
-    def held(self, w: Owed) -> set[int]:
+    def held(self, w: Pending) -> set[int]:
         return self.alone(w) | {n for n, me in enumerate(self.cpu) if self.entry(w, True) in me.cache}
 
     def running(self, vmid: int) -> set[int]:
@@ -229,10 +229,10 @@ class Machines:
         was = kind_of(level, old)
         if change >= LESS:
             for vmid, ipa, _ in self.places(slot):
-                self.owes(cpu, vmid, ipa, level, slot, old, new, change)
+                self.pend(cpu, vmid, ipa, level, slot, old, new, change)
                 if was == "table" and change > LESS:
                     for at, lower, deep, desc in list(self.below(output_of(level, old), ipa, level + 1)):
-                        self.owes(cpu, vmid, lower, deep, at, desc, 0, change)
+                        self.pend(cpu, vmid, lower, deep, at, desc, 0, change)
         self.words[slot & ~0xFFF][slot % 4096 // 8] = new
         if kind_of(level, new) == "invalid":
             return
@@ -249,23 +249,23 @@ class Machines:
                 for at, lower, deep, desc in list(self.below(output_of(level, new), ipa, level + 1)):
                     self.anew(cpu, vmid, lower, deep, at, desc, was != "invalid", change)
 
-    def owes(self, cpu: int, vmid: int, ipa: int, level: int, slot: int, old: int, new: int, change: int) -> None:
+    def pend(self, cpu: int, vmid: int, ipa: int, level: int, slot: int, old: int, new: int, change: int) -> None:
         table = kind_of(level, old) == "table"
-        w = Owed(vmid, ipa, level, table, old, new, self.life[slot], change, self.cpu[cpu].task, cpu)
+        w = Pending(vmid, ipa, level, table, old, new, self.life[slot], change, self.cpu[cpu].task, cpu)
         held = self.held(w)
         if change == BBM and new and held & self.running(vmid):
             self.find("bbm", self.bbm(level, old, new))
         # One that is due, for the same CPUs, forbids as much.
         if held and not any(
             o.due
-            and "owed" not in o.said
+            and "pending" not in o.said
             and (o.vmid, o.ipa, o.level, o.table) == (vmid, ipa, level, table)
             and held <= self.held(o)
-            for o in self.owed
+            for o in self.pending
         ):
-            self.owed.append(w)
+            self.pending.append(w)
             # A TLBI that was issued before does not count.
-            for p in (p for other in self.cpu for p in other.pending):
+            for p in (p for other in self.cpu for p in other.incomplete):
                 p.removes = {(n, e) for n, e in p.removes if e not in (self.entry(w, False), self.entry(w, True))}
 
     def bbm(self, level: int, old: int, new: int) -> str:
@@ -280,14 +280,14 @@ class Machines:
     ) -> None:
         """Is an old entry true again, or does it contradict what is there now?"""
         judged = not was_valid or change == MORE
-        for w in [w for w in self.owed if w.vmid == vmid and self.held(w)]:
+        for w in [w for w in self.pending if w.vmid == vmid and self.held(w)]:
             larger = w.level > level
             if (w.ipa, w.level) == (ipa, level):
                 kind = change_of(level, w.old, desc)
                 if kind <= MORE:
                     self.life[slot] = min(self.life[slot], w.life)
                     self.same(w, self.life[slot])
-                    self.owed.remove(w)
+                    self.pending.remove(w)
                     continue
                 if kind == BBM:
                     self.contradicts(cpu, w, judged, larger, was_valid)
@@ -296,21 +296,21 @@ class Machines:
             elif larger and kind_of(level, desc) == "leaf" and ipa <= w.ipa < ipa + (1 << SHIFT[level]):
                 self.contradicts(cpu, w, judged, larger, was_valid)
 
-    def same(self, w: Owed, life: int) -> None:
+    def same(self, w: Pending, life: int) -> None:
         """What was cached of the old descriptor is of the new one."""
         for me in self.cpu:
             for combined in (False, True):
                 if self.entry(w, combined) in me.cache:
                     me.cache |= {Entry(w.vmid, w.ipa, w.level, life, combined)}
 
-    def contradicts(self, cpu: int, w: Owed, judged: bool, larger: bool, was_valid: bool) -> None:
+    def contradicts(self, cpu: int, w: Pending, judged: bool, larger: bool, was_valid: bool) -> None:
         mine = w.task == self.cpu[cpu].task and not w.due
         if judged and self.held(w) & self.running(w.vmid) and (larger or mine):
             self.find("bbm", "older" if was_valid else "anew")
 
     # --- TLBIs
 
-    def covers(self, f: Flush, vmid: int, w: Owed) -> float | None:
+    def covers(self, f: Flush, vmid: int, w: Pending) -> float | None:
         if f.form == "ipa" and not (w.ipa < f.ipa + 4096 * f.pages and f.ipa < w.ipa + w.size):
             return MISS_VA
         if f.form != "all" and w.vmid != vmid:
@@ -324,10 +324,10 @@ class Machines:
     def do_vtlbi(self, cpu: int, vmid: int, f: Flush) -> None:
         me = self.cpu[cpu]
         reached = {cpu} if f.local else set(range(len(self.cpu)))
-        p = Pending(f, vmid, set(), [])
-        for w in list(self.owed):
-            self.flush_owed(cpu, vmid, f, reached, w, p)
-        old = {(w.vmid, w.ipa, w.level, w.life) for w in self.owed}
+        p = Incomplete(f, vmid, set(), [])
+        for w in list(self.pending):
+            self.flush_pending(cpu, vmid, f, reached, w, p)
+        old = {(w.vmid, w.ipa, w.level, w.life) for w in self.pending}
         if f.form in ("s12", "all"):
             p.removes |= {
                 (n, e)
@@ -335,9 +335,9 @@ class Machines:
                 for e in self.cpu[n].cache
                 if (f.form == "all" or e.vmid == vmid) and (e.vmid, e.ipa, e.level, e.life) not in old
             }
-        me.pending.append(p)
+        me.incomplete.append(p)
 
-    def flush_owed(self, cpu: int, vmid: int, f: Flush, reached: set[int], w: Owed, p: Pending) -> None:
+    def flush_pending(self, cpu: int, vmid: int, f: Flush, reached: set[int], w: Pending, p: Incomplete) -> None:
         why = self.covers(f, vmid, w)
         if why == MISS_ASID:
             if f.form == "ipa" and w.task == self.cpu[cpu].task and not w.due:
@@ -364,41 +364,41 @@ class Machines:
             return
         w.misses.append([MISS_LOCAL if self.held(w) - reached else MISS_DSB, cpu])
         w.issued = True
-        p.owed.append(w)
+        p.pending.append(w)
         for n in of_stage:
             p.removes |= {(n, self.entry(w, True))} if f.form != "ipa" else set()
             p.removes |= {(n, self.entry(w, False))} if f.form != "s1" else set()
 
     def do_dsb(self, cpu: int, form: str) -> None:
-        for w in self.owed:
+        for w in self.pending:
             w.ordered |= {(cpu, "nsh")} if form.startswith("nsh") else {(cpu, "nsh"), (cpu, "ish")}
         if form.endswith("st"):
             return
         me, kept = self.cpu[cpu], []
-        for p in me.pending:
+        for p in me.incomplete:
             if form == "nsh" and not p.flush.local:
                 kept.append(p)
                 continue
             for n, e in p.removes:
                 self.cpu[n].cache.discard(e)
-            for w in p.owed if p.flush.form == "ipa" else []:
+            for w in p.pending if p.flush.form == "ipa" else []:
                 w.misses = [[MISS_STAGE if m == [MISS_DSB, cpu] else m[0], m[1]] for m in w.misses]
             if p.flush.form != "ipa":
                 for n in {cpu} if p.flush.local else set(range(len(self.cpu))):
                     self.cpu[n].left = {
                         v: left for v, left in self.cpu[n].left.items() if p.flush.form != "all" and v != p.vmid
                     }
-        me.pending = kept
-        self.owed = [w for w in self.owed if self.held(w)]
+        me.incomplete = kept
+        self.pending = [w for w in self.pending if self.held(w)]
 
     # --- Tasks and guests
 
     def settles(self, task: int) -> None:
-        for w in [w for w in self.owed if w.task == task and not w.due]:
+        for w in [w for w in self.pending if w.task == task and not w.due]:
             w.due = True
             if self.held(w) & self.running(w.vmid):
-                self.find("owed", w.kind())
-                w.said.add("owed")
+                self.find("pending", w.kind())
+                w.said.add("pending")
 
     def do_task(self, cpu: int, task: int) -> None:
         self.cpu[cpu].task = task
@@ -414,11 +414,11 @@ class Machines:
             self.lives += 1
             self.life |= {slot: self.lives for slot, *_ in self.of(vmid)}
         me.guest = (vmid, vcpu)
-        for w in [w for w in self.owed if w.vmid == vmid and w.due and cpu in self.held(w)]:
-            if not (w.freed and not w.table) and "owed" not in w.said:
-                self.find("owed", w.kind())
-                w.said.add("owed")
-        for w in [w for w in self.owed if w.vmid == vmid and w.freed and cpu in self.held(w)]:
+        for w in [w for w in self.pending if w.vmid == vmid and w.due and cpu in self.held(w)]:
+            if not (w.freed and not w.table) and "pending" not in w.said:
+                self.find("pending", w.kind())
+                w.said.add("pending")
+        for w in [w for w in self.pending if w.vmid == vmid and w.freed and cpu in self.held(w)]:
             self.find("free", "table" if w.table else "page")
             w.freed = False
             w.said.add("free")
@@ -453,7 +453,7 @@ class Machines:
                 if kind_of(level, desc) == "leaf" and first <= page < first + (1 << SHIFT[level]):
                     self.find("free", "mapped")
                     self.told.add(vmid)
-        for w in list(self.owed):
+        for w in list(self.pending):
             if not w.output_in(page) or "free" in w.said:
                 continue
             if self.held(w) & self.running(w.vmid):

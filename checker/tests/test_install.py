@@ -150,7 +150,7 @@ def test_what_no_symbol_is_found_for(install: Install, tmp_path: Path) -> None:
     assert (said.splitlines()[-1], errors) == ("install 0", "")
     unchecked = json.loads(out.read_text().splitlines()[1])["unchecked"]
     rules = {(one["symbol"], one["rule"]) for one in unchecked}
-    assert {("tlb_flush_rmaps", "owed/rmap"), ("tlb_flush_rmaps", "written"), ("free_unref_page", "free")} <= rules
+    assert {("tlb_flush_rmaps", "pending/rmap"), ("tlb_flush_rmaps", "written"), ("free_unref_page", "free")} <= rules
     assert not {"schedule", "_raw_spin_unlock"} & {symbol for symbol, _ in rules}
 
 

@@ -133,23 +133,23 @@ SET = {12: 16, 14: 128, 16: 32}
 """Pages of a contiguous block, by log2 of the page size."""
 OF_EACH_SIZE = {
     "page": ("unmap 0 mm VA; FLUSH vale1is 17 VA ttl=3; DONE; free 0 x ORDER", ""),
-    "page, not flushed": ("unmap 0 mm VA", "owed/no-tlbi"),
+    "page, not flushed": ("unmap 0 mm VA", "pending/no-tlbi"),
     "page, freed early": ("unmap 0 mm VA; free 0 x ORDER; FLUSH vale1is 17 VA; DONE", "free/page"),
-    "page, flushed as a block": ("unmap 0 mm VA; FLUSH vale1is 17 VA ttl=2; DONE", "owed/level"),
-    "page, the one before flushed": ("unmap 0 mm VA; FLUSH vale1is 17 VA-PAGE ttl=3; DONE", "owed/no-tlbi"),
+    "page, flushed as a block": ("unmap 0 mm VA; FLUSH vale1is 17 VA ttl=2; DONE", "pending/level"),
+    "page, the one before flushed": ("unmap 0 mm VA; FLUSH vale1is 17 VA-PAGE ttl=3; DONE", "pending/no-tlbi"),
     "pages": ("unmap 0 mm VA; unmap 0 mm LAST; FLUSH rvale1is 17 VA 16 ttl=3; DONE", ""),
-    "pages, one not in the range": ("unmap 0 mm VA; unmap 0 mm LAST; FLUSH rvale1is 17 VA 14; DONE", "owed/no-tlbi"),
+    "pages, one not in the range": ("unmap 0 mm VA; unmap 0 mm LAST; FLUSH rvale1is 17 VA 14; DONE", "pending/no-tlbi"),
     "block": ("unmap 0 mm BLOCK 2; FLUSH vale1is 17 BLOCK ttl=2; DONE", ""),
     "block, by a range": ("unmap 0 mm BLOCK 2; FLUSH rvale1is 17 BLOCK PAGES ttl=2; DONE", ""),
-    "block, not flushed": ("unmap 0 mm BLOCK 2", "owed/no-tlbi"),
-    "block, flushed as a page": ("unmap 0 mm BLOCK 2; FLUSH vale1is 17 BLOCK ttl=3; DONE", "owed/level"),
+    "block, not flushed": ("unmap 0 mm BLOCK 2", "pending/no-tlbi"),
+    "block, flushed as a page": ("unmap 0 mm BLOCK 2; FLUSH vale1is 17 BLOCK ttl=3; DONE", "pending/level"),
     "block, split in place": ("store 0 slot(mm,BLOCK,2) 0x42030000|table; FLUSH vae1is 17 BLOCK; DONE", "bbm/size"),
     "table": ("let pt table(mm,ALONE); unmap 0 mm ALONE 2; FLUSH vae1is 17 ALONE; DONE; free 0 pt ORDER", ""),
-    "table, only leaves flushed": ("unmap 0 mm ALONE 2; FLUSH vale1is 17 ALONE; DONE", "owed/table"),
+    "table, only leaves flushed": ("unmap 0 mm ALONE 2; FLUSH vale1is 17 ALONE; DONE", "pending/table"),
     "root": ("load 0 reserved 0; load 1 reserved 0; dead 0 mm", ""),
     "root, loaded": ("load 0 reserved 0; dead 0 mm", "free/root"),
     "kernel page": ("store 0 slot(swapper,KERNEL) x|kro; FLUSH vaae1is KERNEL ttl=3; DONE", ""),
-    "kernel page, not flushed": ("store 0 slot(swapper,KERNEL) x|kro", "owed/permission"),
+    "kernel page, not flushed": ("store 0 slot(swapper,KERNEL) x|kro", "pending/permission"),
     "contiguous block": ("UNMAP; UNMAP MORE; FLUSH aside1is 17; DONE", ""),
     "contiguous block, half of it": ("UNMAP; FLUSH aside1is 17; DONE", "bbm/set"),
 }
@@ -249,7 +249,7 @@ unmap 0 mm 0x200000; unmap 0 mm 0x300000
 user 0
 """
 FOR_PEOPLE = """\
-report 1: owed/local: a valid entry was taken away, and only the CPU that did it was told; others may hold it
+report 1: pending/local: a valid entry was taken away, and only the CPU that did it was told; others may hold it
   rule     Arm ARM (DDI 0487) D8.17.8 "Ordering and completion of TLB maintenance instructions", R_QRNJC
   entry    0x1000, ASID 17, a page at level 3, seen on CPU 0
   old      page 0x40003000, descriptor 0x0068000040003f43
@@ -258,7 +258,7 @@ report 1: owed/local: a valid entry was taken away, and only the CPU that did it
   changed  by CPU 0 at 0x3
   noticed  by CPU 0 at 0x5
   TLBIs    vale1 0x11000000000001 by CPU 0 at 0x3: reaches only its own CPU
-report 2: owed/no-tlbi: a valid entry was removed or replaced, and a CPU can still use it: no TLBI was issued for it
+report 2: pending/no-tlbi: a valid entry was removed or replaced, and a CPU can still use it: no TLBI was issued for it
   rule     Arm ARM (DDI 0487) D8.17 "TLB maintenance", R_GPPYH
   entry    0x200000, ASID 17, a page at level 3, seen on CPU 0
   old      page 0x40004000, descriptor 0x0068000040004f43
@@ -268,7 +268,7 @@ report 2: owed/no-tlbi: a valid entry was removed or replaced, and a CPU can sti
   noticed  by CPU 0 at 0x5
   TLBIs    none for this ASID or address since the change
 verdict: reports: 2, seen 3 times
-  report 2, seen 2 times: owed/no-tlbi
+  report 2, seen 2 times: pending/no-tlbi
 """
 
 
@@ -328,12 +328,12 @@ def many_pages(missed: int | None, table: bool, how: str, speculation: str) -> s
 @pytest.mark.parametrize("table", [False, True])
 @pytest.mark.parametrize("missed", [None, 0, 31, 63])
 def test_many_pages(build: Callable[[str], Path], missed: int | None, table: bool, how: str, speculation: str) -> None:
-    """Just the page whose TLBI is missing is found: owed, and then at an access."""
+    """Just the page whose TLBI is missing is found: pending, and then at an access."""
     lines = run(build("trace-cli"), text=many_pages(missed, table, how, speculation)).splitlines()
     said = [json.loads(line) for line in lines]
     found = [(r["rule"], int(r["va"], 16), r["table"]) for r in said if "report" in r]
     va = 0x200000 + 0x1000 * (missed or 0)
-    assert found == ([] if missed is None else [("owed", va, False), ("remap", va, False)])
+    assert found == ([] if missed is None else [("pending", va, False), ("remap", va, False)])
     assert said[-1]["occurrences"] == len(found)
 
 
@@ -364,10 +364,10 @@ def test_where_contents_differ(build: Callable[[str], Path], name: str, differs:
 
 @pytest.mark.parametrize(("flushed", "left"), [("dsb 0 nshst; tlbi 0 vale1 17 0x1000; dsb 0 nsh", 0), ("", 1)])
 def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
-    """What is still owed at the end, of all that was: no report of it, as its task has not returned."""
+    """What is still pending at the end, of all that was: no report of it, as its task has not returned."""
     story = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
     found, verdict = judge(build("trace-cli"), f"{story}; {flushed}")
-    assert (found, verdict["seen"]["obligations"], verdict["seen"]["left"]) == ([], 1, left)
+    assert (found, verdict["seen"]["pending"], verdict["seen"]["left"]) == ([], 1, left)
 
 
 @pytest.mark.parametrize(("pages", "refills"), [(256, 256), (300, 256)])
@@ -381,7 +381,7 @@ def test_most_refills(build: Callable[[str], Path], pages: int, refills: int) ->
     assert verdict["seen"]["tlb_refills"] == verdict["seen"]["tlb_refills_unchanged"] == refills
 
 
-NEEDED = {"accesses", "dsbs", "frees", "loads", "obligations", "table_frees", "table_stores", "tlbis", "user_returns"}
+NEEDED = {"accesses", "dsbs", "frees", "loads", "pending", "table_frees", "table_stores", "tlbis", "user_returns"}
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_sees_nothing(build: Callable[[str], Path]) -> None:
     events = "page x y; store 0 x y|table; store 0 x 0; tlbi 0 vmalle1is; dsb 0 ish; user 0; free 0 x"
     verdict = judge(cli, events)[1]
     assert verdict["verdict"] == "inconclusive"
-    assert set(verdict["unseen"]) == {"accesses", "loads", "obligations", "table_frees", "table_stores"}
+    assert set(verdict["unseen"]) == {"accesses", "loads", "pending", "table_frees", "table_stores"}
 
 
 @pytest.mark.parametrize(

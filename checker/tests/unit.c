@@ -479,7 +479,7 @@ static void test_cover(void)
 {
 	char file[] = "/tmp/lull-unit-XXXXXX", error[256] = "";
 	struct context context = { .loaded = CPU(1) };
-	struct obligation obl = { .context = &context, .old = 0x60000040000fc3, .what.level = 3 };
+	struct pending inv = { .context = &context, .old = 0x60000040000fc3, .what.level = 3 };
 	struct stack here = { .n = 2, .pc = { 0x1000, 0x2000 } }, there = { .n = 2, .pc = { 0x1000, 0x3000 } };
 	struct coverage *c;
 
@@ -493,18 +493,18 @@ static void test_cover(void)
 		*cover_block(c, 0xffff800080000000 + pc) = 1;
 	CHECK(reached(c, 0) > 900 && reached(c, 0) <= 1024 && !reached(c, 1));
 
-	cover_owed(c, &obl, &here);
-	cover_owed(c, &obl, &here);
-	obl.old += 0x1000;		/* another page: the same thing */
-	cover_owed(c, &obl, &here);
+	cover_pending(c, &inv, &here);
+	cover_pending(c, &inv, &here);
+	inv.old += 0x1000;		/* another page: the same thing */
+	cover_pending(c, &inv, &here);
 	CHECK(reached(c, 1) == 1);
-	cover_owed(c, &obl, &there);	/* another way to the same code */
-	obl.held = CPU(1);		/* another CPU has it */
-	cover_owed(c, &obl, &here);
+	cover_pending(c, &inv, &there);	/* another way to the same code */
+	inv.held = CPU(1);		/* another CPU has it */
+	cover_pending(c, &inv, &here);
 	context.loaded = 0;		/* and has not the address space loaded */
-	cover_owed(c, &obl, &here);
-	obl.old |= 1ull << 52;		/* contiguous */
-	cover_owed(c, &obl, &here);
+	cover_pending(c, &inv, &here);
+	inv.old |= 1ull << 52;		/* contiguous */
+	cover_pending(c, &inv, &here);
 	CHECK(reached(c, 1) == 5);
 
 	cover_report(c, 2);

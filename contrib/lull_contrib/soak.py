@@ -191,12 +191,12 @@ def boot(lab: Lab, kernel: CheckedKernel, drawn: Round, line: str, folder: Path,
 
 
 def totals(rounds: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """Sums over the rounds of what the checker counted. ``settled``: obligations that were flushed before the end."""
+    """Sums over the rounds of what the checker counted. ``settled``: those flushed before the end."""
     found: Counter[str] = Counter()
     for one in rounds:
         found.update(one["seen"])
     del found["memory"]  # bytes of the plugin on the host: it starts anew each round, so a sum means nothing
-    found["settled"] = found["obligations"] - found["left"]
+    found["settled"] = found["pending"] - found["left"]
     return found
 
 
@@ -207,7 +207,7 @@ SEEN = {
     "tlbis": "TLBIs",
     "dsbs": "DSBs",
     "table_stores": "stores to page tables",
-    "obligations": "entries taken away",
+    "pending": "entries taken away",
     "settled": "of them, flushed before the end",
     "frees": "page frees",
     "table_frees": "of them, page tables",
@@ -219,7 +219,7 @@ SEEN = {
 """The checker's counters, in the order of the table, and their names there."""
 COUNTERS = {name: rule.counter for name, rule in load_rules().items() if rule.counter}
 """Rule -> the counter of the events that the rule tests."""
-BRIEF = ("accesses", "tlbis", "obligations", "frees")
+BRIEF = ("accesses", "tlbis", "pending", "frees")
 """The counters in the line after each round."""
 
 

@@ -38,7 +38,7 @@ SEEDS = {
         b"URIs: http://a.example/debian\nSuites: stable\n",
     ],
     "symbols-cli": [b"ffff800080000000 T _text\n"],
-    "trace-cli": [(HERE / f"traces/{name}.txt").read_bytes() for name in ("bad_owed_local", "good_moved")],
+    "trace-cli": [(HERE / f"traces/{name}.txt").read_bytes() for name in ("bad_pending_local", "good_moved")],
 }
 """What the fuzzer varies, for each parser in Python and each program of checker/tests that reads such bytes."""
 

@@ -112,7 +112,7 @@ def test_without_the_checker(checked: Check, tmp_path: Path) -> None:
 def test_a_report_for_people(checked: Check) -> None:
     """Its first line says what, how often, and the manual's section follows."""
     done = checked("--kernel", "stock", what="reports")
-    assert "report 1, seen 7 times: owed/local: a valid entry was taken away" in done.stdout
+    assert "report 1, seen 7 times: pending/local: a valid entry was taken away" in done.stdout
     assert "Arm ARM (DDI 0487) D8.17.8" in done.stdout
 
 
@@ -320,7 +320,7 @@ def test_json(checked: Check) -> None:
     done = checked("--kernel", "stock", "--json", what="reports")
     assert done.returncode == 1
     found = json.loads(done.stdout)
-    assert found["boots"][0]["reports"][0]["rule"] == "owed"
+    assert found["boots"][0]["reports"][0]["rule"] == "pending"
     assert found["verdict"] == "reports in 1 of 1 boots"
 
 
@@ -342,7 +342,7 @@ KNOWN = {
     "text": ["report 1: free/table: early"],
     "changed": {"functions": ["__p4d_free_tlb"]},
 }
-NEW = {**KNOWN, "report": 2, "rule": "owed", "kind": "table"}
+NEW = {**KNOWN, "report": 2, "rule": "pending", "kind": "table"}
 
 
 def test_known_findings_do_not_fail() -> None:
@@ -357,7 +357,7 @@ def test_known_findings_do_not_fail() -> None:
     assert check_verdicts.overall([known, known]) == "nothing new; 1 known issue in all 2 boots"
     mutant = check_data.Mutant("m", "", ("free/table",), "w")
     assert result("lab", "max", mutant, reports=[KNOWN]).caught(mutant.rules)
-    worse = replace(mutant, rules=("free/table", "owed/table"), beside=("early",))
+    worse = replace(mutant, rules=("free/table", "pending/table"), beside=("early",))
     assert not result("lab", "max", worse, reports=[KNOWN]).caught(worse.rules)
     assert result("lab", "max", worse, reports=[KNOWN, NEW]).caught(worse.rules)
 
@@ -378,9 +378,9 @@ def test_every_program_was_skipped() -> None:
 
 def test_what_is_not_checked_is_said() -> None:
     """Before the verdict, for each boot."""
-    lines = result("stock", "max", unchecked=["owed/rmap (no tlb_flush_rmaps)", "free (no x)"]).lines()
+    lines = result("stock", "max", unchecked=["pending/rmap (no tlb_flush_rmaps)", "free (no x)"]).lines()
     assert lines[-2:] == [
-        "not checked, for lack of a symbol: owed/rmap (no tlb_flush_rmaps), free (no x)",
+        "not checked, for lack of a symbol: pending/rmap (no tlb_flush_rmaps), free (no x)",
         "verdict: passed: 1 frees of pages",
     ]
 

@@ -90,7 +90,7 @@ def test_shortest() -> None:
 def test_source() -> None:
     """Calls by name, and the report in the comment, which nothing in it ends."""
     program = ((OPS.index("UNMAP") + len(OPS), 0x81, 5, 0x10), (0, 2, 0, 255))
-    text = source(program, OPS, ["report 1: owed/no-tlbi: a */ b", "  changed by f"])
+    text = source(program, OPS, ["report 1: pending/no-tlbi: a */ b", "  changed by f"])
     assert re.findall(r"\{ (.*) \}", text) == [
         ".op = UNMAP, .actor = 1 | AT_ONCE, .place = 0x5, .how = 0x10",
         ".op = MAP, .actor = 2, .place = 0x0, .how = 0xff",

@@ -71,7 +71,7 @@ def guest(talk: Talk, folder: Path, while_booting: int = 0) -> CheckedBoot:
                     if talk.over:
                         return CheckedBoot(trouble=Trouble("hung", "hang", 5, ""))
                 if bad(kinds):
-                    report(while_booting + 1, "owed")
+                    report(while_booting + 1, "pending")
 
 
 def without(*kinds: int) -> Callable[[], Program]:
@@ -89,24 +89,24 @@ def searching(engine: Engine | None = None, *, known: str = "", wanted: tuple[st
 
 def test_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report with its text, and the two calls that it takes; a search for its rule is over then."""
-    one = searching(wanted=("owed",))
+    one = searching(wanted=("pending",))
     monkeypatch.setattr(one.engine, "fresh", without(DEADLY, STUCK))
     with Session(guest, tmp_path) as session:
         one.boot(session, lambda text: None)
     (found,) = one.found
     assert found.sure and [call[0] for call in found.program] == [BAD, WORSE] and one.caught and one.over
     assert found.program[0][1:] == (0, 0, 0), "values are simple"
-    assert found.report["text"] == ["report 1: owed"] and found.lines(Path("f.c"))[-1].endswith(
+    assert found.report["text"] == ["report 1: pending"] and found.lines(Path("f.c"))[-1].endswith(
         "again with 2 calls: f.c"
     )
     assert session.kept == CheckedBoot() and one.programs == session.ran
     said = json.loads(one.to_json())
-    assert said["found"][0]["rule"] == "owed/none" and said["caught"] and said["reached"][0] <= 16
+    assert said["found"][0]["rule"] == "pending/none" and said["caught"] and said["reached"][0] <= 16
 
 
 def test_known_findings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They end nothing."""
-    one = searching(known="owed")
+    one = searching(known="pending")
     draw = without(DEADLY, STUCK)
 
     def fresh() -> Program:
@@ -133,7 +133,7 @@ def test_reports_while_the_guest_boots(tmp_path: Path) -> None:
 def test_a_bug_is_noted_once() -> None:
     """As well as it was found: without a program, with one, and with one that has the report again."""
     one = searching()
-    report = {"rule": "owed", "kind": "none", "changed": {"functions": ["f", "g", "h", "i"]}}
+    report = {"rule": "pending", "kind": "none", "changed": {"functions": ["f", "g", "h", "i"]}}
     program = ((1, 1, 1, 1),)
     other = Found({**report, "changed": {"functions": ["f", "g", "x"]}}, program, False, 4, 1)
     boots, unsure, sure = (

@@ -59,7 +59,7 @@ def test_a_silent_soak_and_more_of_it(soaked: Soak, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("reports", "owed/local: a valid entry was taken away"),
+        ("reports", "pending/local: a valid entry was taken away"),
         ("failing", "ended with status 1"),
         ("panic", "crashed: the guest kernel panicked"),
         ("inconclusive", "did not see frees of pages"),
@@ -81,7 +81,7 @@ def test_a_round_that_is_not_silent(soaked: Soak, tool: Tool, tmp_path: Path, wh
     assert again.returncode == 1
     for key in ("line", "what", "append", "workloads", "verdict", "lines"):
         assert one[key] == other[key]
-    assert said(out)["rules"]["owed"] == {"known": 0, "reports": 7 * (what == "reports")}
+    assert said(out)["rules"]["pending"] == {"known": 0, "reports": 7 * (what == "reports")}
 
 
 def test_going_on_after_a_failure(soaked: Soak, tmp_path: Path) -> None:

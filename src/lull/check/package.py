@@ -35,7 +35,7 @@ Priority: optional
 Description: QEMU plugin that finds missing TLB invalidations of arm64 Linux
  The plugin runs in qemu-system-aarch64, beside a kernel that need not be
  changed. It models a TLB that forgets nothing, and reports each TLB
- invalidation that the kernel owed and did not complete, with the code that
+ invalidation that the kernel had to complete and did not, with the code that
  should have issued it.
 """
 SOURCE = f"Source: lull\n\nPackage: {PACKAGE}\nArchitecture: any\nDescription: plugin\n"

@@ -161,7 +161,7 @@ class BootResult:
 
 
 def rule(report: Mapping[str, Any]) -> str:
-    """The rule and kind of a report: ``owed/local``."""
+    """The rule and kind of a report: ``pending/local``."""
     return f"{report['rule']}/{report['kind']}"
 
 

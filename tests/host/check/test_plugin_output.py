@@ -82,9 +82,9 @@ def test_unseen() -> None:
 def test_what_is_not_checked(tmp_path: Path) -> None:
     """The rules that are not checked, and the symbol that is missing."""
     path = tmp_path / "reports.jsonl"
-    lines = [{"unchecked": [{"rule": "owed/rmap", "symbol": "tlb_flush_rmaps"}]}, {"slide": "0x10000"}]
+    lines = [{"unchecked": [{"rule": "pending/rmap", "symbol": "tlb_flush_rmaps"}]}, {"slide": "0x10000"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert plugin_output.read([path]).unchecked == ["owed/rmap (no tlb_flush_rmaps)"]
+    assert plugin_output.read([path]).unchecked == ["pending/rmap (no tlb_flush_rmaps)"]
 
 
 def test_what_the_kernel_reports_itself() -> None:

@@ -97,7 +97,7 @@ def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
     assert "seconds_emulated" not in found["tlbi.md"]
     assert rows(found["published.md"], "demote")
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
-    assert "report 1, seen 2 times: owed/no-tlbi: a valid entry was removed\n  entry " in found["checker.md"]
+    assert "report 1, seen 2 times: pending/no-tlbi: a valid entry was removed\n  entry " in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]
 
 

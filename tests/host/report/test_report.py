@@ -126,7 +126,7 @@ PARTS = {
     "What fell short": {"run", "more"},
     "Is the measuring itself right?": {"run", "more"},
     "The checker: a TLB that forgets nothing": {"check"},
-    "owed/no-tlbi: a valid entry was removed": {"check"},
+    "pending/no-tlbi: a valid entry was removed": {"check"},
     "configuration of lull, to stock": {"run"},
     "What differs": set(),
     "Time against vCPUs": set(),

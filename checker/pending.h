@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * owe - obligations. A changed descriptor obliges the kernel to complete an
+ * pending - pending invalidations. A changed descriptor obliges the kernel to complete an
  * invalidation of the old entry on every CPU that can hold it.
  *
- * An obligation is made when a valid descriptor is cleared, replaced, or loses
+ * A pending invalidation is made when a valid descriptor is cleared, replaced, or loses
  * permissions. It lists the CPUs that can hold the old entry. A TLBI that covers
  * the entry, and a DSB that completes the TLBI, take CPUs off the list. The
- * obligation is met when no CPU is left, or when the descriptor again allows all
+ * pending invalidation is complete when no CPU is left, or when the descriptor again allows all
  * that the old one did.
  *
- * An obligation is *open* until the task that made it returns to user space: the
+ * A pending invalidation is *open* until the task that made it returns to user space: the
  * task may still flush, and both the old and the new entry are legitimate. After
  * that it is *due*: no CPU on the list may have the context loaded, then or later.
  * This is what lets a kernel elide TLBIs: an address space that is loaded nowhere
@@ -19,11 +19,11 @@
  * flush at any later time. Permissions taken away there are, and leaves that were
  * pointed to another page without break-before-make.
  *
- * An obligation can also be found by the page that the old entry leads to, for
+ * A pending invalidation can also be found by the page that the old entry leads to, for
  * when that page is freed. The caller serialises all calls.
  */
-#ifndef LULL_OWE_H
-#define LULL_OWE_H
+#ifndef LULL_PENDING_H
+#define LULL_PENDING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,9 +34,9 @@
 #include "space.h"
 #include "walk.h"
 
-#define OWE_TLBIS 4
+#define PENDING_TLBIS 4
 
-/* Why a TLBI did not meet an obligation; the later in this list, the nearer it came. */
+/* Why a TLBI did not complete a pending invalidation; the later in this list, the nearer it came. */
 enum miss {
 	MISS_NONE, MISS_VA, MISS_ASID, MISS_NOTHING, MISS_LEVEL, MISS_LAST, MISS_LOCAL,
 	MISS_ORDER, MISS_STAGE, MISS_DSB, MISS_REPEAT,
@@ -44,10 +44,10 @@ enum miss {
 
 const char *miss_name(enum miss m);
 
-struct obligation;
+struct pending;
 
 /* Why the TLBI that came nearest was not enough; MISS_NONE if there was none. */
-enum miss owe_nearest(const struct obligation *obl);
+enum miss pending_nearest(const struct pending *inv);
 
 /* A TLBI that was executed, for reports. */
 struct tlbi_seen {
@@ -67,18 +67,18 @@ struct relied {
 };
 
 /*
- * A report ends nothing: the obligation stays until it is met or withdrawn, because worse may
+ * A report ends nothing: the pending invalidation stays until it is complete or withdrawn, because worse may
  * follow. Each of these is reported once.
  */
 enum said {
-	SAID_OWED = 1 << 0, SAID_FREE = 1 << 1, SAID_UNSETTLED = 1 << 2, SAID_UNLOCKED = 1 << 3,
+	SAID_PENDING = 1 << 0, SAID_FREE = 1 << 1, SAID_UNSETTLED = 1 << 2, SAID_UNLOCKED = 1 << 3,
 	SAID_RMAP = 1 << 4, SAID_COLLECTED = 1 << 5, SAID_CONTENTS = 1 << 6,
 };
 
-struct obligation {
-	struct hash_node by_va;		/* obligations.by_va */
-	struct hash_node by_page;	/* obligations.by_page */
-	struct hash_node by_slot;	/* obligations.by_slot, when there are walkers */
+struct pending {
+	struct hash_node by_va;		/* pendings.by_va */
+	struct hash_node by_page;	/* pendings.by_page */
+	struct hash_node by_slot;	/* pendings.by_slot, when there are walkers */
 	struct list in_context, in_task;
 	struct context *context;
 	struct cached what;		/* the old entry */
@@ -105,7 +105,7 @@ struct obligation {
 	bool moved;			/* the page or table it led to is mapped at another address now */
 	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
 	struct list also;		/* other tasks that rely on its flush (struct also) */
-	uint32_t refs;			/* pending TLBIs that point to it */
+	uint32_t refs;			/* incomplete TLBIs that point to it */
 	cpumask held;			/* CPUs that can still hold the old entry; 0: see walks.h */
 	cpumask walkers;		/* CPUs that can hold a copy by physical address (walks.h) */
 	/*
@@ -117,25 +117,25 @@ struct obligation {
 	struct {
 		struct tlbi_seen tlbi;
 		enum miss miss;
-	} tlbis[OWE_TLBIS];
+	} tlbis[PENDING_TLBIS];
 };
 
-/* A task relies on the flush of an obligation that another task has made. */
+/* A task relies on the flush of a pending invalidation that another task has made. */
 struct also {
-	struct list in_obligation, in_task;
-	struct obligation *obligation;
+	struct list in_pending, in_task;
+	struct pending *pending;
 	uint64_t task;			/* the task that relies on the flush */
 	uint64_t pc;			/* where it began to */
 	unsigned int stack;
 	uint8_t cpu;
 };
 
-struct obligations {
+struct pendings {
 	struct hash by_va, by_page, by_slot;
 	struct hash tasks;
-	struct hash also;		/* by task: obligations of others whose flush it relies on */
+	struct hash also;		/* by task: pending invalidations of others whose flush it relies on */
 	uint64_t n_also;
-	uint64_t n_owed;		/* reported as owed */
+	uint64_t n_reported;		/* reported as pending */
 	uint64_t open;			/* not due yet */
 	uint64_t open_kernel;		/* of these, in the kernel's half */
 	uint64_t n, made, most;
@@ -143,71 +143,71 @@ struct obligations {
 	bool overflow;
 };
 
-void owes_init(struct obligations *o, uint64_t limit);
-void owes_free(struct obligations *o, struct spaces *s);
+void pendings_init(struct pendings *o, uint64_t limit);
+void pendings_free(struct pendings *o, struct spaces *s);
 
-/* Make an obligation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
-struct obligation *owe_make(struct obligations *o, const struct obligation *model);
+/* Make a pending invalidation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
+struct pending *pending_make(struct pendings *o, const struct pending *model);
 
 /* Return true if nobody waits for the flush: an entry of the kernel's half was cleared (vfree()). */
-bool owe_lazy(const struct obligation *obl);
+bool pending_lazy(const struct pending *inv);
 
-/* Return true the first time that this is to be reported of the obligation. */
-bool owe_say(struct obligation *obl, enum said what);
+/* Return true the first time that this is to be reported of the pending invalidation. */
+bool pending_say(struct pending *inv, enum said what);
 
-/* It was reported as owed: nobody may load its context, and that is known. Keeps it, if there are not too many. */
-void owe_owed(struct obligations *o, struct obligation *obl);
+/* It was reported as pending: nobody may load its context, and that is known. Keeps it, if there are not too many. */
+void pending_reported(struct pendings *o, struct pending *inv);
 
-/* End an obligation: it is met, or withdrawn. */
-void owe_drop(struct obligations *o, struct obligation *obl);
+/* End a pending invalidation: it is complete, or withdrawn. */
+void pending_drop(struct pendings *o, struct pending *inv);
 
 /*
  * An entry of the kernel's half was cleared, for which nothing is ever due, and
  * @task has now written it again with fewer permissions. From now on the
- * obligation is one for permissions that @task has taken away.
+ * pending invalidation is one for permissions that @task has taken away.
  */
-void owe_less(struct obligations *o, struct obligation *obl, uint64_t task, uint64_t desc);
+void pending_less(struct pendings *o, struct pending *inv, uint64_t task, uint64_t desc);
 
-/* The obligation's task has returned to user space. */
-void owe_due(struct obligations *o, struct obligation *obl);
+/* The pending invalidation's task has returned to user space. */
+void pending_due(struct pendings *o, struct pending *inv);
 
 /* The page that the old entry leads to was freed, and no CPU could use it; or that is reported now. */
-void owe_freed(struct obligation *obl, bool freed);
+void pending_freed(struct pending *inv, bool freed);
 
 /* The kernel relies on the old entry at @at; NULL: that was reported. */
-void owe_relied(struct obligation *obl, const struct relied *at);
+void pending_relied(struct pending *inv, const struct relied *at);
 
 /* A DSB has completed the TLBIs of this CPU, and @m is why this is not enough. */
-void owe_completed(struct obligation *obl, unsigned int cpu, enum miss m);
+void pending_completed(struct pending *inv, unsigned int cpu, enum miss m);
 
-/* A TLBI was executed that does not, or does not yet, meet the obligation: keep it for the report. */
-void owe_saw(struct obligation *obl, const struct tlbi_seen *t, enum miss m);
+/* A TLBI was executed that does not, or does not yet, complete the pending invalidation: keep it for the report. */
+void pending_saw(struct pending *inv, const struct tlbi_seen *t, enum miss m);
 
-/* The task of @model relies on the flush of an obligation from now on. */
-void also_make(struct obligations *o, struct obligation *obl, const struct also *model);
-void also_free(struct obligations *o, struct also *a);
+/* The task of @model relies on the flush of a pending invalidation from now on. */
+void also_make(struct pendings *o, struct pending *inv, const struct also *model);
+void also_free(struct pendings *o, struct also *a);
 
-/* Returns an obligation of another task that @task relies on, or NULL. */
-struct also *also_of(const struct obligations *o, uint64_t task);
+/* Returns a pending invalidation of another task that @task relies on, or NULL. */
+struct also *also_of(const struct pendings *o, uint64_t task);
 
-/* The open obligations of a task; an empty list or NULL when there are none. */
-struct list *owes_of_task(struct obligations *o, uint64_t task);
+/* The open pending invalidations of a task; an empty list or NULL when there are none. */
+struct list *pendings_of_task(struct pendings *o, uint64_t task);
 
-/* One open obligation of a task in the kernel's half, or NULL. */
-struct obligation *owe_of_kernel(struct obligations *o, uint64_t task);
+/* One open pending invalidation of a task in the kernel's half, or NULL. */
+struct pending *pending_of_kernel(struct pendings *o, uint64_t task);
 
 /*
- * The obligations for one entry of a context, whichever table its descriptor was in;
+ * The pending invalidations for one entry of a context, whichever table its descriptor was in;
  * and those whose old entry leads to a 4 KiB page of memory.
  */
-struct obligation *owe_at(const struct obligations *o, const struct context *c, uint64_t va,
+struct pending *pending_at(const struct pendings *o, const struct context *c, uint64_t va,
 			  int level);
-struct obligation *owe_at_next(const struct obligation *obl);
-struct obligation *owe_of_page(const struct obligations *o, uint64_t page);
-struct obligation *owe_of_page_next(const struct obligation *obl);
+struct pending *pending_at_next(const struct pending *inv);
+struct pending *pending_of_page(const struct pendings *o, uint64_t page);
+struct pending *pending_of_page_next(const struct pending *inv);
 
-/* The obligations with walkers (walks.h) whose descriptor is in a 4 KiB page of memory. */
-struct obligation *owe_of_slot(const struct obligations *o, uint64_t page);
-struct obligation *owe_of_slot_next(const struct obligation *obl);
+/* The pending invalidations with walkers (walks.h) whose descriptor is in a 4 KiB page of memory. */
+struct pending *pending_of_slot(const struct pendings *o, uint64_t page);
+struct pending *pending_of_slot_next(const struct pending *inv);
 
 #endif
