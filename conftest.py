@@ -18,7 +18,7 @@ from hypothesis import settings
 from plugin_tools import CHECKER, CROSS, run
 from support import BASE_OF_TEST, FAKE, REAL_CACHE, REPOSITORY, SUMMARY, Tool, lab_under_test, newer_qemu, real_qemu
 
-from lull import cli, paths, process, took
+from lull import cli, eta, paths, process
 from lull.base import DEFAULT
 from lull.guest.qemu import Qemu
 from lull.lab import Lab
@@ -122,7 +122,7 @@ def own_cache(
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("LULL_CACHE", str(REAL_CACHE if request.node.get_closest_marker("guest") else folder))
     monkeypatch.setenv("LULL_ARCHIVES", "")  # a test names the archives that it means
-    monkeypatch.setattr(took, "slowness", lambda: 1.0)  # forecasts do not depend on the machine
+    monkeypatch.setattr(eta, "slowness", lambda: 1.0)  # forecasts do not depend on the machine
     process.commands.clear()
     return folder
 

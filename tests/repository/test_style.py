@@ -97,7 +97,7 @@ LAYERS = (
     ("base", "picture"),
     ("linux", "plan"),
     ("guest",),
-    ("lab", "timing", "took"),
+    ("eta", "lab", "timing"),
     ("run.loop", "run.measurements", "run.records"),
     ("judge",),
     ("check", "selftests"),

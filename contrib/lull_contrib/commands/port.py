@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lull import options, plan, took
+from lull import eta, options, plan
 from lull.base import Base, patches_of
 from lull.check import data
 from lull.check.conduct import do_check
@@ -70,14 +70,14 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         return print_result(lines, None, as_json=False)
     say(f"about {clock(expected(tree))} of machine time follow, without conflicts")
     if not series.is_tree(tree):
-        with took.keeping(took.Part("port tree", FIRST["port tree"])):
+        with eta.keeping(eta.Part("port tree", FIRST["port tree"])):
             series.make_tree(lab.pristine, list(lab.base.exported().values()), tree)
     begun = begun or port.begin(tree, source, lab.base)
     started = time.monotonic()
     taken = {name for fit in found.values() for name in fit.patches}
     patches = patches_of(lab.base.exported().values())
     dropped = port.merge(tree, begun, [patch for patch in patches if patch.name in taken])
-    took.keep("port merge", time.monotonic() - started)
+    eta.keep("port merge", time.monotonic() - started)
     written = port.write(tree, begun, lab.base, lab.base_name)
     for name in dropped:
         say(f"Linux {source.named} has '{name}': the patch drops out")
@@ -97,8 +97,8 @@ def show_table(rows: Sequence[tuple[str, str, str]], base: Base, source: Source)
 
 def expected(tree: Path) -> float:
     """Seconds that are left of a port, by what each part took before on this machine."""
-    parts = [took.Part(name, seconds) for name, seconds in FIRST.items() if name != "port tree" or not tree.exists()]
-    return took.expected([*parts, took.Part("kernels " + " ".join(KERNELS), took.FIRST["kernel"] * len(KERNELS))])
+    parts = [eta.Part(name, seconds) for name, seconds in FIRST.items() if name != "port tree" or not tree.exists()]
+    return eta.expected([*parts, eta.Part("kernels " + " ".join(KERNELS), eta.FIRST["kernel"] * len(KERNELS))])
 
 
 def test(lab: Lab, tree: Path) -> int:
@@ -110,10 +110,10 @@ def test(lab: Lab, tree: Path) -> int:
         error.remedy = f"change the commits in {tree} (git rebase -i), and run the same command again"
         raise
     if time.monotonic() - started > FROM_CACHE:
-        took.keep("kernels " + " ".join(KERNELS), time.monotonic() - started)
+        eta.keep("kernels " + " ".join(KERNELS), time.monotonic() - started)
     passed = tree / ".git" / f"lull-kunit-{lab.kernel('kunit').path.name}"
     if not passed.exists():
-        with took.keeping(took.Part("port kunit", FIRST["port kunit"])):
+        with eta.keeping(eta.Part("port kunit", FIRST["port kunit"])):
             guest = lab.guest("kunit", kunit.machine(), count=False)
             failed = run_suites(guest, "*", as_json=False)
         if failed:
@@ -123,5 +123,5 @@ def test(lab: Lab, tree: Path) -> int:
     pairs = [(workload, plan.Spec("lull", "lull")) for workload in chosen]
     trials = plan_kernels(pairs, [data.parse_hardware("max", data.load_machines())], 1)
     out = tree / ".git" / f"lull-check-{lab.kernel('lull').path.name}"
-    with took.keeping(took.Part("port check", FIRST["port check"])):
+    with eta.keeping(eta.Part("port check", FIRST["port check"])):
         return do_check(lab, trials, [], CheckOptions(), data.load_findings(), out, as_json=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from lull import cache, plan, took
+from lull import cache, eta, plan
 from lull.check import ci
 from lull.check.boots import guests_of, one_boot
 from lull.check.data import KnownFinding
@@ -53,8 +53,8 @@ def do_check(
     own = {kernel.name: kernel for kernel in given}
     boots = [trial.boot for trial in trials]
     left = loop.left(boots, out) if out else len(boots)
-    booting = took.of_boots(boots, left, checked=options.checker)
-    took.make(lab, [name for name in names if name not in own], [booting])
+    booting = eta.of_boots(boots, left, checked=options.checker)
+    eta.make(lab, [name for name in names if name not in own], [booting])
     kernels = {name: own.get(name) or of_base(lab, name) for name in names}
     guests = guests_of(lab, trials, kernels, options)
     made = (f"{g.image} {g.parameters()} {g.machine} {g.initramfs} {g.disk} {g.plugin}" for g in guests)

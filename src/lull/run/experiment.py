@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lull import __version__, cache, plan, process, timing, took
+from lull import __version__, cache, eta, plan, process, timing
 from lull.errors import MALFORMED, GuestGarbage
 from lull.guest import clock
 from lull.guest.qemu import Machine, machine_metrics
@@ -110,8 +110,8 @@ def measure(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
         require("modelled time", [clock.FDTPUT])
         machine = replace(machine, slower=timing.clock_slowdown(machine.vcpus))
     images = list(dict.fromkeys(b.image for b in boots))
-    booting = took.of_boots(boots, loop.left(boots, out) if out else len(boots))
-    took.make(lab, images, [booting, took.END])
+    booting = eta.of_boots(boots, loop.left(boots, out) if out else len(boots))
+    eta.make(lab, images, [booting, eta.END])
     guests = {
         image: lab.guest(image, machine, append=how.append, timing=model, functions=how.functions) for image in images
     }
@@ -158,7 +158,7 @@ def run_boots(
     vcpus: int,
     seconds: str,
     one: Callable[[plan.Boot, Path, Tell], MeasuredBoot],
-    part: took.Part | None = None,
+    part: eta.Part | None = None,
     further: Sequence[Check] = (),
     costs: timing.Costs | None = None,
 ) -> ComparedRun:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from lull import cache, plan, took
+from lull import cache, eta, plan
 from lull.errors import UsageError
 from lull.progress import clock, progress, say
 from lull.run.records import Kept, from_json
@@ -50,7 +50,7 @@ class Step(Generic[R]):
 
 
 def do_boots(
-    steps: Iterable[Step[R]], folder: Path, title: str, *, part: took.Part | None = None, within: str = BOOTS
+    steps: Iterable[Step[R]], folder: Path, title: str, *, part: eta.Part | None = None, within: str = BOOTS
 ) -> None:
     """Do all steps in their order.
 
@@ -59,7 +59,7 @@ def do_boots(
             before it has ended.
         folder: the folder of the results, held by ``holding``. The folders of the boots are in its folder ``within``.
         title: the title of the step that is shown.
-        part: the time of one boot is stored under its name (lull.took), for estimates of later commands.
+        part: the time of one boot is stored under its name (lull.eta), for estimates of later commands.
     """
     total = len(steps) if isinstance(steps, Sequence) else 0
     booted = before = 0
@@ -82,7 +82,7 @@ def do_boots(
                 cache.write_atomic(place / DONE, json.dumps(asdict(kept), indent=1) + "\n")
             step.ended(kept, place)
         if part and booted:
-            took.keep(part.name, shown.elapsed / booted)
+            eta.keep(part.name, shown.elapsed / booted)
         shown.update(account(booted, before, shown.elapsed))
 
 

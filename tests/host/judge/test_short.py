@@ -12,7 +12,7 @@ import pytest
 from support import AGING, LOCAL
 
 from lull import base as bases
-from lull import cache, cli, plan, took
+from lull import cache, cli, eta, plan
 from lull.judge import short, tables, verdict
 from lull.run.records import Check, Record, Results
 
@@ -108,24 +108,24 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("empty_cache")
 def test_time_is_what_it_was_before() -> None:
     """At first what it was elsewhere; then what it took here, of one, for as many as there are."""
-    assert took.expected([took.Part("boot x", 3.0, 4), took.Part("source", 10.0)]) == 22
-    with took.keeping(took.Part("boot x", 3.0, 2)):
+    assert eta.expected([eta.Part("boot x", 3.0, 4), eta.Part("source", 10.0)]) == 22
+    with eta.keeping(eta.Part("boot x", 3.0, 2)):
         time.sleep(0.5)
-    assert 0.7 <= took.expected([took.Part("boot x", 3.0, 4)]) < 3
-    with took.keeping(took.Part("source", 10.0, 0)):
+    assert 0.7 <= eta.expected([eta.Part("boot x", 3.0, 4)]) < 3
+    with eta.keeping(eta.Part("source", 10.0, 0)):
         pass
-    assert took.expected([took.Part("source", 10.0)]) == 10
+    assert eta.expected([eta.Part("source", 10.0)]) == 10
 
 
 @pytest.mark.usefixtures("empty_cache")
 def test_what_fails_or_is_broken_is_not_kept() -> None:
     """A part that ended badly says nothing; a file that is none of ours is as good as none."""
-    with pytest.raises(ValueError, match="no"), took.keeping(took.Part("tools", 5.0)):
+    with pytest.raises(ValueError, match="no"), eta.keeping(eta.Part("tools", 5.0)):
         raise ValueError("no")
-    assert took.known() == {}
+    assert eta.known() == {}
     cache.root().mkdir(parents=True)
-    (cache.root() / "took.json").write_text('["tools"]')
-    assert took.known() == {}
+    (cache.root() / "eta.json").write_text('["tools"]')
+    assert eta.known() == {}
 
 
 def test_boots_of_the_same_work_take_the_same_time() -> None:
@@ -133,4 +133,4 @@ def test_boots_of_the_same_work_take_the_same_time() -> None:
     workloads = plan.load_workloads(BASE.suite_named("").workloads)
     few, many = (plan.make_plan([workloads["young"]], [], BASE, n) for n in (1, 3))
     other = plan.make_plan([workloads["sparse"]], [], BASE, 1)
-    assert took.of_boots(few, 1).name == took.of_boots(many, 3).name != took.of_boots(other, 1).name
+    assert eta.of_boots(few, 1).name == eta.of_boots(many, 3).name != eta.of_boots(other, 1).name

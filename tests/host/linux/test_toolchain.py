@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lull import process, took
+from lull import eta, process
 from lull.commands import doctor
 from lull.guest import runner
 from lull.linux import toolchain
@@ -44,7 +44,7 @@ def test_gcc_12_is_taken_where_it_is_installed(installed: list[str], monkeypatch
 
 def test_a_slow_machine_gets_longer_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ten times slower: ten times the limit, and the forecast; a faster machine keeps both."""
-    monkeypatch.setattr(took, "slowness", toolchain.slowness)
+    monkeypatch.setattr(eta, "slowness", toolchain.slowness)
     seen = {}
     for factor in (10, 0.5):
         monkeypatch.setattr(toolchain, "sample", lambda factor=factor: factor * toolchain.SAMPLE_SECONDS)
@@ -52,6 +52,6 @@ def test_a_slow_machine_gets_longer_limits(monkeypatch: pytest.MonkeyPatch, tmp_
         follower = runner.Follower(tmp_path / "results", 1, lambda number: 1, lambda text: None)
         follower.event({"event": "ready", "kernel": "6.12"})
         limit = (follower.deadline - time.monotonic()) / runner.POWEROFF_SECONDS
-        seen[factor] = (round(limit), round(took.expected([took.Part("never done", 7)])))
+        seen[factor] = (round(limit), round(eta.expected([eta.Part("never done", 7)])))
     toolchain.slowness.cache_clear()
     assert seen == {10: (10, 70), 0.5: (1, 7)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lull import cache, plan, timing, took
+from lull import cache, eta, plan, timing
 from lull.errors import UsageError
 from lull.guest.runner import BootOutcome
 from lull.run import loop, measurements
@@ -149,7 +149,7 @@ class Loop:
     def conduct(self, *names: str) -> list[str]:
         """Do these boots; returns those that were not complete before."""
         before = len(self.booted)
-        loop.do_boots([self.step(name) for name in names], self.folder, "booting", part=took.Part("boot x", 1.0))
+        loop.do_boots([self.step(name) for name in names], self.folder, "booting", part=eta.Part("boot x", 1.0))
         return self.booted[before:]
 
 
@@ -177,18 +177,18 @@ def test_what_one_boot_took_is_kept_if_any_was_done(looped: Loop) -> None:
     """Boots of an earlier command have no part in it; a loop that fails keeps nothing."""
     with pytest.raises(ValueError, match="broken"):
         looped.conduct("a", "broken")
-    assert took.known() == {}
+    assert eta.known() == {}
     looped.conduct("a", "b")
-    assert list(took.known()) == ["boot x"]
-    (cache.root() / "took.json").unlink()
+    assert list(eta.known()) == ["boot x"]
+    (cache.root() / "eta.json").unlink()
     looped.conduct("a", "b")
-    assert took.known() == {}
+    assert eta.known() == {}
 
 
 def test_a_long_workload_is_expected_to_take_longer(looped: Loop) -> None:
     """The first time nothing is known but the workload's timeout."""
     long = replace(BOOT, jobs=(replace(JOB, workload=replace(JOB.workload, timeout=3000.0)),))
-    quick, slow = (took.expected([took.of_boots([boot], 2)]) for boot in (BOOT, long))
+    quick, slow = (eta.expected([eta.of_boots([boot], 2)]) for boot in (BOOT, long))
     assert (quick, slow) == (10.0, 1508.0)
 
 

@@ -48,7 +48,7 @@ class Part:
 def known() -> dict[str, float]:
     """Seconds that each part took last; empty where nothing is kept, or it cannot be read."""
     try:
-        raw = json.loads((cache.root() / "took.json").read_text())
+        raw = json.loads((cache.root() / "eta.json").read_text())
         return {str(name): float(seconds) for name, seconds in raw.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -73,7 +73,7 @@ def keep(name: str, seconds: float) -> None:
     """Keep the time of one part. What cannot be kept is not: it is only a help."""
     kept = {**known(), name: round(seconds, 1)}
     with contextlib.suppress(OSError):
-        cache.write_atomic(cache.root() / "took.json", json.dumps(kept, indent=1) + "\n")
+        cache.write_atomic(cache.root() / "eta.json", json.dumps(kept, indent=1) + "\n")
 
 
 END = Part("end", FIRST["end"])
