@@ -36,8 +36,8 @@ def test_kernels_are_silent(real: Tool) -> None:
 
     On another base than the default only lull, because a kernel more to build takes CI five minutes.
 
-    With FEAT_nTLBPA, for gather's goal is judged as well: without the feature a freed table costs other CPUs all that
-    they hold of the address space, and the goal is missed (docs/results.md).
+    With FEAT_nTLBPA, for gather's threshold is judged, too: without the feature a freed table costs other CPUs all that
+    they hold of the address space, and the threshold is missed (docs/results.md).
     """
     other = lab_under_test().base.name != bases.DEFAULT
     passes(real, *(("--kernel", "lull") if other else KERNELS), "--cpu", "max-ntlbpa")

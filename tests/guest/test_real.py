@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import Tool, common
 
-from lull.judge.goals import RunSlice
+from lull.judge.thresholds import RunSlice
 from lull.run.records import Results
 
 pytestmark = pytest.mark.whole

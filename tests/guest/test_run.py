@@ -17,7 +17,7 @@ from lull.run.records import Results
 USER = "tlbi_broadcast_user"
 STICKY = f"lab+{LOCAL}=sticky"
 DISTURBED = {"mprotect_per_cpu": 0.2, "mprotect_threaded": 0.1}
-"""Workload -> the share of stock's broadcasts that is accepted where the goal is missed. A busy host may stop a virtual
+"""Workload -> the share of stock's broadcasts accepted where the threshold is missed. A busy host may stop a virtual
 CPU for milliseconds before it has unloaded the address space; meanwhile flushes are broadcasts. In the second, one boot
 beside other tests had a share of 0.03."""
 

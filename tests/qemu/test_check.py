@@ -134,8 +134,8 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
 
 
-def test_what_other_cpus_lost_is_a_goal() -> None:
-    """Of gather, where the base has it: missed if more than on stock, else reached; no goal without gather."""
+def test_what_other_cpus_lost_is_a_threshold() -> None:
+    """Of gather, where the base has it: missed if more than on stock, else reached; no threshold without gather."""
 
     def lost(features: list[str], entries: float) -> Results:
         window = {"workload": "sparse/munmap", "operations": 48, "unit": "page", "seconds": 1.0}

@@ -90,14 +90,14 @@ def test_counts_of_readme_are_those_of_the_run() -> None:
 
 
 def test_costs_of_readme_are_those_that_were_judged() -> None:
-    """The shares of stock's instructions, and which of them miss their limit, by each base's page of goals."""
-    for column, page in ((2, "docs/results/7.3/goals.md"), (3, "docs/results/goals.md")):
-        goals = (REPOSITORY / page).read_text()
+    """The shares of stock's instructions, and which of them miss their limit, by each base's page of thresholds."""
+    for column, page in ((2, "docs/results/7.3/thresholds.md"), (3, "docs/results/thresholds.md")):
+        thresholds = (REPOSITORY / page).read_text()
         for cells in rows(README, "one operation is"):
             named = re.search(r"\((\S+)\)", cells[0])
-            goal = f"instructions of {named[1]}" if named else r"instructions with \w+=off"
-            line = re.search(rf"{goal}(?: \| |: )(\w+)(?: \| |: )\D*?([-+][\d.]+) %", goals)
-            assert line, (goal, page)
+            threshold = f"instructions of {named[1]}" if named else r"instructions with \w+=off"
+            line = re.search(rf"{threshold}(?: \| |: )(\w+)(?: \| |: )\D*?([-+][\d.]+) %", thresholds)
+            assert line, (threshold, page)
             share = re.match(r"[\d.]+", cells[column])
             words = {"failed": "missed", "undecided": "undecided"}
             said = [word for word in words.values() if word in cells[column]]

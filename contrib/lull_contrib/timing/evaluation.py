@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from lull.base import load_base
-from lull.judge.goals import STOCK
-from lull.judge.goals import verdict as word
 from lull.judge.tables import number, ratio
+from lull.judge.thresholds import STOCK
+from lull.judge.thresholds import verdict as word
 from lull.run.records import Check, Results
 from lull.timing import FLUSH, METRIC, RATIO, SAVING, SECONDS, WAITING, CostModel, Costs, Figure
 from lull_contrib.timing.scale import Counts, simulate

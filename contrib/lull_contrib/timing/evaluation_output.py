@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from lull import cache, picture
 from lull.judge import tables
-from lull.judge.goals import STOCK
 from lull.judge.tables import Grid, number, ratio
+from lull.judge.thresholds import STOCK
 from lull_contrib.timing.evaluation import KERNELS, LULL, SWEEP, Point, TimingEvaluation, shown
 
 if TYPE_CHECKING:

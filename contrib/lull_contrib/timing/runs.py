@@ -11,7 +11,7 @@ from lull import cache, plan
 from lull.base import Base
 from lull.errors import UsageError
 from lull.guest.qemu import Machine
-from lull.judge.goals import STOCK
+from lull.judge.thresholds import STOCK
 from lull.lab import Lab
 from lull.plan import Boot, Workload
 from lull.progress import print_result

@@ -23,7 +23,7 @@ ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 
 @dataclass(frozen=True)
 class Case:
-    """A boot, or a goal, as a test case.
+    """A boot, or a threshold, as a test case.
 
     Args:
         name: the line that names it.
@@ -40,8 +40,8 @@ class Case:
     seconds: float = 0.0
 
 
-def cases(results: Sequence[BootResult], goals: Sequence[Check]) -> list[Case]:
-    """A case for each boot and each missed goal. One with a mutant is ok if the rule that is meant reported it."""
+def cases(results: Sequence[BootResult], thresholds: Sequence[Check]) -> list[Case]:
+    """A case for each boot and each missed threshold. One with a mutant is ok if the rule that is meant reported it."""
     found = []
     for result in results:
         verdict, detail = result.verdict()
@@ -53,7 +53,7 @@ def cases(results: Sequence[BootResult], goals: Sequence[Check]) -> list[Case]:
             state = "skipped" if nothing_ran([result]) else "ok"
         seconds = result.kept.seconds
         found.append(Case(result.what, state, f"{verdict}: {detail}", "\n".join(result.lines()[1:]), seconds))
-    return found + [Case(goal.name, "failed", goal.detail, goal.detail) for goal in goals]
+    return found + [Case(threshold.name, "failed", threshold.detail, threshold.detail) for threshold in thresholds]
 
 
 def ktap(found: Sequence[Case]) -> str:

@@ -39,7 +39,7 @@ def do_check(
     """Boot the trials in turn, write check.json and results.json after each, and print the results.
 
     Returns the exit status: 0 when every boot of a kernel passed and every mutant was caught by the rule meant for
-    it in each of its boots; see ``exit_code``. A missed goal makes it 1.
+    it in each of its boots; see ``exit_code``. A missed threshold makes it 1.
 
     Args:
         given: kernels that are not of the base, which the trials name.
@@ -73,14 +73,14 @@ def do_check(
             for t, guest in zip(trials, guests, strict=True)
         ]
         loop.do_boots(steps, folder, f"checking in {len(trials)} guest{'s' * (len(trials) > 1)}", part=booting)
-    goals = missed(as_results(lab, results, options))
+    thresholds = missed(as_results(lab, results, options))
     for form, file in (files or {}).items():
         if file:
-            cache.write_atomic(file, form(ci.cases(results, goals)))
+            cache.write_atomic(file, form(ci.cases(results, thresholds)))
     if as_json:
         print(to_json(lab, results, options), end="")
     else:
-        print_check(results, folder, goals, options.walk)
+        print_check(results, folder, thresholds, options.walk)
     if bisect:
         return ci.bisect_code(results)
-    return exit_code(results) or (FELL_SHORT if goals else 0)
+    return exit_code(results) or (FELL_SHORT if thresholds else 0)

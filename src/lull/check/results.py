@@ -73,7 +73,7 @@ def walks(records: Sequence[Record], walk: float) -> list[Record]:
 
 
 def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> Results:
-    """results.json in the form of a run's: the records, a check for each boot of no mutant, and goals."""
+    """results.json in the form of a run's: the records, a check for each boot without mutant, and goals."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
     records = records_of(results, options.vcpus)
     found = Results(
@@ -91,5 +91,5 @@ def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -
 
 
 def missed(found: Results) -> list[Check]:
-    """The goals of features that were missed; verdicts of boots are left out."""
+    """The thresholds of features that were missed; verdicts of boots are left out."""
     return [c for c in found.checks if c.verdict == "failed" and c.name.partition(": ")[0] in features.having("judge")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `lull check` prints: each boot, the tables, missed goals, and the verdict."""
+"""What `lull check` prints: each boot, the tables, missed thresholds, and the verdict."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def grids(results: Sequence[BootResult], walk: float = 0.0) -> list[Grid]:
     return check_tables.grids(boots, records + (walks(records, walk) if walk else []), mutant_scores(results))
 
 
-def print_check(results: Sequence[BootResult], folder: Path, goals: Sequence[Check], walk: float = 0.0) -> None:
-    """Print each boot, the tables, missed goals, the files with the results, and last the verdict.
+def print_check(results: Sequence[BootResult], folder: Path, thresholds: Sequence[Check], walk: float = 0.0) -> None:
+    """Print each boot, the tables, missed thresholds, the files with the results, and last the verdict.
 
     What TLBIs removed without need is in the report, unless its cost was asked for: good news ends with it.
     """
@@ -51,8 +51,8 @@ def print_check(results: Sequence[BootResult], folder: Path, goals: Sequence[Che
     for grid in shown:
         show_grid(console, grid)
         line("")
-    for goal in goals:
-        line(f"{goal.name}: {goal.verdict}: {goal.detail}")
+    for threshold in thresholds:
+        line(f"{threshold.name}: {threshold.verdict}: {threshold.detail}")
     if shown != found:
         line(f"what TLBIs removed without need: ./lull report {process.shown([folder])}")
     line(f"results: {folder}/check.json, results.json; logs: {folder}/boots")

@@ -216,7 +216,7 @@ def nothing_ran(results: Sequence[BootResult]) -> bool:
 
 
 def exit_code(results: Sequence[BootResult]) -> int:
-    """The exit status of the results, without the goals.
+    """The exit status of the results, without the thresholds.
 
     1 when a boot's verdict is ``reports``, ``inconclusive`` or ``failed``, all programs were skipped, or a mutant not
     caught each time by the rule meant for it; else the exit code of the first guest that crashed, hung or broke off;

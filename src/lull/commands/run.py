@@ -28,7 +28,7 @@ boots, on one workload of each published system.
 
 'lull list' has what can be named: kernels, features and their policies, workloads."""
     parser.add_argument(
-        "--full", action="store_true", help="all default workloads, under each policy they name; judges the goals"
+        "--full", action="store_true", help="all default workloads, under each policy they name; judges the thresholds"
     )
     add = partial(options.add, parser)
     parser.add_argument(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Find the goals of features: those of the feature ``kernel/NAME`` are in the module ``lull.judge.NAME``.
+"""Find the thresholds of features: those of the feature ``kernel/NAME`` are in the module ``lull.judge.NAME``.
 
-A suite of programs (``--suite NAME``) may have a module of this kind, too. A feature or suite without goals has none.
+A suite of programs (``--suite NAME``) may have a module of this kind, too. One without thresholds has none.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from lull import base
-from lull.judge.goals import RunSlice
 from lull.judge.tables import Grid
+from lull.judge.thresholds import RunSlice
 from lull.run.records import Check, Results
 
 
 class Judge(Protocol):
     """What these modules may have. Whether the run measured what it is about, each says by ``concerns``.
 
-    ``judge`` has a Check for each goal, of the records with one number of vCPUs; ``judge_checked`` for those that only
+    ``judge`` has a Check for each threshold, of the records with one number of vCPUs; ``judge_checked`` for those that only
     `lull check` can judge. ``check`` checks any run. ``published`` has the tables of the published system ``SYSTEM``.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of feature gather: never more TLBIs than stock, and far fewer where pages lie far apart.
+"""Judge the thresholds of feature gather: never more TLBIs than stock, and far fewer where pages lie far apart.
 
 ``sparse`` and ``fragmented`` unmap ranges in which few pages are mapped, while threads on other CPUs read pages of
 their own. Under the checker, the entries that these threads lose are counted (``tlb_lost_others``). In
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from statistics import median
 
-from lull.judge import goals
-from lull.judge.goals import ALL_TLBIS, BROADCASTS, CONTROL, SPARSE, STOCK, SWEEP, TOGETHER, RunSlice, lacking, verdict
+from lull.judge import thresholds
+from lull.judge.thresholds import ALL_TLBIS, BROADCASTS, CONTROL, SPARSE, STOCK, SWEEP, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
 SYSTEM = "C"
-KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Goals are judged on both kernels: with all features, and with only this one."""
+KERNELS = (TOGETHER, thresholds.alone(FEATURE))
+"""Thresholds are judged on both kernels: with all features, and with only this one."""
 
 APART = ("sparse/munmap", "sparse/dontneed", "fragmented/growing", "fragmented/alternate")
 """Cases whose flushes have few pages, far apart, in a range for which stock needs several TLBIs."""
@@ -30,8 +30,8 @@ LOST = "tlb_lost_others"
 
 
 def concerns(results: Results) -> bool:
-    """Return true if the run measured a workload of these goals on a kernel with the feature."""
-    return goals.concerns(results, FEATURE, (*SPARSE, *DENSE, SWEEP))
+    """Return true if the run measured a workload of these thresholds on a kernel with the feature."""
+    return thresholds.concerns(results, FEATURE, (*SPARSE, *DENSE, SWEEP))
 
 
 def judge_checked(run: RunSlice) -> list[Check]:
@@ -41,11 +41,11 @@ def judge_checked(run: RunSlice) -> list[Check]:
     are freed that several CPUs walked, which takes valid entries, too (docs/decisions/residency.md).
     """
     what = "entries that other CPUs lost"
-    return [_cases(run, what, program, LOST, goals.alone(FEATURE), _no_more, APART) for program in SPARSE]
+    return [_cases(run, what, program, LOST, thresholds.alone(FEATURE), _no_more, APART) for program in SPARSE]
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
+    """A Check for each threshold; ``skipped`` when something that it needs was not measured."""
     judged = []
     for kernels in KERNELS:
         if any(run.cases(SWEEP)):
@@ -58,14 +58,14 @@ def judge(run: RunSlice) -> list[Check]:
     return judged
 
 
-Goal = Callable[[RunSlice, Record, Record], tuple[bool, str]]
-"""From the record of stock and that of another kernel: whether the goal is reached, and the figures for it."""
+Judge = Callable[[RunSlice, Record, Record], tuple[bool, str]]
+"""From the record of stock and that of another kernel: whether the threshold is met, and the figures for it."""
 
 
 def _cases(
-    run: RunSlice, what: str, program: str, metric: str, kernels: Sequence[str], goal: Goal, only: Collection[str] = ()
+    run: RunSlice, what: str, program: str, metric: str, kernels: Sequence[str], met: Judge, only: Collection[str] = ()
 ) -> Check:
-    """One check for all cases of a program, or for those in ``only``; it holds if each of them reaches the goal."""
+    """One check for all cases of a program, or for those in ``only``; it passes if each of them meets the threshold."""
     name = f"{what}: {program} on {kernels[0]}"
     reached, said = [], []
     for workload in run.cases(program):
@@ -74,7 +74,7 @@ def _cases(
         stock, record = run.find([STOCK], workload, [metric]), run.find(kernels, workload, [metric])
         if stock is None or record is None:
             return lacking(name, {STOCK: stock, kernels[0]: record}, workload)
-        passed, text = goal(run, stock, record)
+        passed, text = met(run, stock, record)
         reached.append(passed)
         said.append(f"{workload.partition('/')[2] or program} {text}")
     if not reached:

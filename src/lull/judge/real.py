@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of real programs (`--suite real`): fewer broadcasts than stock, and no more instructions.
+"""Judge the thresholds of real programs (`--suite real`): fewer broadcasts than stock, and no more instructions.
 
 * **broadcasts**: the median of ``tlbi_broadcast_user`` over the repeats. These programs are not pinned: the scheduler
   decides on how many CPUs an address space is loaded when it is flushed, and that differs between boots.
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from lull.judge import goals
-from lull.judge.goals import BROADCASTS, STOCK, TOGETHER, RunSlice, lacking, verdict
+from lull.judge import thresholds
+from lull.judge.thresholds import BROADCASTS, STOCK, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 PROGRAMS = ("compile", "redis", "python", "stress_ng", "stress_ng_mmapfork", "tcmalloc")
@@ -26,13 +26,13 @@ WORK = "insns_work"
 def concerns(results: Results) -> bool:
     """Return true if the run measured any of the programs on a kernel with all features."""
     measured = (r for r in results.records if r.kernel in TOGETHER)
-    return any(goals.is_of(r.workload, program) for r in measured for program in PROGRAMS)
+    return any(thresholds.is_of(r.workload, program) for r in measured for program in PROGRAMS)
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
+    """A Check for each threshold; ``skipped`` when something that it needs was not measured."""
     shares = [_share(run, program, limit) for program, limit in SHARES.items()]
-    return [*shares, goals.not_more(run, "instructions of programs", TOGETHER, [WORK])]
+    return [*shares, thresholds.not_more(run, "instructions of programs", TOGETHER, [WORK])]
 
 
 def _share(run: RunSlice, program: str, limit: float) -> Check:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of feature reclaim, and show system A, one wait for a batch of pages: published, and the run's.
+"""Judge the thresholds of feature reclaim, and show system A, one wait for a batch of pages: published, and the run's.
 
 System A was published with ``swap_bench``. No other CPU has its address space loaded, so that no broadcast is needed.
 ``swap_bench_threads`` and ``swap_bench_shared`` always have a thread, or a process, on another CPU. Counts are medians
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from lull.judge import goals, tables
-from lull.judge.goals import BROADCASTS, STOCK, TOGETHER, RunSlice, lacking, verdict
+from lull.judge import tables, thresholds
+from lull.judge.thresholds import BROADCASTS, STOCK, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 from lull.timing import METRIC
 
@@ -27,7 +27,7 @@ KERNELS = (TOGETHER, ALONE)
 PUBLISHED = "swap_bench"
 BUSY = ("swap_bench_threads", "swap_bench_shared")
 BARRIERS, WAITS = "dsb_ishst", "dsb_ish"
-GOALS = (
+THRESHOLDS = (
     (PUBLISHED, WAITS, 0.04),
     ("swap_bench_threads", BROADCASTS, 0.07),
     ("swap_bench_threads", BARRIERS, 0.07),
@@ -51,17 +51,17 @@ SECONDS = {
 
 def concerns(results: Results) -> bool:
     """Return true if the run measured one of the programs on a kernel with the feature."""
-    programs = {PUBLISHED, *BUSY, *(workload.partition("/")[0] for workload, *_ in GOALS)}
+    programs = {PUBLISHED, *BUSY, *(workload.partition("/")[0] for workload, *_ in THRESHOLDS)}
     alone = any(r.kernel in ALONE and r.workload.partition("/")[0] in programs for r in results.records)
-    return alone or goals.concerns(results, FEATURE, programs)
+    return alone or thresholds.concerns(results, FEATURE, programs)
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal, on both kernels; ``skipped`` when a workload was not measured."""
-    return [_goal(run, kernels, *goal) for kernels in KERNELS for goal in GOALS]
+    """A Check for each threshold, on both kernels; ``skipped`` when a workload was not measured."""
+    return [_threshold(run, kernels, *threshold) for kernels in KERNELS for threshold in THRESHOLDS]
 
 
-def _goal(run: RunSlice, kernels: Sequence[str], workload: str, metric: str, most: float) -> Check:
+def _threshold(run: RunSlice, kernels: Sequence[str], workload: str, metric: str, most: float) -> Check:
     name = f"{metric} of {workload} on {kernels[0]}"
     stock, ours = run.find([STOCK], workload, [metric]), run.find(kernels, workload, [metric])
     if stock is None or ours is None:

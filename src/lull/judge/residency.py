@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of feature residency: fewer broadcasts than stock and than policy ``sticky``, time, and cost.
+"""Judge the thresholds of feature residency: fewer broadcasts than stock and than policy ``sticky``, time, and cost.
 
-The goals are judged by:
+The thresholds are judged by:
 
 * **broadcasts**: the median over the repeats of ``tlbi_broadcast_user``, summed over all cases of a program. The
   emulator counts them, so that they do not depend on the host. ``sleeper`` must have none in any repeat.
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from lull.judge import goals, stats, tables
-from lull.judge.goals import BROADCASTS, SECONDS, STOCK, RunSlice, lacking, verdict
+from lull.judge import stats, tables, thresholds
+from lull.judge.thresholds import BROADCASTS, SECONDS, STOCK, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 SYSTEM = "B"
@@ -27,7 +27,7 @@ ON = ("lull+residency=on", "lull")
 STICKY = ("lab+residency=sticky",)
 OFF = ("lull+residency=off", "lull-residency")
 
-# The goals, as they were set before residency was written; except COSTS, which were set again, smaller, before its
+# The thresholds, as they were set before residency was written; except COSTS, which were set again, smaller, before its
 # second design was written, and OFF_COST, which was too small for GCC 14.
 FEW = (
     "swap_bench",
@@ -64,7 +64,7 @@ and its seconds without."""
 
 
 def concerns(results: Results) -> bool:
-    """Return true if the run measured a workload of these goals on a kernel with residency."""
+    """Return true if the run measured a workload of these thresholds on a kernel with residency."""
     programs = {*FEW, NONE, *(workload.partition("/")[0] for workload in COSTS)}
     kernels = {*ON, *STICKY, *OFF}
     return any(r.kernel in kernels and r.workload.partition("/")[0] in programs for r in results.records)
@@ -103,7 +103,7 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
+    """A Check for each threshold; ``skipped`` when something that it needs was not measured."""
     judged = [*(_few(run, program) for program in FEW), _none(run), _sticky(run), _fast(run), _slower(run)]
     return [*judged, *(_cost(run, workload) for workload in COSTS), _off(run)]
 
@@ -173,7 +173,7 @@ def _slower(run: RunSlice) -> Check:
     name = f"no workload slower at {SLOWER_VCPUS} vCPUs"
     if run.vcpus != SLOWER_VCPUS:
         return Check(name, "skipped", f"measured at {run.vcpus} vCPUs")
-    return goals.not_more(run, name, (*goals.alone("residency"), *ON), SECONDS)
+    return thresholds.not_more(run, name, (*thresholds.alone("residency"), *ON), SECONDS)
 
 
 def _cost(run: RunSlice, workload: str) -> Check:
@@ -182,7 +182,7 @@ def _cost(run: RunSlice, workload: str) -> Check:
     if isinstance(more, str):
         return Check(name, "skipped", more)
     detail = f"{100 * more:+.2f} % of stock's, at most {100 * COSTS[workload]:+g} % is allowed"
-    return goals.cost(run, name, {workload: more}, COSTS[workload], detail)
+    return thresholds.cost(run, name, {workload: more}, COSTS[workload], detail)
 
 
 def _off(run: RunSlice) -> Check:
@@ -194,5 +194,5 @@ def _off(run: RunSlice) -> Check:
     costs = {workload: more for workload, more in measured.items() if not isinstance(more, str)}
     shown = ", ".join(f"{workload} {100 * more:+.2f} %" for workload, more in costs.items())
     detail = f"{shown} of stock's, at most {100 * OFF_COST:+g} % is allowed"
-    found = goals.cost(run, name, costs, OFF_COST, detail)
+    found = thresholds.cost(run, name, costs, OFF_COST, detail)
     return Check(name, "skipped", f"{lacking[0]}; {shown}") if lacking and found.verdict == "passed" else found

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from lull.judge import tables
-from lull.judge.goals import BROADCASTS, STOCK, TOGETHER
+from lull.judge.thresholds import BROADCASTS, STOCK, TOGETHER
 from lull.run.records import Results
 
 LULL = TOGETHER[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of feature teardown: the instructions for giving memory back, compared with stock's.
+"""Judge the thresholds of feature teardown: the instructions for giving memory back, compared with stock's.
 
 The smallest ``insns_quiet`` (instructions of windows without timer ticks) of the repeats is compared. For the same case
 on the same kernel it repeats to 0.3 %.
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lull.judge import goals, tables
-from lull.judge.goals import STOCK, TOGETHER, RunSlice
+from lull.judge import tables, thresholds
+from lull.judge.thresholds import STOCK, TOGETHER, RunSlice
 from lull.run.records import Check, Results
 
 FEATURE = "teardown"
 SYSTEM = "C"
-KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Goals are judged on both kernels: with all features, and with only this one."""
+KERNELS = (TOGETHER, thresholds.alone(FEATURE))
+"""Thresholds are judged on both kernels: with all features, and with only this one."""
 
 RATIOS = {
     "teardown_munmap/anon-4k": 0.52,
@@ -31,7 +31,7 @@ RATIOS = {
 """Workload -> the largest allowed ratio of instructions to stock's. In teardown_fork a forked child frees no page, so
 that there is nothing to gain; the ratio must not get worse."""
 RESOLUTION = 0.01
-"""Added to the limit of goals that ask for no more than stock: smaller differences cannot be measured."""
+"""Added to the limit of thresholds that ask for no more than stock: smaller differences cannot be measured."""
 ATOMICS = "atomics_own"
 
 PUBLISHED = (
@@ -45,8 +45,8 @@ PUBLISHED = (
 
 
 def concerns(results: Results) -> bool:
-    """Return true if the run measured a workload of these goals on a kernel with the feature."""
-    return goals.concerns(results, FEATURE, {workload.partition("/")[0] for workload in RATIOS})
+    """Return true if the run measured a workload of these thresholds on a kernel with the feature."""
+    return thresholds.concerns(results, FEATURE, {workload.partition("/")[0] for workload in RATIOS})
 
 
 def published(results: Results) -> list[tables.Grid]:
@@ -56,7 +56,7 @@ def published(results: Results) -> list[tables.Grid]:
     for kernels in KERNELS:
         for workload in RATIOS:
             more = run.more(kernels, workload)
-            found = [run.find(names, workload, [goals.INSNS]) for names in ([STOCK], kernels)]
+            found = [run.find(names, workload, [thresholds.INSNS]) for names in ([STOCK], kernels)]
             if not isinstance(more, str):
                 each = [tables.number(min(r.values) / r.operations) for r in found if r]
                 rows.append((f"{workload}, {kernels[0]}", *each, f"{1 + more:.3f}"))
@@ -69,7 +69,7 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
+    """A Check for each threshold; ``skipped`` when something that it needs was not measured."""
     return [_ratio(run, workload, kernels) for kernels in KERNELS for workload in RATIOS]
 
 
@@ -81,11 +81,11 @@ def _ratio(run: RunSlice, workload: str, kernels: Sequence[str]) -> Check:
     limit = RATIOS[workload]
     allowed = limit + (RESOLUTION if limit >= 1 else 0)
     detail = f"{1 + more:.3f} of stock's, at most {limit:g} is allowed"
-    return goals.cost(run, name, {workload: more}, allowed - 1, detail + _atomics(run, workload, kernels))
+    return thresholds.cost(run, name, {workload: more}, allowed - 1, detail + _atomics(run, workload, kernels))
 
 
 def _atomics(run: RunSlice, workload: str, kernels: Sequence[str]) -> str:
-    """The ratio of atomic operations to stock's, as text. It has no goal. Empty when they were not counted."""
+    """The ratio of atomic operations to stock's, as text. It has no threshold. Empty when they were not counted."""
     stock, other = run.find([STOCK], workload, [ATOMICS]), run.find(kernels, workload, [ATOMICS])
     if stock is None or other is None or not min(stock.values):
         return ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lull import cache
-from lull.judge import compare, features, functions, goals, short, tables
+from lull.judge import compare, features, functions, short, tables
 from lull.judge.joint import ComparedRun
 from lull.run.records import Check, Results
 
@@ -39,7 +39,7 @@ def exact_counting(results: Results) -> list[Check]:
             passed = all(c == e if kind == "expect" else e <= c < e + KERNELS_OWN for e, c in pairs)
             detail = "; ".join(f"{e:.0f} executed, {c:.0f} counted" for e, c in dict.fromkeys(pairs))
             title = f"counting: {name} in {expected.workload} on {expected.kernel}"
-            checks.append(Check(title, goals.verdict(passed), detail))
+            checks.append(Check(title, thresholds.verdict(passed), detail))
     return checks
 
 
@@ -52,9 +52,9 @@ def judge(results: Results, folder: Path) -> compare.Comparison:
     results.checks += exact_counting(results)
     for module in features.having("check", results).values():
         results.checks += module.check(results)
-    if results.settings.get("goals", True):
+    if results.settings.get("thresholds", True):
         for name, feature in features.having("judge", results).items():
-            results.checks += goals.check(name, results, feature.judge)
+            results.checks += thresholds.check(name, results, feature.judge)
     results.checks.append(comparison.control.check)
     grids = [tables.checks_grid(worth_showing(results.checks)), *published(results)]
     texts = [tables.markdown(results, comparison), *(f"{tables.grid_markdown(grid)}\n" for grid in grids)]
@@ -70,24 +70,24 @@ def published(results: Results) -> list[tables.Grid]:
 
 
 def worth_showing(checks: Sequence[Check]) -> list[Check]:
-    """The checks to print. Counts and verifications that passed are summed up in a line each; so are skipped goals."""
+    """The checks to print. Counts and verifications that passed have a line each; so have skipped thresholds."""
     kinds: dict[str, list[Check]] = {}
     for check in checks:
         kinds.setdefault(check.name.partition(":")[0], []).append(check)
     shown: list[Check] = []
     for kind, group in kinds.items():
-        summed = "passed" if kind in SAYS else "skipped" if kind in GOALS else ""
+        summed = "passed" if kind in SAYS else "skipped" if kind in THRESHOLDS else ""
         alike = [c for c in group if c.verdict == summed]
         shown += [c for c in group if c.verdict != summed]
         if alike and kind in SAYS:
             shown.append(Check(f"{kind}: {len(alike)} checks", summed, SAYS[kind]))
         elif alike:
-            shown.append(Check(f"{kind}: {len(alike)} goals", summed, goals.why_skipped(alike)))
+            shown.append(Check(f"{kind}: {len(alike)} thresholds", summed, thresholds.why_skipped(alike)))
     return shown
 
 
-GOALS = tuple(features.having("judge"))
-"""The kinds of checks that are goals: those of features, and those of real programs."""
+THRESHOLDS = tuple(features.having("judge"))
+"""The kinds of checks that are thresholds: those of features, and those of real programs."""
 SAYS = {
     "verified": "each workload verified its own work, in every repeat",
     "counting": "what the guest says it executed is what was counted",
@@ -106,7 +106,7 @@ def show_short(results: Results, folder: Path) -> None:
     console.print(
         f"report: {folder}/report.html; numbers: results.json, comparison.md; logs: {folder}/boots", markup=False
     )
-    console.print("next:   ./lull run --full      every workload under every policy, with the goals judged")
+    console.print("next:   ./lull run --full      every workload under every policy, with the thresholds judged")
     console.print("        ./lull check           the same kernels under a TLB that keeps every entry")
 
 

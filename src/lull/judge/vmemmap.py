@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judge the goals of feature vmemmap (HVO on arm64 that makes no CPU wait): it must cost no more than Linux's own HVO.
+"""Judge the thresholds of feature vmemmap (HVO on arm64; no CPU waits): it must cost no more than Linux's own HVO.
 
 Linux's own HVO is unsafe on arm64, because it changes live entries of the vmemmap. The kernel ``unsafe`` has it, as a
 baseline. The workload ``hvo`` does the four operations that system D was published with.
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from lull import plan
-from lull.judge import goals, tables
-from lull.judge.goals import SECONDS, TOGETHER, RunSlice, lacking, verdict
+from lull.judge import tables, thresholds
+from lull.judge.thresholds import SECONDS, TOGETHER, RunSlice, lacking, verdict
 from lull.run.records import Check, Results
 
 FEATURE = "vmemmap"
 SYSTEM = "D"
 PROGRAM = "hvo"
 UNSAFE = (plan.UNSAFE,)
-KERNELS = (TOGETHER, goals.alone(FEATURE))
-"""Goals are judged on both kernels: with all features, and with only this one."""
+KERNELS = (TOGETHER, thresholds.alone(FEATURE))
+"""Thresholds are judged on both kernels: with all features, and with only this one."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ BARRIERS, MOST_BARRIERS = "dsb_ish", 250
 
 def concerns(results: Results) -> bool:
     """Return true if the run measured the operations on a kernel with the feature on."""
-    return goals.concerns(results, FEATURE, (PROGRAM,))
+    return thresholds.concerns(results, FEATURE, (PROGRAM,))
 
 
 def judge(run: RunSlice) -> list[Check]:
-    """A Check for each goal; ``skipped`` when something that it needs was not measured."""
+    """A Check for each threshold; ``skipped`` when something that it needs was not measured."""
     judged: list[Check] = []
     for kernels in KERNELS:
         judged += [_instructions(run, operation, kernels) for operation in OPERATIONS]
@@ -104,7 +104,7 @@ def _instructions(run: RunSlice, operation: Operation, kernels: Sequence[str]) -
 
 def _time(run: RunSlice, kernels: Sequence[str]) -> Check:
     """The check that no operation takes more emulated time than on the kernel ``unsafe``, by the noise of repeats."""
-    check = goals.not_more(run, f"emulated time on {kernels[0]}", kernels, SECONDS, UNSAFE)
+    check = thresholds.not_more(run, f"emulated time on {kernels[0]}", kernels, SECONDS, UNSAFE)
     said = []
     for operation in OPERATIONS:
         unsafe, ours = _seconds(run, UNSAFE, operation), _seconds(run, kernels, operation)

@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 
 from lull import cache, picture
 from lull.judge import compare, features, joint, tables, verdict
-from lull.judge.goals import CONTROL
 from lull.judge.tables import Grid
+from lull.judge.thresholds import CONTROL
 from lull.report import plots as report_plots
 from lull.report import systems as report_systems
 from lull.report.data import ReportSource, load_sources, source_of
@@ -27,8 +27,8 @@ from lull.run.records import Check, Results
 
 NAME = "report.html"
 TEMPLATES = Path(__file__).parent / "templates"
-GOALS = features.modules()
-"""Kinds of checks that are goals; all others are of the measuring itself."""
+THRESHOLDS = features.modules()
+"""Kinds of checks that are thresholds; all others are of the measuring itself."""
 GOOD, BAD, QUIET = "good", "bad", "quiet"
 MOODS = {
     **dict.fromkeys(("passed", "agrees", "caught", "nothing"), GOOD),
@@ -125,20 +125,20 @@ def page_of(sources: list[ReportSource]) -> Page:
     runs = [source.run for source in sources if source.run]
     several = len(sources) > 1
     checks = told([(source.name if several else "", check) for source in sources for check in checks_of(source)])
-    goals = [check for check in checks if kind(check) in GOALS]
+    thresholds = [check for check in checks if kind(check) in THRESHOLDS]
     named = {source.name if len(runs) > 1 else "": source.run for source in sources if source.run}
-    sections = report_systems.sections(named, goals)
-    placed = {check for section in sections for check in section.goals}
+    sections = report_systems.sections(named, thresholds)
+    placed = {check for section in sections for check in section.thresholds}
     common, differing = facts(sources)
     return Page(
-        head_of(sources, goals, checks),
+        head_of(sources, thresholds, checks),
         sources,
         common,
         differing,
         [check for check in checks if check.verdict == "failed"],
-        verdict.worth_showing([check for check in checks if kind(check) not in GOALS]),
+        verdict.worth_showing([check for check in checks if kind(check) not in THRESHOLDS]),
         sections,
-        [check for check in goals if check not in placed],
+        [check for check in thresholds if check not in placed],
         pictures(named),
         [part for source in sources for part in folded(source)],
     )

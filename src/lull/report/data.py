@@ -14,8 +14,8 @@ from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.guest.runner import SKIPPED
 from lull.judge import compare, joint
-from lull.judge.goals import STOCK
 from lull.judge.tables import Grid
+from lull.judge.thresholds import STOCK
 from lull.run.records import Results
 
 RUN, CHECK = FILES = ("results.json", "check.json")

@@ -11,7 +11,7 @@ from statistics import median
 
 from lull.judge import short, tables
 from lull.judge.compare import CONTROL_CHECK
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
+from lull.judge.thresholds import BROADCASTS, CONTROL, STOCK, TOGETHER, RunSlice
 from lull.report.data import ReportSource
 from lull.report.plots import each
 from lull.run.records import Check
@@ -60,7 +60,7 @@ class Head:
         broadcasts: workload, what an operation is, stock's and Lull's broadcasts of it.
         changes: what is better, worse, and cannot be told on Lull, in this order; of each workload what is counted, in
             the words of the short run's table, and how much on stock and Lull.
-        came_out: the goals that passed; what failed or was skipped, goal or not.
+        came_out: the thresholds that passed; what failed or was skipped, threshold or not.
         why: how many were skipped for which reason.
         control: how the A/A control came out, of each run: its verdict, and why or what it found.
     """
@@ -75,17 +75,17 @@ class Head:
     control: list[tuple[str, str]]
 
 
-def head_of(sources: Sequence[ReportSource], goals: Sequence[Check], checks: Sequence[Check]) -> Head:
+def head_of(sources: Sequence[ReportSource], thresholds: Sequence[Check], checks: Sequence[Check]) -> Head:
     """What is said of the sources first.
 
     Args:
-        goals: those of ``checks`` that are goals.
+        thresholds: those of ``checks`` that are thresholds.
         checks: all.
     """
     runs = [source for source in sources if source.run]
     records = runs[0].run.records if runs and runs[0].run else []
     most = max((record.vcpus for record in records), default=0)
-    came_out = replace(Tally.of(checks), passed=Tally.of(goals).passed)
+    came_out = replace(Tally.of(checks), passed=Tally.of(thresholds).passed)
     said = [compared(source, named=len(sources) > 1) for source in runs]
     run = RunSlice(most, [record for record in records if record.vcpus == most])
     controls = [check for check in checks if check.name == CONTROL_CHECK]
@@ -108,16 +108,16 @@ def title(came_out: Tally, sources: Sequence[ReportSource], run: RunSlice) -> st
     verdicts = [source.check.verdict for source in sources if source.check]
     if verdicts and not came_out.passed + came_out.failed:
         return capital(verdicts[0])
-    parts = [count(came_out.passed, "goal") + " passed"] if came_out.passed else []
+    parts = [count(came_out.passed, "threshold") + " passed"] if came_out.passed else []
     parts += [f"{came_out.failed} failed"] if came_out.failed else []
     parts += [f"{came_out.skipped} not judged"] if came_out.skipped else []
     if came_out.passed + came_out.failed:
         return ", ".join(parts)
-    return gained(run) or ", ".join(["No goal was judged", *parts])
+    return gained(run) or ", ".join(["No threshold was judged", *parts])
 
 
 def gained(run: RunSlice) -> str:
-    """What came of a run, whose goals were not judged: in how many workloads Lull has fewer broadcasts, and more.
+    """What came of a run, whose thresholds were not judged: in how many workloads Lull has fewer broadcasts, and more.
 
     Empty when it did not count them on both kernels.
     """

@@ -119,12 +119,13 @@ def _bullets(lines: Sequence[str]) -> list[str]:
     return ["\n".join(f"* {line}" for line in lines)] if lines else []
 
 
-def _goals(page: report.Page) -> list[str]:
-    """Verdicts: what failed, the goals of each system, and whether the measuring is right."""
-    goals: dict[str, Sequence[Check]] = {f"System {s.system.letter}: {s.system.title}": s.goals for s in page.sections}
-    goals |= {"Other goals": page.others}
+def _thresholds(page: report.Page) -> list[str]:
+    """Verdicts: what failed, the thresholds of each system, and whether the measuring is right."""
+    judged: dict[str, Sequence[Check]]
+    judged = {f"System {s.system.letter}: {s.system.title}": s.thresholds for s in page.sections}
+    judged |= {"Other thresholds": page.others}
     parts = [("What fell short", page.failed)]
-    parts += [(title, verdict.worth_showing(checks)) for title, checks in goals.items()]
+    parts += [(title, verdict.worth_showing(checks)) for title, checks in judged.items()]
     parts += [("The measuring itself", page.measuring)]
     return [block for title, checks in parts if checks for block in (f"## {title}", _checks(checks))]
 
@@ -200,7 +201,7 @@ def _settings(page: report.Page) -> list[str]:
 
 
 GROUPS = (
-    Group("goals.md", "Goals and checks", "each goal and check with its verdict, those that failed first", _goals),
+    Group("thresholds.md", "Thresholds and checks", "each of them with its verdict, failed ones first", _thresholds),
     Group("published.md", "Published and measured", "what each system was published with, beside ours", _published),
     Group("tlbi.md", "TLBIs", "by workload and kernel: broadcasts, local", _metrics("tlbi")),
     Group("barriers.md", "Barriers", "by workload and kernel: `DSB ISH`", _metrics("barriers")),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
 from lull.judge import goals, tables
-from lull.judge.goals import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
+from lull.judge.thresholds import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
 

@@ -72,7 +72,7 @@ class Section:
 
     system: System
     grids: tuple[Grid, ...]
-    goals: tuple[Check, ...]
+    thresholds: tuple[Check, ...]
 
 
 def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Section]:
@@ -80,9 +80,9 @@ def sections(runs: Mapping[str, Results], checks: Sequence[Check]) -> list[Secti
     found = []
     for system in SYSTEMS:
         grids = tuple(_named(grid, name) for name, run in runs.items() for grid in system.tables(run))
-        goals = tuple(check for check in checks if kind(check) in features.of_system(system.letter))
-        if grids or any(check.verdict != "skipped" for check in goals):
-            found.append(Section(system, grids, goals))
+        thresholds = tuple(check for check in checks if kind(check) in features.of_system(system.letter))
+        if grids or any(check.verdict != "skipped" for check in thresholds):
+            found.append(Section(system, grids, thresholds))
     return found
 
 

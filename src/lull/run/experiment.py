@@ -93,7 +93,7 @@ class How:
     Args:
         append: kernel parameters of every guest.
         model: modelled time, too, under these costs.
-        short: do not judge the features' goals, which want more than a short run measures.
+        short: do not judge the features' thresholds, which want more than a short run measures.
         functions: count the instructions of each function of the kernel, too.
     """
 
@@ -128,7 +128,7 @@ def measure(lab: Lab, machine: Machine, boots: Sequence[plan.Boot], out: Path | 
         "machine": asdict(machine),
         "append": how.append,
         # Half of the guests of a guest are stock, and the local TLBIs of the others are broadcasts.
-        "goals": not how.short and "guests" not in described,
+        "thresholds": not how.short and "guests" not in described,
         "metrics": metrics,
         **({"timing": asdict(model)} if model else {}),
     }

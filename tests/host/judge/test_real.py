@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The goals of real programs."""
+"""The thresholds of real programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lull import base as bases
 from lull import guest, plan
-from lull.judge import goals, real, verdict
+from lull.judge import real, thresholds, verdict
 from lull.run.records import Check, Record, Results
 
 Values = dict[tuple[str, str, str], list[float]]
@@ -18,7 +18,7 @@ INSNS = "real: instructions of programs"
 
 
 def good() -> Values:
-    """A run in which every goal is reached: (kernel, workload, metric) -> repeats."""
+    """A run in which every threshold is met: (kernel, workload, metric) -> repeats."""
     found: Values = {}
     for program in ("compile", "redis", "python", "stress_ng/vm"):
         found["stock", program, "tlbi_broadcast_user"] = [1000, 990, 1000, 1010, 1000]
@@ -41,10 +41,10 @@ def results(values: Values) -> Results:
 def judged(values: Values) -> dict[str, Check]:
     """Its checks by name."""
     assert real.concerns(results(values))
-    return {c.name: c for c in goals.check("real", results(values), real.judge)}
+    return {c.name: c for c in thresholds.check("real", results(values), real.judge)}
 
 
-def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
+def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
     """Medians, of all repeats."""
     found = judged(good())
     assert {name: c.verdict for name, c in found.items()} == dict.fromkeys((COMPILE, REDIS, INSNS), "passed")
@@ -86,7 +86,7 @@ def test_what_was_not_measured_is_skipped() -> None:
 
 
 def test_workloads_run_scripts_that_are_there() -> None:
-    """The first argument of 'debian' is a script of ours; and goals are of programs that there are."""
+    """The first argument of 'debian' is a script of ours; and thresholds are of programs that there are."""
     workloads = plan.load_workloads(bases.load_base().suite_named("real").workloads)
     names = {path.name for path in guest.scripts()}
     for workload in workloads.values():

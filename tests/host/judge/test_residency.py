@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Residency's goals: what reaches them holds, and each way to miss one is told."""
+"""Residency's thresholds: what meets them passes, and each way to miss one is told."""
 
 from __future__ import annotations
 
 import pytest
 
-from lull.judge import goals, residency, verdict
+from lull.judge import residency, thresholds, verdict
 from lull.run.records import Check, Record, Results
 
 ON, STICKY, OFF = "lull+residency=on", "lab+residency=sticky", "lull+residency=off"
@@ -14,7 +14,7 @@ BASE_INSNS = {"pingpong/same-cpu": 8400, "pingpong/two-cpus": 6800, "busy_thread
 
 
 def good(ours: str = ON) -> Values:
-    """A run in which every goal is reached: (kernel, workload, metric) -> repeats."""
+    """A run in which every threshold is met: (kernel, workload, metric) -> repeats."""
     found: Values = {}
     programs = [f"{p}/anon-4k" if p.startswith("teardown") else p for p in (*residency.FEW, "sleeper")]
     for program in programs:
@@ -50,14 +50,15 @@ def results(values: Values, vcpus: int = 4) -> Results:
 def judged(values: Values, vcpus: int = 4) -> dict[str, Check]:
     """Its checks by name."""
     return {
-        c.name.removeprefix("residency: "): c for c in goals.check("residency", results(values, vcpus), residency.judge)
+        c.name.removeprefix("residency: "): c
+        for c in thresholds.check("residency", results(values, vcpus), residency.judge)
     }
 
 
 FAST, SLOWER = "mprotect_per_cpu 15.6 times as fast at 16 vCPUs", "no workload slower at 4 vCPUs"
 
 
-def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
+def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
     """At 4 vCPUs all but the speed-up, at 16 all but being slower."""
     found = judged(good())
     assert {name for name, c in found.items() if c.verdict != "passed"} == {FAST}
@@ -165,7 +166,7 @@ def test_another_amount_of_work_is_no_comparison() -> None:
         Record(**{**r.__dict__, "operations": 4}) if (r.kernel, r.workload) == ("stock", "busy_threads") else r
         for r in run.records
     ]
-    found = {c.name: c for c in goals.check("residency", run, residency.judge)}[
+    found = {c.name: c for c in thresholds.check("residency", run, residency.judge)}[
         "residency: instructions of busy_threads"
     ]
     assert found.verdict == "skipped" and "not the same measurement" in found.detail
@@ -175,19 +176,21 @@ def test_numbers_of_vcpus_are_judged_apart() -> None:
     """One file may hold several runs."""
     both = results(good())
     both.records += results(good(), 16).records
-    names = [c.name for c in goals.check("residency", both, residency.judge)]
+    names = [c.name for c in thresholds.check("residency", both, residency.judge)]
     assert f"residency: {FAST} (16 vCPUs)" in names and len(set(names)) == len(names)
 
 
-def test_only_runs_about_it_are_judged_and_skipped_goals_share_a_line() -> None:
+def test_only_runs_about_it_are_judged_and_skipped_thresholds_share_a_line() -> None:
     """A run of the young workload has none of these checks."""
     young = results({(ON, "young", "dsb_ish"): [1]})
     assert not residency.concerns(young)
     assert residency.concerns(results(good()))
     shown = verdict.worth_showing(
-        goals.check("residency", results({k: v for k, v in good().items() if k[1] == "swap_bench"}), residency.judge)
+        thresholds.check(
+            "residency", results({k: v for k, v in good().items() if k[1] == "swap_bench"}), residency.judge
+        )
     )
-    assert [c.name for c in shown if c.verdict == "skipped"] == ["residency: 13 goals"]
+    assert [c.name for c in shown if c.verdict == "skipped"] == ["residency: 13 thresholds"]
     assert "mprotect_per_cpu, sort_compute, fork_exec" in shown[-1].detail
     assert shown[-1].detail.count("not measured on stock and lull+residency=on") == 1
 

@@ -66,7 +66,7 @@ def results() -> Results:
     values = {"stock": (100.0, 102.0, 101.0), "lull": (0.0, 0.0, 50.0), "stock.control": (7.0, 7.0, 7.0)}
     metric = short.LINES[0].metric
     records = [Record(k, "swap_bench", 4, metric, "count", v, 100, "page") for k, v in values.items()]
-    return Results("", "6.12", {}, records, settings={"goals": False})
+    return Results("", "6.12", {}, records, settings={"thresholds": False})
 
 
 def test_the_table_has_medians_of_an_operation() -> None:
@@ -88,7 +88,7 @@ def test_what_a_short_run_prints(capsys: pytest.CaptureFixture[str]) -> None:
     assert "other" not in printed
 
 
-def test_goals_are_not_judged(tmp_path: Path) -> None:
+def test_thresholds_are_not_judged(tmp_path: Path) -> None:
     """Those of features want more than a short run measures; with them the same numbers are judged."""
     found = results()
     found.records = [replace(r, workload="mprotect_threaded") for r in found.records]

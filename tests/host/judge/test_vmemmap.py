@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The goals of HVO: numbers that reach them hold, and each way to miss one is reported."""
+"""The thresholds of HVO: numbers that meet them pass, and each way to miss one is reported."""
 
 from __future__ import annotations
 
 import pytest
 
-from lull.judge import goals, tables, verdict, vmemmap
+from lull.judge import tables, thresholds, verdict, vmemmap
 from lull.run.records import Check, Record, Results
 
 UNSAFE = vmemmap.UNSAFE[0]
@@ -18,7 +18,7 @@ Values = dict[tuple[str, str, str], list[float]]
 
 
 def good() -> Values:
-    """A run in which every goal is reached: (kernel, case, metric) -> repeats. Ticks, and waiting, vary."""
+    """A run in which every threshold is met: (kernel, case, metric) -> repeats. Ticks, and waiting, vary."""
     found: Values = {}
     for case in OPERATIONS:
         for kernel, ratio in ((UNSAFE, 1.0), ("lull", RATIO[case]), (ALONE, RATIO[case])):
@@ -44,11 +44,12 @@ def results(values: Values, features: tuple[str, ...] = ("core", "vmemmap"), bas
 def judged(values: Values, base: str = "6.12") -> dict[str, Check]:
     """All checks by what stands behind the feature's name."""
     return {
-        c.name.removeprefix("vmemmap: "): c for c in goals.check("vmemmap", results(values, base=base), vmemmap.judge)
+        c.name.removeprefix("vmemmap: "): c
+        for c in thresholds.check("vmemmap", results(values, base=base), vmemmap.judge)
     }
 
 
-def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
+def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
     """Waiting does not count, nor what a tick added to a repeat. Barriers on the kernel unsafe are not judged."""
     found = judged(good())
     assert {c.verdict for c in found.values()} == {"passed"}
@@ -98,10 +99,10 @@ def test_a_later_base_must_give_back_as_much_as_linux() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_way_to_miss_a_goal(
+def test_each_way_to_miss_a_threshold(
     name: str, kernel: str, case: str, metric: str, series: list[float], says: str
 ) -> None:
-    """One figure is different: that goal fails, and no other."""
+    """One figure is different: that threshold fails, and no other."""
     values = good()
     values[kernel, case, metric] = series
     found = judged(values)
@@ -123,7 +124,7 @@ def test_what_was_not_measured_is_skipped_with_its_name() -> None:
 
 
 def test_only_a_run_with_the_feature_is_judged() -> None:
-    """A base without it, the baseline alone, or other workloads have no goals of the feature."""
+    """A base without it, the baseline alone, or other workloads have no thresholds of the feature."""
     assert vmemmap.concerns(results(good()))
     assert not vmemmap.concerns(results({key: series for key, series in good().items() if key[0] == UNSAFE}))
     assert not vmemmap.concerns(results(good(), features=("core",)))

@@ -39,7 +39,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 METRIC_PAGES = {"tlbi.md"}
 """Of the metrics that the fake runs have."""
-OF_RUN = {pages.INDEX, "goals.md", "published.md", "settings.md", *METRIC_PAGES}
+OF_RUN = {pages.INDEX, "thresholds.md", "published.md", "settings.md", *METRIC_PAGES}
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_a_page_is_there_when_its_data_is(kinds: set[str], names: set[str], fold
 def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     """The same as on report.html: medians of an operation, ratios, verdicts, what was published."""
     found = made(folders["run"])
-    index, tlbi, goals = found[pages.INDEX], found["tlbi.md"], found["goals.md"]
+    index, tlbi, thresholds = found[pages.INDEX], found["tlbi.md"], found["thresholds.md"]
     assert str(folders["run"]) in index.partition("\n")[0]
-    assert "* 1 goal passed, 1 failed, 1 not judged." in index
+    assert "* 1 threshold passed, 1 failed, 1 not judged." in index
     assert ["mprotect_per_cpu", "mprotect", "4.323", "0.066"] in rows(index, "mprotect_per_cpu")
     (row,) = rows(tlbi.partition("\n## tlbi_broadcast_user")[2].partition("\n## ")[0], "stock")
     assert row[1].startswith("4.323 ±")
-    failed = goals.partition("## What fell short")[2].partition("\n## ")[0]
+    failed = thresholds.partition("## What fell short")[2].partition("\n## ")[0]
     detail = "munmap 2.1 (stock 1)"
     name = f"{RUNS}: no more TLBIs: sparse on lull"
     assert rows(failed, name) == [[name, "failed", detail]] and "passed" not in failed
-    assert "verified: 1 checks" in goals and "How to read this" in tlbi
+    assert "verified: 1 checks" in thresholds and "How to read this" in tlbi
     assert "15.6" in rows(found["published.md"], "mprotect-threaded 10000, a copy on each CPU")[0][-1]
     assert ["linux", "6.12.117"] in rows(found["settings.md"], "linux")
 
@@ -109,9 +109,9 @@ def test_pages_that_are_not_of_these_results_go(folders: dict[str, Path], tmp_pa
     assert written[0] == tmp_path / pages.INDEX and all(page.is_file() for page in written)
     again = pages.write(tmp_path, one)
     assert {page.name for page in tmp_path.iterdir()} == {"own.md", *(page.name for page in again)}
-    (tmp_path / "goals.md").write_text("mine, too")
+    (tmp_path / "thresholds.md").write_text("mine, too")
     before = {page.name: page.read_text() for page in tmp_path.iterdir()}
-    with pytest.raises(UsageError, match=r"goals\.md was not generated"):
+    with pytest.raises(UsageError, match=r"thresholds\.md was not generated"):
         pages.write(tmp_path, everything)
     assert {page.name: page.read_text() for page in tmp_path.iterdir()} == before
 
@@ -125,16 +125,16 @@ def test_the_same_for_the_same_and_from_any_folder(folders: dict[str, Path], tmp
 
 def test_a_name_cannot_end_the_first_line(tmp_path: Path) -> None:
     """A folder's name that would end the comment."""
-    text = made(put(tmp_path / "a --> b", "results.json", run().to_json()))["goals.md"]
+    text = made(put(tmp_path / "a --> b", "results.json", run().to_json()))["thresholds.md"]
     first, second = text.splitlines()[:2]
-    assert first.count("-->") == 1 and first.endswith("-->") and second == "# Goals and checks"
+    assert first.count("-->") == 1 and first.endswith("-->") and second == "# Thresholds and checks"
 
 
 def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> None:
     """It writes pages and no report.html; with --dry-run nothing; --out and --pages exclude each other."""
     folder = tmp_path / "pages"
     dry = tool("report", str(folders["run"]), "--pages", str(folder), "--dry-run")
-    assert dry.returncode == 0 and f"would write {folder}/goals.md" in dry.stdout and not folder.exists()
+    assert dry.returncode == 0 and f"would write {folder}/thresholds.md" in dry.stdout and not folder.exists()
     done = tool("report", str(folders["run"]), "--pages", str(folder))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"pages: {folder}/{pages.INDEX} and {len(OF_RUN) - 1} others\n"
@@ -142,7 +142,7 @@ def test_the_command(tool: Tool, folders: dict[str, Path], tmp_path: Path) -> No
     done = tool("report", str(folders["run"]), "--pages", str(folder), "--json")
     assert {Path(page).name for page in json.loads(done.stdout)["pages"]} == OF_RUN
     assert tool("report", str(folders["run"]), "--pages", str(folder), "--out", "x").returncode == 2
-    (folder / "goals.md").write_text("mine")
+    (folder / "thresholds.md").write_text("mine")
     refused = tool("report", str(folders["run"]), "--pages", str(folder))
     assert refused.returncode == 2 and "was not generated" in refused.stderr and "to do:" in refused.stderr
 

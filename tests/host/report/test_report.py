@@ -20,8 +20,8 @@ from lull import picture, report
 from lull.check import tables as check_tables
 from lull.errors import UsageError
 from lull.judge import short
-from lull.judge.goals import BROADCASTS, RunSlice
 from lull.judge.tables import Grid
+from lull.judge.thresholds import BROADCASTS, RunSlice
 from lull.report import data as report_data
 from lull.report import headline
 from lull.report import plots as report_plots
@@ -217,7 +217,7 @@ def test_the_first_screen_says_what_came_of_it(folders: dict[str, Path]) -> None
     for number in range(3):
         put(folders["run"].parent / "first" / "boots" / f"r{number}", "boot.json", "{}")
     text = head(report.of_folders([put(folders["run"].parent / "first", "results.json", results.to_json())]))
-    assert text.startswith("1 goal passed, 1 failed, 5 not judged")
+    assert text.startswith("1 threshold passed, 1 failed, 5 not judged")
     assert f"Linux 6.12.117, stock against lab+{LOCAL}=sticky and lull: 1 workload, 3 boots, 4 vCPUs." in text
     line = "Better on lull, stock → lull, at 4 vCPUs 4.323 → 0.066 mprotect_ per_ cpu: broadcast TLBIs, per mprotect"
     assert line in text.replace("_per", "_ per").replace("_cpu", "_ cpu")
@@ -279,7 +279,7 @@ def test_a_run_that_did_not_end_says_so_first(tmp_path: Path) -> None:
     (tmp_path / "a" / "plan").touch()
     assert head(report.of_folders(paths[:1])).startswith("Interrupted, or still running: 3 of 12 boots")
     assert head(report.of_folders(paths)).startswith(f"{paths[0]}: interrupted, or still running: 3 of 12 boots")
-    assert head(report.of_folders(paths[1:])).startswith("1 goal passed")
+    assert head(report.of_folders(paths[1:])).startswith("1 threshold passed")
     put(tmp_path / "c", "check.json", json.dumps(checked()))
     (tmp_path / "c" / "plan").touch()
     assert head(report.of_folders([tmp_path / "c"])).startswith("Interrupted, or still running")
@@ -377,13 +377,13 @@ def test_a_run_of_nothing_is_a_page_all_the_same(tmp_path: Path) -> None:
     """As of a run whose every workload this machine skips, or of seconds alone."""
     nothing = Results("0.1.0", "6.12", {}, [], [], [], {})
     text = page(put(tmp_path / "a", "results.json", nothing.to_json())).text
-    assert "No goal was judged" in text and "Pictures" not in text and "System" not in text
+    assert "No threshold was judged" in text and "Pictures" not in text and "System" not in text
     seconds = [Record(k, "w", 4, "seconds", "s", (1.0, 2.0), 0, "") for k in ("stock", "lull")]
     text = page(put(tmp_path / "b", "results.json", Results("", "", {}, seconds).to_json())).text
     assert "Pictures" not in text and "seconds" in text
 
 
-def test_a_run_that_judged_no_goal_says_what_it_counted(tmp_path: Path) -> None:
+def test_a_run_that_judged_no_threshold_says_what_it_counted(tmp_path: Path) -> None:
     """The headline: where Lull has fewer broadcasts, and where more, also where stock has none."""
     counts = {"sparse": (4, 1), "young": (2, 2), "storm": (0, 3)}
     records = [
@@ -394,7 +394,7 @@ def test_a_run_that_judged_no_goal_says_what_it_counted(tmp_path: Path) -> None:
     checks = [Check("verified: all", "passed", ""), Check(f"{LOCAL}: x", "skipped", "x was not measured")]
     text = page(put(tmp_path / "a", "results.json", Results("", "", {}, records, checks).to_json())).text
     assert "Lull has fewer broadcast TLBIs than stock in 1 of 3 workloads, and more in 1" in text
-    assert "No goal was judged" not in text
+    assert "No threshold was judged" not in text
 
 
 def test_no_line_is_drawn_through_two_hosts() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The goals of gather and teardown: what reaches them holds, and each way to miss one is told."""
+"""The thresholds of gather and teardown: what meets them passes, and each way to miss one is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support import AGING, HVO, LOCAL
 from lull import base as bases
 from lull import plan
 from lull.guest import qemu
-from lull.judge import features, gather, goals, reclaim, teardown, verdict
+from lull.judge import features, gather, reclaim, teardown, thresholds, verdict
 from lull.run.records import Check, Record, Results
 
 FEATURES = ["core", LOCAL, AGING, "gather", "teardown"]
@@ -21,7 +21,7 @@ Values = dict[tuple[str, str, str], list[float]]
 
 
 def good() -> Values:
-    """A run in which every goal is reached: (kernel, workload, metric) -> repeats."""
+    """A run in which every threshold is met: (kernel, workload, metric) -> repeats."""
     found: Values = {}
 
     def put(workload: str, metric: str, stock: float, lull: float, feature: str, alone: float | None = None) -> None:
@@ -54,12 +54,14 @@ def results(values: Values, cpu: str = "max,pauth-impdef=on", vcpus: int = 4) ->
 def judged(values: Values, cpu: str = "max") -> dict[str, Check]:
     """All checks by name."""
     return {
-        c.name: c for name, module in MODULES.items() for c in goals.check(name, results(values, cpu), module.judge)
+        c.name: c
+        for name, module in MODULES.items()
+        for c in thresholds.check(name, results(values, cpu), module.judge)
     }
 
 
-def test_what_reaches_the_goals_holds_with_the_numbers() -> None:
-    """Each goal together with the other features and by itself."""
+def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
+    """Each threshold together with the other features and by itself."""
     found = judged(good())
     assert {c.verdict for c in found.values()} == {"passed"}
     assert len(found) == 2 * 5 + 2 * len(teardown.RATIOS)
@@ -122,7 +124,7 @@ def test_what_other_cpus_lost_is_judged_of_a_check(lost: float) -> None:
     for case in ("sparse/munmap", "sparse/dontneed", "fragmented/growing"):
         values["stock", case, "tlb_lost_others"] = [192]
         values["lull+only=gather", case, "tlb_lost_others"] = [0]
-        values["lull", case, "tlb_lost_others"] = [1000]  # residency may take entries: no goal
+        values["lull", case, "tlb_lost_others"] = [1000]  # residency may take entries: no threshold
     values["lull+only=gather", "sparse/dontneed", "tlb_lost_others"] = [192 + lost]
     run = results(values)
     found = {c.name: c.verdict for c in goals.check("gather", run, gather.judge_checked)}
@@ -168,7 +170,7 @@ def test_another_amount_of_work_is_no_comparison() -> None:
         Record(**{**r.__dict__, "operations": 4}) if (r.kernel, r.workload) == ("stock", FORK) else r
         for r in run.records
     ]
-    found = {c.name: c for c in goals.check("teardown", run, teardown.judge)}[
+    found = {c.name: c for c in thresholds.check("teardown", run, teardown.judge)}[
         f"teardown: instructions of {FORK} on lull"
     ]
     assert found.verdict == "skipped" and "not the same measurement" in found.detail
@@ -178,7 +180,7 @@ def test_numbers_of_vcpus_are_judged_apart() -> None:
     """One file may hold several runs."""
     both = results(good())
     both.records += results(good(), vcpus=16).records
-    names = [c.name for c in goals.check("gather", both, gather.judge)]
+    names = [c.name for c in thresholds.check("gather", both, gather.judge)]
     assert "gather: no more TLBIs: sparse on lull (16 vCPUs)" in names and len(set(names)) == len(names)
 
 
@@ -194,15 +196,15 @@ def test_only_runs_about_it_are_judged(name: str, module: ModuleType) -> None:
     assert not module.concerns(Results("0.1", "6.12", {}, run.records))
 
 
-def test_goals_that_were_not_measured_share_a_line() -> None:
+def test_thresholds_that_were_not_measured_share_a_line() -> None:
     """As residency's do."""
     few = results({key: series for key, series in good().items() if key[1].startswith("sparse")})
-    shown = verdict.worth_showing(goals.check("gather", few, gather.judge))
-    assert [c.name for c in shown if c.verdict == "skipped"] == ["gather: 6 goals"]
-    assert set(verdict.GOALS) >= set(MODULES)
+    shown = verdict.worth_showing(thresholds.check("gather", few, gather.judge))
+    assert [c.name for c in shown if c.verdict == "skipped"] == ["gather: 6 thresholds"]
+    assert set(verdict.THRESHOLDS) >= set(MODULES)
 
 
-def test_goals_are_found_by_the_names_of_features() -> None:
+def test_thresholds_are_found_by_the_names_of_features() -> None:
     """A module of judge/ that is named as a feature or a suite, in the order of the base; systems by their letters."""
     assert tuple(features.having("judge")) == (LOCAL, "gather", "teardown", HVO, "reclaim", "real")
     assert [module.SYSTEM for module in features.published()] == ["A", "B", "C", "D"]
@@ -240,10 +242,10 @@ def test_counts_come_first_and_emulated_seconds_last() -> None:
 def test_alone_is_a_kernel_of_the_tool() -> None:
     """The name that is looked for is the one that a run gives."""
     spec = plan.parse_spec(f"lull+only={AGING}", bases.load_base())
-    assert goals.alone(AGING) == (spec.name,)
+    assert thresholds.alone(AGING) == (spec.name,)
 
 
-def test_every_goal_is_of_a_workload() -> None:
+def test_every_threshold_is_of_a_workload() -> None:
     """Their names are those of guest/workloads.toml."""
     known = plan.load_workloads(bases.load_base().workloads)
     judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *goals.SPARSE, *gather.DENSE}
@@ -251,22 +253,22 @@ def test_every_goal_is_of_a_workload() -> None:
 
 
 @pytest.mark.parametrize(("waits", "verdict_"), [(40, "passed"), (41, "failed")])
-def test_goals_of_reclaim(waits: int, verdict_: str) -> None:
+def test_thresholds_of_reclaim(waits: int, verdict_: str) -> None:
     """For each page, on the kernel with all features; the kernel with reclaim alone was not measured."""
     values = good()
     for kernel, count in (("stock", 1010), ("lull", waits)):
         values[kernel, "swap_bench", "dsb_ish"] = [count] * 3
-    found = {c.name: c for c in goals.check("reclaim", results(values), reclaim.judge)}
+    found = {c.name: c for c in thresholds.check("reclaim", results(values), reclaim.judge)}
     assert found["reclaim: dsb_ish of swap_bench on lull"].verdict == verdict_
     assert found["reclaim: dsb_ish of swap_bench on reclaim"].verdict == "skipped"
 
 
-@pytest.mark.parametrize(("workload", "metric", "most"), reclaim.GOALS)
-def test_a_goal_of_reclaim_needs_only_its_own_workload(workload: str, metric: str, most: float) -> None:
+@pytest.mark.parametrize(("workload", "metric", "most"), reclaim.THRESHOLDS)
+def test_a_threshold_of_reclaim_needs_only_its_own_workload(workload: str, metric: str, most: float) -> None:
     """Also with no other kernel than stock and reclaim. What was published is shown beside its own program only."""
     run = results({(kernel, workload, metric): [most * PAGES] * 3 for kernel in ("stock", "reclaim")})
     assert reclaim.concerns(run)
-    found = {c.name: c.verdict for c in goals.check("reclaim", run, reclaim.judge) if c.verdict != "skipped"}
+    found = {c.name: c.verdict for c in thresholds.check("reclaim", run, reclaim.judge) if c.verdict != "skipped"}
     assert found == {f"reclaim: {metric} of {workload} on reclaim": "passed"}
     assert not reclaim.published(run) or workload in (reclaim.PUBLISHED, *reclaim.BUSY)
 
@@ -280,6 +282,6 @@ def test_instructions_that_the_boots_cannot_decide() -> None:
         found = judged(values)[f"teardown: instructions of {FORK} on lull"]
         assert found.verdict == due
         assert (due == "skipped") == ("boots of stock differ by 0.20 % on teardown_fork" in found.detail)
-    run = goals.RunSlice(4, results(values).records)
+    run = thresholds.RunSlice(4, results(values).records)
     for other, due in ((0.009, "skipped"), (0.011, "failed")):
-        assert goals.cost(run, "", {FORK: 0.011, TRUNCATE: other}, 0.01, "").verdict == due
+        assert thresholds.cost(run, "", {FORK: 0.011, TRUNCATE: other}, 0.01, "").verdict == due

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the modules with the features' goals share: access to the records of a run, and checks made from them."""
+"""What the modules with the features' thresholds share: access to the records of a run, and checks made from them."""
 
 from __future__ import annotations
 
@@ -191,5 +191,5 @@ def why_skipped(checks: Sequence[Check]) -> str:
 
 
 def verdict(passed: bool) -> str:
-    """The verdict on a goal that was measured: ``passed`` or ``failed``."""
+    """The verdict on a threshold that was measured: ``passed`` or ``failed``."""
     return "passed" if passed else "failed"
