@@ -77,7 +77,7 @@ byte i, j, b;			/* spin's breadth-first search has no hidden variables */
 hidden byte i, j, b;		/* only inside a step */
 #endif
 
-/* printf() prints only when a counterexample is told (run.py --story). */
+/* printf() prints only when a counterexample is printed (run.py --trace). */
 
 /* The hardware: every walk that may happen does happen, at once. Then the invariants are asserted. */
 

@@ -206,7 +206,7 @@ def table(results: list[Result]) -> str:
     )
 
 
-def story(case: Case, folder: Path) -> str:
+def trace(case: Case, folder: Path) -> str:
     """The shortest counterexample that a bounded search finds, step by step."""
     folder.mkdir(parents=True)
     plain = {"cwd": folder, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -232,7 +232,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check the model of residency, and that it finds what is taken away.")
     parser.add_argument("--quick", action="store_true", help="the small configurations and their variants only")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="at a time (default %(default)s)")
-    parser.add_argument("--story", action="store_true", help="tell the shortest counterexample of the one case named")
+    parser.add_argument("--trace", action="store_true", help="print the shortest counterexample of the one case named")
     parser.add_argument("name", nargs="*", help="cases to run; default all")
     arguments = parser.parse_args(words)
     every = cases()
@@ -247,9 +247,9 @@ def main(words: list[str] | None = None) -> int:
         print("skipped: no spin (Debian's package 'spin')")
         return 0
     with tempfile.TemporaryDirectory(prefix="lull-models-") as work:
-        if arguments.story:
+        if arguments.trace:
             for case in chosen:
-                print(f"{case.name} in {case.configuration}\n{story(case, Path(work) / case.name.replace(' ', '-'))}")
+                print(f"{case.name} in {case.configuration}\n{trace(case, Path(work) / case.name.replace(' ', '-'))}")
             return 0
         results = run_all(chosen, arguments.jobs, Path(work))
     print(table(results))

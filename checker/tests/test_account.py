@@ -21,7 +21,7 @@ def cli(build: Callable[[str], Path]) -> Iterator[Talk]:
     talk.close()
 
 
-class Naive:
+class Reference:
     """The model as docs/timing.md has it, with no thought of speed: the interconnect is a set of busy picoseconds."""
 
     def __init__(self, insn: int, tlbi: int, broadcast: int, latency: int, dsb: int) -> None:
@@ -86,17 +86,17 @@ steps = st.lists(
 @given(costs=costs, steps=steps)
 def test_against_a_timeline(cli: Talk, costs: tuple[int, ...], steps: list[tuple[str, int, int]]) -> None:
     """Every time, the front, and how the interconnect's free time lies are the same after each step."""
-    naive = Naive(*costs)
+    reference = Reference(*costs)
     assert cli.ask("new", CPUS, *costs) == ["new"]
     for verb, cpu, n in steps:
-        if verb not in ("run", "wake", "align") and not naive.runs[cpu]:
+        if verb not in ("run", "wake", "align") and not reference.runs[cpu]:
             continue  # who sleeps executes nothing
-        n = naive.insns[cpu] + n if verb == "insns" else n % CPUS if verb == "wake" else n % 2
-        if verb == "wake" and not naive.runs[n]:
+        n = reference.insns[cpu] + n if verb == "insns" else n % CPUS if verb == "wake" else n % 2
+        if verb == "wake" and not reference.runs[n]:
             continue  # and wakes nobody
-        time, front = naive.happens(verb, cpu, n)
-        assert [int(word, 16) for word in cli.ask(verb, cpu, n)] == [time, front, naive.intervals()]
-    event(f"{min(5, naive.intervals())} intervals or more")
+        time, front = reference.happens(verb, cpu, n)
+        assert [int(word, 16) for word in cli.ask(verb, cpu, n)] == [time, front, reference.intervals()]
+    event(f"{min(5, reference.intervals())} intervals or more")
 
 
 def ask(cli: Talk, verb: str, cpu: int, n: int) -> int:

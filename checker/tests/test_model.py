@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Random stories: the checker finds what the naive model finds, at the same places."""
+"""Random traces: the checker finds what the reference model finds, at the same places."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
-from naive import UPPER, Naive, Tlbi
 from plugin_tools import Talk
+from reference import UPPER, Reference, Tlbi
 
-# The normal run has the same stories each time (conftest.py). Who asks for more gets others, by --hypothesis-seed.
+# The normal run has the same traces each time (conftest.py). Who asks for more gets others, by --hypothesis-seed.
 MORE = os.environ.get("LULL_MODEL_EXAMPLES")
 EXAMPLES = int(MORE or "800")
 
@@ -46,7 +46,7 @@ Event = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Focus:
-    """What a story is about: most of its events are."""
+    """What a trace is about: most of its events are."""
 
     va: int
     root: int
@@ -63,7 +63,7 @@ BLOCKS = {A2: BIG | PAGE & ~2, A2 + 8: BIG | PAGE & ~2, K2: BIG | KERNEL & ~2}
 DSBS = ["ish", "ishst", "ishld", "nsh", "nshst", "osh", "sy", "synxs", "ld"]
 
 
-class Teller:
+class Generator:
     """Draws one move after the other."""
 
     def __init__(self, draw: st.DrawFn) -> None:
@@ -426,22 +426,22 @@ class Teller:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> tuple[bool, bool, list[Event]]:
+def traces(draw: st.DrawFn) -> tuple[bool, bool, list[Event]]:
     """A machine that is up, then anything."""
-    teller = Teller(draw)
-    root = teller.focus.root
-    story: list[Event] = [("task", 0, 10), ("task", 1, 11), ("load", 0, root, 1)]
-    story.append(("load", 1, *teller.pick([(root, 1), (root, 1), (ROOT_A, 2), (ROOT_B, 2)])))
+    generator = Generator(draw)
+    root = generator.focus.root
+    trace: list[Event] = [("task", 0, 10), ("task", 1, 11), ("load", 0, root, 1)]
+    trace.append(("load", 1, *generator.pick([(root, 1), (root, 1), (ROOT_A, 2), (ROOT_B, 2)])))
     for va in (*USER[:3], VMALLOC[0]):
-        story.append(("store", 0, slot3(root, va), X | (KERNEL if va >= UPPER else PAGE)))
-    if teller.sometimes(2):
-        story += [("user", 0), ("user", 1), ("task", 0, 10)]
+        trace.append(("store", 0, slot3(root, va), X | (KERNEL if va >= UPPER else PAGE)))
+    if generator.sometimes(2):
+        trace += [("user", 0), ("user", 1), ("task", 0, 10)]
     for _ in range(draw(st.integers(2, 16))):
-        story += teller.pick(teller.moves())()
-    return not teller.sometimes(5), teller.sometimes(2), story
+        trace += generator.pick(generator.moves())()
+    return not generator.sometimes(5), generator.sometimes(2), trace
 
 
-# Memory as it is before the story: tables; and one aside for the kernel, which has one page as the first will have it.
+# Memory as it is before the trace: tables; and one aside for the kernel, which has one page as the first will have it.
 POKED = [
     *[
         (at, to | TABLE)
@@ -473,17 +473,17 @@ def line_of(e: Event) -> str:
     return " ".join([e[0], *(w if isinstance(w, str) else f"{w:#x}" for w in e[1:])])
 
 
-def script(speculation: bool, ntlbpa: bool, story: list[Event]) -> tuple[list[str], int]:
+def script(speculation: bool, ntlbpa: bool, trace: list[Event]) -> tuple[list[str], int]:
     """Its lines, and how many stand before the first event."""
     head = ["ram 6<<20", f"speculation {'on' if speculation else 'off'}", f"ntlbpa {int(ntlbpa)}", "filter off"]
     head += [f"poke {at:#x} {value:#x}" for at, value in POKED]
     head += ["on 0 4k39", "on 1 4k39"]
-    return [*head, *(line_of(e) for e in story)], len(head)
+    return [*head, *(line_of(e) for e in trace)], len(head)
 
 
-def told(speculation: bool, ntlbpa: bool, story: list[Event], first: int) -> Naive:
+def model_of(speculation: bool, ntlbpa: bool, trace: list[Event], first: int) -> Reference:
     """What the model makes of it."""
-    n = Naive(2, speculation, SWAPPER, ntlbpa)
+    n = Reference(2, speculation, SWAPPER, ntlbpa)
     for at, value in POKED:
         n.words[at & ~0xFFF][at % 4096 // 8] = value
     n.settle()
@@ -494,7 +494,7 @@ def told(speculation: bool, ntlbpa: bool, story: list[Event], first: int) -> Nai
 
     for cpu in (0, 1):
         registers(cpu, RESERVED, 0)
-    for n.line, e in enumerate(story, first + 1):
+    for n.line, e in enumerate(trace, first + 1):
         match e:
             case ("load", cpu, root, asid):
                 registers(cpu, RESERVED, n.cpu[cpu].asid())
@@ -516,7 +516,7 @@ class Checker:
     def __init__(self, cli: Path) -> None:
         self.talk = Talk(cli)
 
-    def tell(self, lines: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    def judge(self, lines: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         process = self.talk.process
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write("\n".join([*lines, "reset\n"]))
@@ -539,11 +539,11 @@ def checker(build: Callable[[str], Path]) -> Iterator[Checker]:
     checker.talk.close()
 
 
-def compare(checker: Checker, speculation: bool, ntlbpa: bool, story: list[Event]) -> set[str]:
+def compare(checker: Checker, speculation: bool, ntlbpa: bool, trace: list[Event]) -> set[str]:
     """The same findings, as often; of each that is told in full, the same words. Which rules they were."""
-    lines, first = script(speculation, ntlbpa, story)
-    reports, verdict = checker.tell(lines)
-    model = told(speculation, ntlbpa, story, first)
+    lines, first = script(speculation, ntlbpa, trace)
+    reports, verdict = checker.judge(lines)
+    model = model_of(speculation, ntlbpa, trace, first)
     said = "\n".join(f"{n}: {line}" for n, line in enumerate(lines, 1))
     counts = {entry["report"]: entry["count"] for entry in verdict["by"]}
     found: Counter[tuple[str, str, int]] = Counter()
@@ -565,7 +565,7 @@ def compare(checker: Checker, speculation: bool, ntlbpa: bool, story: list[Event
     }
 
 
-# A table is linked at a second place, after a CPU has left the address space: see the top of naive.py.
+# A table is linked at a second place, after a CPU has left the address space: see the top of reference.py.
 LINKED_TWICE: list[Event] = [
     ("load", 1, ROOT_A, 1),
     ("store", 0, A3 + 16, X | PAGE),
@@ -578,7 +578,7 @@ LINKED_TWICE: list[Event] = [
 
 @example((True, False, LINKED_TWICE))
 @settings(max_examples=EXAMPLES, derandomize=not MORE, deadline=None, suppress_health_check=list(HealthCheck))
-@given(stories())
-def test_model(checker: Checker, story: tuple[bool, bool, list[Event]]) -> None:
-    for finding in compare(checker, *story) or {"nothing"}:
+@given(traces())
+def test_model(checker: Checker, trace: tuple[bool, bool, list[Event]]) -> None:
+    for finding in compare(checker, *trace) or {"nothing"}:
         event(finding)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The checker broken on purpose, in a copy: each time a story must be told wrong."""
+"""The checker broken on purpose, in a copy: each time a trace must be judged wrong."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 
 
 def wrong(cli: Path) -> list[str]:
-    """Stories that it does not tell as their last lines want it."""
+    """Traces that it does not judge as their last lines want it."""
     paths = [path for path in TRACES if path.stem not in OPEN]
     texts = [path.read_text() for path in paths]
     found: list[set[str]] = [set()]
@@ -448,6 +448,6 @@ def test_copy_is_right(copy: Copy) -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[m.name for m in MUTATIONS])
 def test_mutation_is_noticed(copy: Copy, mutation: Mutation) -> None:
-    """At least one story goes wrong, or the tests of the pure modules fail."""
+    """At least one trace goes wrong, or the tests of the pure modules fail."""
     cli, unit = copy.mutated(mutation)
     assert wrong(cli) or subprocess.run([unit], capture_output=True, check=False).returncode

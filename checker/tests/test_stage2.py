@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Random stories of virtual machines: the checker finds what the naive model finds, at the same places."""
+"""Random traces of virtual machines: the checker finds what the reference model finds, at the same places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from naive_stage2 import Flush, Machines
+from reference_stage2 import Flush, Machines
 from test_model import Checker
 
 MORE = os.environ.get("LULL_MODEL_EXAMPLES")
@@ -38,7 +38,7 @@ def slot3(vmid: int, ipa: int) -> int:
     return (OTHER3 if vmid == 6 else VM3B if ipa >= MEG2 else VM3) + 8 * (ipa >> 12 & 511)
 
 
-class Teller:
+class Generator:
     """Draws one move after the other; what the host does on a CPU, it does without a guest there."""
 
     def __init__(self, draw: st.DrawFn) -> None:
@@ -139,12 +139,12 @@ class Teller:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> list[Event]:
-    teller = Teller(draw)
-    teller.say(("task", 0, 1), ("task", 1, 2), ("guest", 1, 5, 0, True))
+def traces(draw: st.DrawFn) -> list[Event]:
+    generator = Generator(draw)
+    generator.say(("task", 0, 1), ("task", 1, 2), ("guest", 1, 5, 0, True))
     for _ in range(draw(st.integers(2, 9))):
-        teller.move()
-    return teller.events
+        generator.move()
+    return generator.events
 
 
 def line_of(e: Event) -> str:
@@ -163,13 +163,13 @@ def line_of(e: Event) -> str:
     return " ".join(map(str, e))
 
 
-def told(story: list[Event], first: int) -> set[tuple[str, str, int]]:
+def model_of(trace: list[Event], first: int) -> set[tuple[str, str, int]]:
     """What the model makes of it."""
     n = Machines(2, ROOTS)
     for slot, desc in START:
         n.words[slot & ~0xFFF][slot % 4096 // 8] = desc
     fb = {0: True, 1: True}
-    for n.line, e in enumerate(story, first + 1):
+    for n.line, e in enumerate(trace, first + 1):
         match e:
             case ("guest", cpu, vmid, vcpu, has):
                 fb[cpu] = has
@@ -190,14 +190,14 @@ def checker(build: Callable[[str], Path]) -> Iterator[Checker]:
 
 
 @settings(max_examples=EXAMPLES, derandomize=not MORE, deadline=None, suppress_health_check=list(HealthCheck))
-@given(stories())
-def test_stage2(checker: Checker, story: list[Event]) -> None:
+@given(traces())
+def test_stage2(checker: Checker, trace: list[Event]) -> None:
     head = ["ram 6<<20", *(f"poke {at:#x} {value:#x}" for at, value in START), "on 0 4k39", "on 1 4k39"]
     head += ["host 0", "host 1"]
-    lines = [*head, *(line_of(e) for e in story)]
-    reports, _ = checker.tell(lines)
+    lines = [*head, *(line_of(e) for e in trace)]
+    reports, _ = checker.judge(lines)
     found = {(r["rule"], r["kind"], int(r["noticed"]["pc"], 16)) for r in reports}
     said = "\n".join(f"{n}: {line}" for n, line in enumerate(lines, 1))
-    assert found == told(story, len(head)), said
+    assert found == model_of(trace, len(head)), said
     for rule, kind, _ in found or {("nothing", "", 0)}:
         event(f"{rule}/{kind}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Stories, good and bad, told to the rules of the checker without QEMU."""
+"""Traces, good and bad, given to the rules of the checker without QEMU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lull.check import data
 KINDS = {f"{rule}/{name}": kind for rule, entry in data.load_rules().items() for name, kind in entry.kinds.items()}
 TRACES = sorted((HERE / "traces").glob("*.txt"))
 
-# Stories that the rules do not tell right yet, and why.
+# Traces that the rules do not judge right yet, and why.
 OPEN: dict[str, str] = {}
 
 
@@ -30,7 +30,7 @@ def judge(cli: Path, script: str) -> tuple[list[str], dict[str, Any]]:
 
 
 def expected(text: str) -> list[str]:
-    """From the last line of a story."""
+    """From the last line of a trace."""
     found = re.fullmatch(r"# expect: (.+)", text.splitlines()[-1])
     assert found, "the last line is no `# expect: ...`"
     return [] if found[1] == "nothing" else sorted(found[1].split())
@@ -40,7 +40,7 @@ WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others
 
 
 def windows(text: str) -> list[list[int]]:
-    """What a story says of its windows: the number, and what was held, kept, lost, lost by others, and refilled."""
+    """What a trace says of its windows: the number, and what was held, kept, lost, lost by others, and refilled."""
     return [[int(word) for word in found] for found in WINDOW.findall(text)]
 
 
@@ -50,7 +50,7 @@ def totals(line: dict[str, Any]) -> list[int]:
     return [line["window"], *(line["total"][f"tlb_{name}"] for name in names)]
 
 
-def stories() -> list[Any]:
+def traces() -> list[Any]:
     """Every file; those that fail for a known reason must do so."""
     return [
         pytest.param(
@@ -62,8 +62,8 @@ def stories() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("path", stories())
-def test_story(build: Callable[[str], Path], path: Path) -> None:
+@pytest.mark.parametrize("path", traces())
+def test_trace(build: Callable[[str], Path], path: Path) -> None:
     """Exactly what its last line says is found."""
     text = path.read_text()
     want = expected(text)
@@ -85,11 +85,11 @@ def test_story(build: Callable[[str], Path], path: Path) -> None:
 HIGH = {"0xffff0000": "0xffffff80", "0xffff8000": "0xffffffc0", "0xfffffdff": "0xfffffffe"}
 """How addresses of the kernel begin with 48 bits of address -> with 39."""
 LEVELS = {"bad_shared_table", "good_fork_of_two", "good_teardown"}
-"""Stories that give levels of tables as numbers."""
+"""Traces that give levels of tables as numbers."""
 
 
 def elsewhere(text: str, size: str) -> str:
-    """A story of 48 bits of address with another ``size`` of ``on``. Those that name a size stay as they are."""
+    """A trace of 48 bits of address with another ``size`` of ``on``. Those that name a size stay as they are."""
     moved = re.sub(r"\bon (\d)(?= *(;|$))", rf"on \1 {size}", text, flags=re.MULTILINE)
     if moved == text or size != "4k39":
         return moved
@@ -97,7 +97,7 @@ def elsewhere(text: str, size: str) -> str:
 
 
 def found_in(cli: Path, texts: Iterable[str]) -> list[list[str]]:
-    """The findings of each of several stories, all told to one process."""
+    """The findings of each of several traces, all given to one process."""
     found: list[set[str]] = []
     for line in run(cli, text="".join(f"{text}reset\n" for text in texts)).splitlines():
         said = json.loads(line)
@@ -107,7 +107,7 @@ def found_in(cli: Path, texts: Iterable[str]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("size", "less"), [("4k39", LEVELS), ("lpa2", LEVELS | {"good_range", "good_guest_range"})])
-def test_stories_with_other_sizes(build: Callable[[str], Path], size: str, less: set[str]) -> None:
+def test_traces_with_other_sizes(build: Callable[[str], Path], size: str, less: set[str]) -> None:
     """With 39 and 52 bits of address the same is found. With LPA2 a TLBI's range begins at a multiple of 64 KiB."""
     texts = {path.stem: path.read_text() for path in TRACES if path.stem not in less}
     moved = {name: text for name, old in texts.items() if (text := elsewhere(old, size)) != old}
@@ -156,8 +156,8 @@ OF_EACH_SIZE = {
 """What happens, and what is reported of it."""
 
 
-def story_of(size: str, events: str) -> str:
-    """A story with ``events``; words in capitals have the addresses that suit the size: the last ones of each half."""
+def trace_of(size: str, events: str) -> str:
+    """A trace with ``events``; words in capitals have the addresses that suit the size: the last ones of each half."""
     shift, bits = SIZES[size]
     page, block = 1 << shift, 1 << (2 * shift - 3)
     # At the end of the half, each in the reach of a last-level table of its own. Ranges begin at multiples of 64 KiB.
@@ -194,7 +194,7 @@ def story_of(size: str, events: str) -> str:
 @pytest.mark.parametrize("size", SIZES)
 def test_each_size(build: Callable[[str], Path], size: str) -> None:
     """Of pages and of addresses: leaves and tables at each place where a kernel of that size has them."""
-    found = found_in(build("trace-cli"), (story_of(size, events) for events, _ in OF_EACH_SIZE.values()))
+    found = found_in(build("trace-cli"), (trace_of(size, events) for events, _ in OF_EACH_SIZE.values()))
     want = {name: kinds.split() for name, (_, kinds) in OF_EACH_SIZE.items()}
     assert dict(zip(OF_EACH_SIZE, found, strict=True)) == want
 
@@ -225,7 +225,7 @@ def test_the_same_noticed_elsewhere(build: Callable[[str], Path]) -> None:
     assert [(r["rule"], r["kind"]) for r in lines if "report" in r] == [("written", "no-dsb")] * 2
 
 
-def test_every_kind_has_its_story() -> None:
+def test_every_kind_has_its_trace() -> None:
     """What docs and report readers know by name is shown once at least."""
     told = {kind for path in TRACES for kind in expected(path.read_text())}
     assert told >= set(KINDS)
@@ -241,7 +241,7 @@ def for_people(cli: Path, script: str, tmp_path: Path) -> str:
     return text
 
 
-STORY = """\
+EXAMPLE = """\
 on 0; on 1; page mm x y z; load 0 mm 17; load 1 mm 17; task 0 1
 map 0 mm 0x1000 x rw; map 0 mm 0x200000 y rw; map 0 mm 0x300000 z rw; user 0; task 0 1
 unmap 0 mm 0x1000; dsb 0 ishst; tlbi 0 vale1 17 0x1000; dsb 0 nsh
@@ -274,7 +274,7 @@ verdict: reports: 2, seen 3 times
 
 def test_the_text_of_reports(build: Callable[[str], Path], tmp_path: Path) -> None:
     """Every line, with a TLBI and without; the verdict, and how often each was seen."""
-    assert for_people(build("trace-cli"), STORY, tmp_path) == FOR_PEOPLE
+    assert for_people(build("trace-cli"), EXAMPLE, tmp_path) == FOR_PEOPLE
 
 
 def test_the_text_of_a_verdict(build: Callable[[str], Path], tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_the_text_of_a_verdict(build: Callable[[str], Path], tmp_path: Path) -> 
 
 
 def without(text: str, word: str) -> str:
-    """A story that lacks one kind of event."""
+    """A trace that lacks one kind of event."""
     events = [event.strip() for line in text.splitlines() for event in line.partition("#")[0].split(";")]
     return "".join(f"{event}\n" for event in events if not event.startswith(word))
 
@@ -365,8 +365,8 @@ def test_where_contents_differ(build: Callable[[str], Path], name: str, differs:
 @pytest.mark.parametrize(("flushed", "left"), [("dsb 0 nshst; tlbi 0 vale1 17 0x1000; dsb 0 nsh", 0), ("", 1)])
 def test_left(build: Callable[[str], Path], flushed: str, left: int) -> None:
     """What is still pending at the end, of all that was: no report of it, as its task has not returned."""
-    story = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
-    found, verdict = judge(build("trace-cli"), f"{story}; {flushed}")
+    trace = "page mm x; on 0; task 0 1; load 0 mm 17; map 0 mm 0x1000 x rw; user 0; task 0 1; unmap 0 mm 0x1000"
+    found, verdict = judge(build("trace-cli"), f"{trace}; {flushed}")
     assert (found, verdict["seen"]["pending"], verdict["seen"]["left"]) == ([], 1, left)
 
 
@@ -461,7 +461,7 @@ def test_wrong_markers(build: Callable[[str], Path]) -> None:
 
 
 def test_reset(build: Callable[[str], Path]) -> None:
-    """Stories one after the other in one process know nothing of each other."""
+    """Traces one after the other in one process know nothing of each other."""
     texts = [path.read_text() for path in TRACES if path.stem not in OPEN]
     lines = run(build("trace-cli"), text="".join(f"{text}reset\n" for text in texts)).splitlines()
     verdicts = [json.loads(line)["verdict"] for line in lines if '"verdict"' in line]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * trace-cli - the rules of shadow.h on a story told in lines, without QEMU.
+ * trace-cli - the rules of shadow.h on a trace in lines, without QEMU.
  *
  *	trace-cli [TEXT]
  *
@@ -618,7 +618,7 @@ static void el2(unsigned int cpu, enum sysreg reg, uint64_t value)
 		bad("%s", why);
 }
 
-/* host CPU: the host has it, at EL2. The first one of a story makes the machine one with EL2. */
+/* host CPU: the host has it, at EL2. The first one of a trace makes the machine one with EL2. */
 static void do_host(char **w, int n)
 {
 	const uint64_t vtcr = 25 | 1 << 6 | 2 << 16 | 1 << 19;	/* 4 KiB, IPAs of 39 bits, VMIDs of 16 */
@@ -953,7 +953,7 @@ static const struct command *command_of(char **w, int n)
 	bad("no such command: %s", w[0]);
 }
 
-/* Is a story open after it? */
+/* Is a trace open after it? */
 static bool run(char *text, bool open)
 {
 	const struct command *c;

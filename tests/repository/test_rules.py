@@ -56,11 +56,11 @@ def test_each_kind_has_a_trace() -> None:
 
 
 def test_the_slow_model_has_the_rules() -> None:
-    """checker/tests/naive*.py, which random traces are compared with."""
-    text = "".join(path.read_text() for path in sorted(TESTS.glob("naive*.py")))
+    """checker/tests/reference*.py, which random traces are compared with."""
+    text = "".join(path.read_text() for path in sorted(TESTS.glob("reference*.py")))
     found = set(re.findall(r'"([a-z-]+)"', text))
-    lacking(WORDS - NOT_IN_MODEL, found, "checker/tests/naive*.py")
-    assert not NOT_IN_MODEL & found, "checker/tests/naive*.py has them: take them off NOT_IN_MODEL"
+    lacking(WORDS - NOT_IN_MODEL, found, "checker/tests/reference*.py")
+    assert not NOT_IN_MODEL & found, "checker/tests/reference*.py has them: take them off NOT_IN_MODEL"
 
 
 def table_of_the_document() -> Mapping[str, set[str]]:

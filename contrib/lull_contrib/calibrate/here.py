@@ -109,12 +109,12 @@ class Way:
     Args:
         counter: the source of instruction counts: PERF or LAB.
         ranges: the kernel uses range TLBIs.
-        teller: the source of ``ranges``: LOG or TIME.
+        said_by: the source of ``ranges``: LOG or TIME.
     """
 
     counter: str
     ranges: bool
-    teller: str
+    said_by: str
 
 
 def require_arm64() -> None:
@@ -333,7 +333,7 @@ def cost_file(fit: Fit, here: Here, way: Way) -> str:
         Repeats.EACH: "each TLBI is repeated (erratum workaround of older kernels), or each flush once (7.0, whose log "
         "says the same): batches of broadcasts are left out",
     }[here.repeats]
-    ranges = f"{'TLBIs of ranges' if way.ranges else 'no TLBIs of ranges'}, by {way.teller}"
+    ranges = f"{'TLBIs of ranges' if way.ranges else 'no TLBIs of ranges'}, by {way.said_by}"
     counts = f"instructions counted by {way.counter}" + (f" ({COUNTED.name})" if way.counter == LAB else "")
     about = f"{here.cpus} CPUs, parts {', '.join(here.parts) or 'unknown'}, measured {today} on Linux {here.kernel}"
     unmeasured = quoted("left out: not measured")

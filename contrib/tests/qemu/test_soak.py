@@ -66,7 +66,7 @@ def test_a_silent_soak_and_more_of_it(soaked: Soak, tmp_path: Path) -> None:
     ],
 )
 def test_a_round_that_is_not_silent(soaked: Soak, tool: Tool, tmp_path: Path, what: str, text: str) -> None:
-    """It ends the soak; its line and its story are printed, its logs are kept; the line does that round again."""
+    """It ends the soak; its line and its report are printed, its logs are kept; the line does that round again."""
     out = tmp_path / "out"
     done = soaked("--seed", "9", "--minutes", "60", "--out", str(out), what=what)
     assert done.returncode == 1

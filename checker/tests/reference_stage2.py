@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from naive import (
+from reference import (
     BBM,
     CONT,
     DBM,

@@ -306,7 +306,7 @@ def covers(t: Tlbi, w: Pending) -> int | None:
     return None
 
 
-class Naive:
+class Reference:
     """Events in, findings out."""
 
     def __init__(self, cpus: int, speculation: bool, kernel_root: int, ntlbpa: bool = True) -> None:
