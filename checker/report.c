@@ -407,7 +407,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "races", seen->races, NULL },
 		{ "repointed", seen->repointed, NULL },
 		{ "published", seen->published, NULL },
-		{ "tlb_lost", seen->tlb_lost, NULL },
+		{ "tlb_over_invalidated", seen->tlb_over_invalidated, NULL },
 		{ "tlb_refills", seen->tlb_refills, NULL },
 		{ "tlb_refills_unchanged", seen->tlb_refills_unchanged, NULL },
 		{ "ranges", seen->ranges, NULL },

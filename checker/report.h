@@ -71,7 +71,7 @@ struct reports {
 struct seen {
 	uint64_t table_stores, pending, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, repointed, published, memory;
-	uint64_t tlb_lost, tlb_refills, tlb_refills_unchanged;	/* lost.h */
+	uint64_t tlb_over_invalidated, tlb_refills, tlb_refills_unchanged;	/* over_invalidated.h */
 	uint64_t relied, ranges, unlocks;	/* rely.h */
 	uint64_t cleaned;			/* written.h */
 	uint64_t repeats;			/* of broadcasts, a workaround of errata */

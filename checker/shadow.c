@@ -144,23 +144,23 @@ enum rule pending_kind(const struct pending *inv)
 
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id)
 {
-	lost_open(&s->lost, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
+	over_open(&s->over, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
 }
 
 void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id)
 {
-	lost_close(&s->lost, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
+	over_close(&s->over, &s->spaces, s->cpus[cpu].context, id, s->reports.out);
 }
 
 void shadow_verdict(struct shadow *s)
 {
-	window_end(&s->lost.window, s->reports.out);
+	window_end(&s->over.window, s->reports.out);
 	s->seen.left = s->pendings.n;
 	for (unsigned int cpu = 0; cpu < s->ncpus; cpu++)
 		s->seen.user_returns += s->cpus[cpu].returns;
-	s->seen.tlb_lost = s->lost.all.entries;
-	s->seen.tlb_refills = s->lost.all.refills;
-	s->seen.tlb_refills_unchanged = s->lost.all.unchanged;
+	s->seen.tlb_over_invalidated = s->over.all.entries;
+	s->seen.tlb_refills = s->over.all.refills;
+	s->seen.tlb_refills_unchanged = s->over.all.unchanged;
 	s->seen.physical = __builtin_popcountll(s->physical & all_cpus(s));
 	if (s->pendings.overflow)
 		report_error(&s->reports,

@@ -22,7 +22,7 @@
 #include "contig.h"
 #include "decode.h"
 #include "global.h"
-#include "lost.h"
+#include "over_invalidated.h"
 #include "pending.h"
 #include "report.h"
 #include "space.h"
@@ -84,7 +84,7 @@ struct shadow {
 	struct contigs contigs;
 	struct walks walks;
 	struct globals globals;
-	struct lost lost;
+	struct over over;
 	struct reports reports;
 	struct seen seen;
 	struct cpu *cpus;
@@ -168,7 +168,7 @@ void shadow_returned(struct shadow *s, unsigned int cpu, uint64_t start, uint64_
 /* A PGD, the root table of an address space, is freed. */
 void shadow_dead(struct shadow *s, unsigned int cpu, uint64_t root, uint64_t pc);
 
-/* A CPU has executed a marker that opens, or closes, a window (lost.h). */
+/* A CPU has executed a marker that opens, or closes, a window (over_invalidated.h). */
 void shadow_open(struct shadow *s, unsigned int cpu, uint64_t id);
 void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 

@@ -97,7 +97,7 @@ void shadow_access(struct shadow *s, unsigned int cpu, uint64_t va, uint64_t pa,
 				report_remap(s, cpu, va, fetch, pc, e, &w, pa);
 		}
 		if (e && !table)
-			lost_used(&s->lost, r, e, cpu, step->desc);
+			over_used(&s->over, r, e, cpu, step->desc);
 		if (e && e->output != output)
 			e->cpus = e->own = e->kept = 0;
 		e = used_add(&s->used, ctx, base, step->level, table, output, who);

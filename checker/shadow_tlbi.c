@@ -257,7 +257,7 @@ static void take(void *arg, struct used *e)
 {
 	const struct issued *i = arg;
 
-	lost_take(&i->s->lost, &i->s->spaces, e, i->cpus, i->cpu);
+	over_take(&i->s->over, &i->s->spaces, e, i->cpus, i->cpu);
 }
 
 void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,

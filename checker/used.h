@@ -9,7 +9,7 @@
  * all calls.
  *
  * The record of an entry that no CPU holds any more is kept, as absent, while a CPU that
- * lost the entry to a TLBI may use it again (lost.h).
+ * lost the entry to a TLBI may use it again (over_invalidated.h).
  */
 #ifndef LULL_USED_H
 #define LULL_USED_H
@@ -32,7 +32,7 @@ struct used {
 	uint64_t desc;		/* the descriptor at the last use */
 	cpumask cpus;		/* CPUs that may hold the entry */
 	cpumask own;		/* those of them that have used it themselves */
-	/* For lost.c: */
+	/* For over_invalidated.c: */
 	cpumask kept;		/* CPUs that have held it since the window opened */
 	cpumask lost;		/* CPUs that had used it, lost it to a TLBI, and have not used it since */
 	cpumask same;		/* those of @own and @lost whose copy is, or was, what @desc says */

@@ -326,7 +326,7 @@ class Reference:
         self.fresh = False  # a table is armed and was not looked at
         self.links: dict[int, int] = {}  # the tables that descriptors point to
         self.odd: dict[tuple[int, int], tuple[int, int]] = {}  # contiguous sets: who stored there last, at which line
-        self.lost = 0  # entries that TLBIs took from CPUs, and which had not changed
+        self.over_invalidated = 0  # entries that TLBIs took from CPUs, and which had not changed
         # Of each CPU: leaves that TLBIs took and that it has not used since; and as what all have used each leaf since
         # this CPU did, None: as different things, or it had changed when it was taken.
         self.missing: list[set[tuple[Context, int, int]]] = [set() for _ in range(cpus)]
@@ -1068,7 +1068,7 @@ class Reference:
             if covers(t, what) is None:
                 true = self.still_true(c, va, level, used.desc)
                 for n in used.own & reached if not table else set():
-                    self.lost += true
+                    self.over_invalidated += true
                     self.missing[n].add((c, va, level))
                     if not true:
                         self.seen_as[n][c, va, level] = None

@@ -550,8 +550,8 @@ def compare(checker: Checker, speculation: bool, ntlbpa: bool, trace: list[Event
     for r in reports:
         found[r["rule"], r["kind"], int((r.get("changed") or r["noticed"])["pc"], 16)] += counts[r["report"]]
     assert found == Counter((f.rule, f.kind, f.pc) for f in model.found), f"{said}\n{model.found}"
-    counted = tuple(verdict["seen"][f"tlb_{what}"] for what in ("lost", "refills", "refills_unchanged"))
-    assert counted == (model.lost, model.refills, model.unchanged), said
+    counted = tuple(verdict["seen"][f"tlb_{what}"] for what in ("over_invalidated", "refills", "refills_unchanged"))
+    assert counted == (model.over_invalidated, model.refills, model.unchanged), said
     for r in reports:
         pc = int((r.get("changed") or r["noticed"])["pc"], 16)
         words = (r["rule"], r["kind"], pc, int(r["noticed"]["pc"], 16), int(r["va"], 16), r["asid"])

@@ -36,17 +36,19 @@ def expected(text: str) -> list[str]:
     return [] if found[1] == "nothing" else sorted(found[1].split())
 
 
-WINDOW = re.compile(r"# window (\d+): held (\d+), kept (\d+), lost (\d+), others (\d+), refills (\d+), unchanged (\d+)")
+WINDOW = re.compile(
+    r"# window (\d+): held (\d+), kept (\d+), over-invalidated (\d+), others (\d+), refills (\d+), unchanged (\d+)"
+)
 
 
 def windows(text: str) -> list[list[int]]:
-    """What a trace says of its windows: the number, and what was held, kept, lost, lost by others, and refilled."""
+    """What a trace says of its windows: the number; held, kept, over-invalidated, that of others, refilled."""
     return [[int(word) for word in found] for found in WINDOW.findall(text)]
 
 
 def totals(line: dict[str, Any]) -> list[int]:
     """The same of a line of the plugin's."""
-    names = ("held", "kept", "lost", "lost_others", "refills", "refills_unchanged")
+    names = ("held", "kept", "over_invalidated", "over_invalidated_others", "refills", "refills_unchanged")
     return [line["window"], *(line["total"][f"tlb_{name}"] for name in names)]
 
 

@@ -212,7 +212,7 @@ SEEN = {
     "frees": "page frees",
     "table_frees": "of them, page tables",
     "cleaned": "pages cleaned, written out, copied or unlocked",
-    "tlb_lost": "true entries that TLBIs took",
+    "tlb_over_invalidated": "over-invalidated entries",
     "repointed": "entries repointed while valid",
     "published": "CPUs' notes of what they have loaded",
 }

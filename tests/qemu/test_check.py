@@ -124,12 +124,21 @@ def test_what_tlbis_took(checked: Check, tmp_path: Path) -> None:
     lost = {
         r.metric: r.values for r in results.find(kernel="stock", workload="count") if r.metric != check_results.SECONDS
     }
-    counted = {"held": 8, "kept": 6, "lost": 3, "lost_others": 2, "refills": 2, "refills_unchanged": 1}
+    counted = {
+        "held": 8,
+        "kept": 6,
+        "over_invalidated": 3,
+        "over_invalidated_others": 2,
+        "refills": 2,
+        "refills_unchanged": 1,
+    }
     assert lost == {"own": (5,), **{f"tlb_{name}": (value,) for name, value in counted.items()}}
     assert [(c.name, c.verdict) for c in results.checks] == [("checker: r01-stock-max", "passed")]
-    assert "tlb_lost" not in done.stdout and f"without need: ./lull report {out}\n" in done.stdout
+    assert "tlb_over_invalidated" not in done.stdout and f"without need: ./lull report {out}\n" in done.stdout
     tables = report.of_folders([out])
-    assert re.search(r"tlb_lost.*<td[^>]*>0\.5<.*tlb_refills_unchanged.*<td[^>]*>0\.167<", tables, re.DOTALL)
+    assert re.search(
+        r"tlb_over_invalidated.*<td[^>]*>0\.5<.*tlb_refills_unchanged.*<td[^>]*>0\.167<", tables, re.DOTALL
+    )
     checked("--kernel", "stock", "--cpu", "max", "--cpu", "cortex-a76", "--out", str(two))
     assert {r.kernel for r in Results.load(two / "results.json").records} == {"stock on max", "stock on cortex-a76"}
 
@@ -140,13 +149,17 @@ def test_what_other_cpus_lost_is_a_threshold() -> None:
     def lost(features: list[str], entries: float) -> Results:
         window = {"workload": "sparse/munmap", "operations": 48, "unit": "page", "seconds": 1.0}
         boots = [
-            result(kernel, "max", measurements=[{**window, "kernel": kernel, "metrics": {"tlb_lost_others": counted}}])
+            result(
+                kernel,
+                "max",
+                measurements=[{**window, "kernel": kernel, "metrics": {"tlb_over_invalidated_others": counted}}],
+            )
             for kernel, counted in (("stock", 192.0), (f"lull+only={RUNS}", entries))
         ]
         lab = SimpleNamespace(base=SimpleNamespace(name="fake"), describe=lambda: {"features": features})
         return check_results.as_results(cast(Lab, lab), boots, check_trials.CheckOptions(4, 1024, "", True))
 
-    name = f"{RUNS}: entries that other CPUs lost: sparse on lull+only={RUNS}"
+    name = f"{RUNS}: over-invalidated entries of other CPUs: sparse on lull+only={RUNS}"
     short = check_results.missed(lost([RUNS], 193))
     assert [c.name for c in short] == [name]
     assert short[0].detail == "munmap 193 (stock 192)"
@@ -438,8 +451,8 @@ def test_the_table_names_what_was_skipped() -> None:
 def test_page_walks_for_what_was_lost() -> None:
     """Per operation, at what one costs; nothing is said of them without a cost, or where nothing was lost."""
     window = {"kernel": "stock", "workload": "w", "operations": 4, "unit": "page", "scale": "", "seconds": 1.0}
-    results = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 10}}])]
-    assert [grid.title for grid in check_show.grids(results)] == ["check", "tlb_lost"]
+    results = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_over_invalidated": 10}}])]
+    assert [grid.title for grid in check_show.grids(results)] == ["check", "tlb_over_invalidated"]
     lost, walked = check_show.grids(results, walk=40)[1:]
     assert (lost.rows, walked.title, walked.rows) == (
         (("w", "page", "2.5"),),
@@ -448,7 +461,7 @@ def test_page_walks_for_what_was_lost() -> None:
     )
     (record,) = check_results.walks(check_results.records_of(results, 4), 40)
     assert (record.metric, record.unit, record.values) == ("seconds_walks", "s", (10 * 40 / 1e9,))
-    none = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_lost": 0}}])]
+    none = [result("stock", "max", measurements=[{**window, "metrics": {"tlb_over_invalidated": 0}}])]
     assert [grid.title for grid in check_show.grids(none, walk=40)] == ["check"]
 
 

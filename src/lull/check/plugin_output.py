@@ -22,7 +22,7 @@ class PluginOutput:
         end: the last line, with verdict and counts; None when QEMU was killed.
         errors: the plugin's errors about itself.
         unchecked: what is not judged because the kernel lacks a symbol, each ``RULE (no SYMBOL)``.
-        windows: window id -> the counts of valid, unchanged entries that TLBIs removed in that window (checker/lost.h).
+        windows: window id -> the counts of unchanged entries that TLBIs removed in it (checker/over_invalidated.h).
     """
 
     reports: list[dict[str, Any]] = field(default_factory=list)

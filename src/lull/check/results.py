@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from lull import __version__, process
-from lull.check.tables import LOST, WALKS
+from lull.check.tables import OVER, WALKS
 from lull.check.trials import CheckOptions
 from lull.check.verdicts import PASSED, BootResult, mutant_scores, overall, plain
 from lull.judge import features, goals
@@ -68,7 +68,7 @@ def walks(records: Sequence[Record], walk: float) -> list[Record]:
     Args:
         walk: nanoseconds of one page walk.
     """
-    lost = (r for r in records if r.metric == LOST)
+    lost = (r for r in records if r.metric == OVER)
     return [replace(r, metric=WALKS, unit="s", values=tuple(v * walk / 1e9 for v in r.values)) for r in lost]
 
 

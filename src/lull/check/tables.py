@@ -17,13 +17,13 @@ NEWS = "nothing new"
 """What is said of a boot that passed, and reported known issues."""
 FEW = 4
 """The most kernels that have a column each; more have a row each."""
-LOST = "tlb_lost"
+OVER = "tlb_over_invalidated"
 """The metric: entries that TLBIs removed from CPUs which had used them, although the page tables still had them."""
 REFILLS = "tlb_refills_unchanged"
-"""The metric: entries of LOST that such a CPU then used again, while the page tables still had them."""
+"""The metric: entries of OVER that such a CPU then used again, while the page tables still had them."""
 WALKS = "seconds_walks"
-"""The metric: modelled seconds of the page walks that reload the entries of LOST."""
-COSTS = (LOST, REFILLS, WALKS)
+"""The metric: modelled seconds of the page walks that reload the entries of OVER."""
+COSTS = (OVER, REFILLS, WALKS)
 """The titles of the tables of what TLBIs removed without need."""
 
 
@@ -133,13 +133,13 @@ def defects(number: int) -> str:
 
 
 def _lost(records: Sequence[Record]) -> list[Grid]:
-    """Tables of workloads x kernels, per operation: valid entries that TLBIs removed (LOST), those of them that CPUs
-    used again (REFILLS), and the modelled time of page walks for all of LOST (WALKS). Workloads whose values are all 0
+    """Tables of workloads x kernels, per operation: valid entries that TLBIs removed (OVER), those of them that CPUs
+    used again (REFILLS), and the modelled time of page walks for all of OVER (WALKS). Workloads whose values are all 0
     are left out."""
     notes = {
-        LOST: "entries that TLBIs took from CPUs which had used them, and that were still true",
+        OVER: "over-invalidated: entries that TLBIs took from CPUs which had used them, and that were true",
         REFILLS: "of such entries, those that a CPU used again and walked for, still unchanged",
-        WALKS: "page walks for all entries of tlb_lost, all CPUs together, at most; modelled time",
+        WALKS: "page walks for all entries of tlb_over_invalidated, all CPUs together, at most; modelled time",
     }
     return [grid for metric, note in notes.items() if (grid := _per_operation(records, metric, note))]
 

@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     own("--kpti", choices=("on", "off"), help="switch page-table isolation on or off (default: the kernel decides)")
     own("--asid-bits", type=int, choices=(data.WIDE, data.NARROW), help="width of ASIDs (default: 16)")
-    add("timing", help="also show what page walks for entries lost to TLBIs cost, by the cost 'walk' of this model")
+    add("timing", help="also show what page walks for over-invalidated entries cost, by the cost 'walk' of this model")
     add("append")
     add("out")
     own("--known", metavar="FILE", type=Path, help="findings of yours, as in checker/findings.toml: they fail no check")

@@ -2,7 +2,7 @@
 """Judge the thresholds of feature gather: never more TLBIs than stock, and far fewer where pages lie far apart.
 
 ``sparse`` and ``fragmented`` unmap ranges in which few pages are mapped, while threads on other CPUs read pages of
-their own. Under the checker, the entries that these threads lose are counted (``tlb_lost_others``). In
+their own. Under the checker, the entries that these threads lose are counted (``tlb_over_invalidated_others``). In
 ``teardown_munmap`` all pages of a range are mapped.
 """
 
@@ -25,7 +25,7 @@ APART = ("sparse/munmap", "sparse/dontneed", "fragmented/growing", "fragmented/a
 SHARE = 0.6
 """The largest share of stock's TLBIs that is allowed for them."""
 DENSE = ("teardown_munmap",)
-LOST = "tlb_lost_others"
+LOST = "tlb_over_invalidated_others"
 """The metric: entries that a TLBI of one CPU removed from others although they were still valid (docs/checker.md)."""
 
 
@@ -35,13 +35,13 @@ def concerns(results: Results) -> bool:
 
 
 def judge_checked(run: RunSlice) -> list[Check]:
-    """The goal that only `lull check` can judge: other threads lose no more entries than on stock.
+    """The goal that only `lull check` can judge: no more entries of other threads are over-invalidated than on stock.
 
     It is for the kernel with gather alone. Without FEAT_nTLBPA, residency broadcasts for the whole ASID when tables
     are freed that several CPUs walked, which takes valid entries, too (docs/decisions/residency.md).
     """
-    what = "entries that other CPUs lost"
-    return [_cases(run, what, program, LOST, thresholds.alone(FEATURE), _no_more, APART) for program in SPARSE]
+    what = "over-invalidated entries of other CPUs"
+    return [_cases(run, what, program, OVER, thresholds.alone(FEATURE), _no_more, APART) for program in SPARSE]
 
 
 def judge(run: RunSlice) -> list[Check]:

@@ -122,16 +122,16 @@ def test_what_other_cpus_lost_is_judged_of_a_check(lost: float) -> None:
     """A run that counts cannot know it."""
     values: Values = {}
     for case in ("sparse/munmap", "sparse/dontneed", "fragmented/growing"):
-        values["stock", case, "tlb_lost_others"] = [192]
-        values["lull+only=gather", case, "tlb_lost_others"] = [0]
-        values["lull", case, "tlb_lost_others"] = [1000]  # residency may take entries: no threshold
-    values["lull+only=gather", "sparse/dontneed", "tlb_lost_others"] = [192 + lost]
+        values["stock", case, "tlb_over_invalidated_others"] = [192]
+        values["lull+only=gather", case, "tlb_over_invalidated_others"] = [0]
+        values["lull", case, "tlb_over_invalidated_others"] = [1000]  # residency may take entries: no threshold
+    values["lull+only=gather", "sparse/dontneed", "tlb_over_invalidated_others"] = [192 + lost]
     run = results(values)
     found = {c.name: c.verdict for c in goals.check("gather", run, gather.judge_checked)}
     assert gather.concerns(run)
     assert found == {
-        "gather: entries that other CPUs lost: sparse on lull+only=gather": "failed" if lost else "passed",
-        "gather: entries that other CPUs lost: fragmented on lull+only=gather": "passed",
+        "gather: over-invalidated entries of other CPUs: sparse on lull+only=gather": "failed" if lost else "passed",
+        "gather: over-invalidated entries of other CPUs: fragmented on lull+only=gather": "passed",
     }
 
 

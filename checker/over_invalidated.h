@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lost - counts the entries that TLBIs remove although nothing about them has changed,
+ * over_invalidated - counts the entries that TLBIs remove although nothing about them has changed,
  * and the entries that CPUs use again after a TLBI has removed them.
  *
  * A TLBI that names more than what has changed, for example a whole ASID for three
@@ -20,45 +20,45 @@
  * since the TLBI. A TLBI that named less would have made such a refill unnecessary.
  *
  * A window has these counts:
- *   - entries lost in the window;
- *   - refills in the window, also of entries lost before it;
+ *   - entries over-invalidated in the window;
+ *   - refills in the window, also of entries removed before it;
  *   - entries of the opener's address space that CPUs held when the window opened;
  *   - how many of these are left when it closes.
  */
-#ifndef LULL_LOST_H
-#define LULL_LOST_H
+#ifndef LULL_OVER_INVALIDATED_H
+#define LULL_OVER_INVALIDATED_H
 
 #include "space.h"
 #include "used.h"
 #include "window.h"
 
-struct lost_counts {
-	uint64_t entries;		/* lost */
-	uint64_t others;		/* of these, lost by other CPUs than the one that issued the TLBI */
+struct over_counts {
+	uint64_t entries;		/* over-invalidated */
+	uint64_t others;		/* of these, of other CPUs than the one that issued the TLBI */
 	uint64_t refills;
 	uint64_t unchanged;		/* of these, refills of entries that had not changed */
 };
 
-struct lost {
+struct over {
 	struct window window;
-	struct lost_counts all;		/* since the start */
+	struct over_counts all;		/* since the start */
 	/* The open window: entries held when it opened, and the counts above at that time. */
 	uint64_t held;
-	struct lost_counts before;
+	struct over_counts before;
 };
 
 /* A TLBI of @issuer is about to remove @e from the TLBs of @cpus; called before @e->cpus changes. */
-void lost_take(struct lost *l, const struct spaces *s, struct used *e,
+void over_take(struct over *l, const struct spaces *s, struct used *e,
 	       cpumask cpus, unsigned int issuer);
 
 /* A CPU uses the leaf @e, whose descriptor is @desc by now; called before the use is noted in @e. */
-void lost_used(struct lost *l, const struct regime *r, struct used *e,
+void over_used(struct over *l, const struct regime *r, struct used *e,
 	       unsigned int cpu, uint64_t desc);
 
 /* A CPU that has context @c loaded (NULL: none) executes a marker that opens or closes a window. */
-void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
+void over_open(struct over *l, const struct spaces *s, const struct context *c,
 	       uint64_t id, FILE *out);
-void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
+void over_close(struct over *l, const struct spaces *s, const struct context *c,
 		uint64_t id, FILE *out);
 
 #endif

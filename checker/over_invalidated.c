@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lost - counts entries that TLBIs remove, and that CPUs then use again. See lost.h.
+ * over_invalidated - counts entries that TLBIs remove, and that CPUs then use again. See over_invalidated.h.
  */
 #include "json.h"
-#include "lost.h"
+#include "over_invalidated.h"
 
 static unsigned int count_cpus(cpumask cpus)
 {
@@ -30,7 +30,7 @@ static bool still_true(const struct spaces *s, const struct used *e)
 	       desc_same(&root->r, e->level, e->desc, last->desc);
 }
 
-void lost_take(struct lost *l, const struct spaces *s, struct used *e,
+void over_take(struct over *l, const struct spaces *s, struct used *e,
 	       cpumask cpus, unsigned int issuer)
 {
 	cpus &= e->own;
@@ -45,7 +45,7 @@ void lost_take(struct lost *l, const struct spaces *s, struct used *e,
 	l->all.others += count_cpus(cpus & ~CPU(issuer));
 }
 
-void lost_used(struct lost *l, const struct regime *r, struct used *e,
+void over_used(struct over *l, const struct regime *r, struct used *e,
 	       unsigned int cpu, uint64_t desc)
 {
 	if (e->desc != desc) {
@@ -62,7 +62,7 @@ void lost_used(struct lost *l, const struct regime *r, struct used *e,
 	l->all.unchanged += e->same >> cpu & 1;
 }
 
-void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
+void over_open(struct over *l, const struct spaces *s, const struct context *c,
 	       uint64_t id, FILE *out)
 {
 	if (!window_open(&l->window, id, out))
@@ -82,7 +82,7 @@ void lost_open(struct lost *l, const struct spaces *s, const struct context *c,
 }
 
 /* If the address space has a new ASID by now it is another context, of which nothing was held. */
-void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
+void over_close(struct over *l, const struct spaces *s, const struct context *c,
 		uint64_t id, FILE *out)
 {
 	struct json j = { .out = out };
@@ -103,8 +103,8 @@ void lost_close(struct lost *l, const struct spaces *s, const struct context *c,
 	json_open(&j, '{');
 	json_field(&j, "tlb_held", l->held);
 	json_field(&j, "tlb_kept", kept);
-	json_field(&j, "tlb_lost", l->all.entries - l->before.entries);
-	json_field(&j, "tlb_lost_others", l->all.others - l->before.others);
+	json_field(&j, "tlb_over_invalidated", l->all.entries - l->before.entries);
+	json_field(&j, "tlb_over_invalidated_others", l->all.others - l->before.others);
 	json_field(&j, "tlb_refills", l->all.refills - l->before.refills);
 	json_field(&j, "tlb_refills_unchanged", l->all.unchanged - l->before.unchanged);
 	json_close(&j, '}');
