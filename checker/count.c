@@ -13,7 +13,7 @@
 struct totals {
 	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, ipi, ipi_all, ic, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
-	uint64_t guest[GUESTS + 1][GUEST_REACHES][CLASSES], hyp_local, hyp_broadcast, hyp_stage2, forced[CLASSES];
+	uint64_t guest[GUESTS + 1][GUEST_KINDS][CLASSES], hyp_local, hyp_broadcast, hyp_stage2, forced[CLASSES];
 };
 
 static struct cpu_counts *alloc(unsigned int ncpus)
@@ -74,7 +74,7 @@ static unsigned int place_of(struct counts *c, uint16_t vmid)
 static void count_tlbi(struct counts *c, struct cpu_counts *live, const struct tlbi *t,
 		       enum tlbi_class class, const struct issuer *by)
 {
-	bool local = t->scope == SCOPE_LOCAL;
+	bool local = t->domain == DOMAIN_LOCAL;
 
 	bump(&live->tlbi[t->index][class]);
 	if (by->forced)
@@ -173,9 +173,9 @@ static void add(struct totals *t, const struct cpu_counts *c)
 	for (unsigned int i = 0; i < DSB_FORMS; i++)
 		t->dsb[i] += c->dsb[i];
 	for (unsigned int i = 0; i <= GUESTS; i++)
-		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
+		for (unsigned int kind = 0; kind < GUEST_KINDS; kind++)
 			for (unsigned int class = 0; class < CLASSES; class++)
-				t->guest[i][reach][class] += c->guest[i][reach][class];
+				t->guest[i][kind][class] += c->guest[i][kind][class];
 	t->hyp_local += c->hyp_local;
 	t->hyp_broadcast += c->hyp_broadcast;
 	t->hyp_stage2 += c->hyp_stage2;
@@ -189,7 +189,7 @@ static void add(struct totals *t, const struct cpu_counts *c)
 		for (unsigned int class = 0; class < CLASSES; class++) {
 			uint64_t n = c->tlbi[i][class];
 
-			if (form.scope == SCOPE_LOCAL)
+			if (form.domain == DOMAIN_LOCAL)
 				t->local[class] += n;
 			else
 				t->broadcast[class] += n;
@@ -258,31 +258,31 @@ static void write_cpu(struct json *j, unsigned int cpu, const struct cpu_counts 
 	json_close(j, '}');
 }
 
-static const char *const reaches[GUEST_REACHES] = { "local", "broadcast", "forced" };
+static const char *const kinds[GUEST_KINDS] = { "local", "broadcast", "forced" };
 
 /* Write what a guest executed; @prefix: of the keys. */
-static void write_guest(struct json *j, const char *prefix, const uint64_t counts[GUEST_REACHES][CLASSES])
+static void write_guest(struct json *j, const char *prefix, const uint64_t counts[GUEST_KINDS][CLASSES])
 {
 	char key[48];
 
-	for (unsigned int reach = 0; reach < GUEST_REACHES; reach++) {
-		snprintf(key, sizeof(key), "%s%s", prefix, reaches[reach]);
-		json_field(j, key, sum(counts[reach]));
-		snprintf(key, sizeof(key), "%s%s_user", prefix, reaches[reach]);
-		json_field(j, key, counts[reach][CLASS_USER]);
+	for (unsigned int kind = 0; kind < GUEST_KINDS; kind++) {
+		snprintf(key, sizeof(key), "%s%s", prefix, kinds[kind]);
+		json_field(j, key, sum(counts[kind]));
+		snprintf(key, sizeof(key), "%s%s_user", prefix, kinds[kind]);
+		json_field(j, key, counts[kind][CLASS_USER]);
 	}
 }
 
 /* The part of write_total() that is about virtual machines. */
 static void write_virtual(struct json *j, const struct counts *c, const struct totals *t)
 {
-	static const uint64_t none[GUEST_REACHES][CLASSES];
-	uint64_t all[GUEST_REACHES][CLASSES] = { 0 };
+	static const uint64_t none[GUEST_KINDS][CLASSES];
+	uint64_t all[GUEST_KINDS][CLASSES] = { 0 };
 
 	for (unsigned int i = 0; i <= GUESTS; i++)
-		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
+		for (unsigned int kind = 0; kind < GUEST_KINDS; kind++)
 			for (unsigned int class = 0; class < CLASSES; class++)
-				all[reach][class] += t->guest[i][reach][class];
+				all[kind][class] += t->guest[i][kind][class];
 	json_field(j, "tlbi_forced", sum(t->forced));
 	json_field(j, "tlbi_forced_user", t->forced[CLASS_USER]);
 	json_field(j, "tlbi_hyp_local", t->hyp_local);
@@ -299,8 +299,8 @@ static void write_guests(struct json *j, const struct counts *c, const struct to
 	for (unsigned int i = 0; i <= GUESTS; i++) {
 		uint64_t n = 0;
 
-		for (unsigned int reach = 0; reach < GUEST_REACHES; reach++)
-			n += sum(t->guest[i][reach]);
+		for (unsigned int kind = 0; kind < GUEST_KINDS; kind++)
+			n += sum(t->guest[i][kind]);
 		if (!n)
 			continue;
 		json_open(j, '{');

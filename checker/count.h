@@ -26,14 +26,14 @@
 #define GUESTS 8
 
 /* How far a guest's TLBI goes. FORCED: it is a local one, and HCR_EL2.FB makes it a broadcast. */
-enum guest_reach { GUEST_LOCAL, GUEST_BROADCAST, GUEST_FORCED, GUEST_REACHES };
+enum guest_kind { GUEST_LOCAL, GUEST_BROADCAST, GUEST_FORCED, GUEST_KINDS };
 
 /* Aligned, so that no two vCPUs write into one cache line. */
 struct cpu_counts {
 	uint64_t insns, insns_spin, atomics;
 	uint64_t tlbi[TLBI_FORMS][CLASSES];
 	uint64_t by_guests[TLBI_FORMS][CLASSES];	/* those of tlbi that guests executed */
-	uint64_t guest[GUESTS + 1][GUEST_REACHES][CLASSES];	/* the same, of each guest */
+	uint64_t guest[GUESTS + 1][GUEST_KINDS][CLASSES];	/* the same, of each guest */
 	/* Those of tlbi that a hypervisor executed for guests: local and broadcast; how many of both reach stage 2. */
 	uint64_t hyp_local, hyp_broadcast, hyp_stage2;
 	uint64_t forced[CLASSES];	/* local TLBIs that HCR_EL2.FB made broadcasts, of guests and others */

@@ -33,10 +33,10 @@ struct row {
 #define LAST	.last = true
 #define RANGE	.range = true
 #define ROW(op1, crm, op2, n, e, s, w, ...) \
-	{ op1, crm, op2, { .name = n, .el = e, .scope = SCOPE_##s, \
+	{ op1, crm, op2, { .name = n, .el = e, .domain = DOMAIN_##s, \
 			   .what = TLBI_##w, ##__VA_ARGS__ }, n "nxs" }
 #define ROW_PA(op1, crm, op2, n, s, w, ...) \
-	{ op1, crm, op2, { .name = n, .el = 3, .scope = SCOPE_##s, \
+	{ op1, crm, op2, { .name = n, .el = 3, .domain = DOMAIN_##s, \
 			   .what = TLBI_##w, ##__VA_ARGS__ }, NULL }
 
 static const struct row rows[] = {

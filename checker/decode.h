@@ -53,7 +53,7 @@ enum mark {
 };
 
 /* Where a TLBI takes effect: this PE, its Inner Shareable domain, its Outer Shareable domain. */
-enum tlbi_scope { SCOPE_LOCAL, SCOPE_IS, SCOPE_OS };
+enum tlbi_domain { DOMAIN_LOCAL, DOMAIN_IS, DOMAIN_OS };
 
 /* What the operand selects. */
 enum tlbi_what {
@@ -70,7 +70,7 @@ enum tlbi_class { CLASS_USER, CLASS_KERNEL, CLASS_ALL, CLASS_OTHER, CLASSES };
 
 struct tlbi {
 	const char *name;	/* the assembler's, lower case: "vale1isnxs" */
-	enum tlbi_scope scope;
+	enum tlbi_domain domain;
 	enum tlbi_what what;
 	uint8_t el;		/* translation regime: 1 (EL1&0), 2 or 3 */
 	bool last;		/* leaf entries only */

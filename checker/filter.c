@@ -63,7 +63,7 @@ void filter_add_kernel(struct filter *f, uint64_t tag, uint64_t page)
 	write_once(&f->kernel[slot_of(tag)], tag);
 }
 
-void filter_forget(struct filter *f, int asid, const struct reach *r)
+void filter_forget(struct filter *f, int asid, const struct scope *r)
 {
 	if (r->every_va ? r->any_asid : r->upper)
 		next_generation(&f->kernel_gen, f->kernel, FILTER_SLOTS);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "reach.h"
+#include "scope.h"
 
 #define FILTER_SLOTS	2048
 
@@ -42,6 +42,6 @@ bool filter_kernel(const struct filter *f, uint64_t va, uint64_t *tag, uint64_t 
 void filter_add_kernel(struct filter *f, uint64_t tag, uint64_t page);
 
 /* The CPU, which has @asid (-1: no lower half), may translate the addresses of @r in another way. With the lock held. */
-void filter_forget(struct filter *f, int asid, const struct reach *r);
+void filter_forget(struct filter *f, int asid, const struct scope *r);
 
 #endif

@@ -105,7 +105,7 @@ void globals_check(struct shadow *s, unsigned int cpu, const struct context *c, 
 	report(&s->reports, &f);
 }
 
-void globals_flushed(struct globals *g, const struct reach *r, cpumask cpus, uint64_t when)
+void globals_flushed(struct globals *g, const struct scope *r, cpumask cpus, uint64_t when)
 {
 	unsigned int cpu;
 
@@ -121,7 +121,7 @@ void globals_flushed(struct globals *g, const struct reach *r, cpumask cpus, uin
 				.global = true, .level = leaf[i].level,
 			};
 
-			if (leaf[i].when > when || reach_covers(r, &what) != COVER_YES)
+			if (leaf[i].when > when || scope_covers(r, &what) != COVER_YES)
 				leaf[kept++] = leaf[i];
 		}
 		g->of[cpu].n = kept;

@@ -11,7 +11,7 @@
 #ifndef LULL_GLOBAL_H
 #define LULL_GLOBAL_H
 
-#include "reach.h"
+#include "scope.h"
 #include "space.h"
 
 struct shadow;
@@ -40,6 +40,6 @@ void globals_left(struct shadow *s, unsigned int cpu, struct context *c, uint64_
 void globals_check(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t pc);
 
 /* A TLBI that was issued at @when is complete on @cpus. */
-void globals_flushed(struct globals *g, const struct reach *r, cpumask cpus, uint64_t when);
+void globals_flushed(struct globals *g, const struct scope *r, cpumask cpus, uint64_t when);
 
 #endif

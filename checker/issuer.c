@@ -30,6 +30,6 @@ struct issuer issuer_of(const struct issuer_state *s, const struct tlbi *t)
 	return (struct issuer){
 		.kind = issuer_in_guest(s) ? ISSUER_GUEST : ISSUER_SELF,
 		.vmid = issuer_vmid(s),
-		.forced = (s->hcr & HCR_FB) && t->scope == SCOPE_LOCAL,
+		.forced = (s->hcr & HCR_FB) && t->domain == DOMAIN_LOCAL,
 	};
 }

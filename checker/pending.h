@@ -30,7 +30,7 @@
 
 #include "hash.h"
 #include "list.h"
-#include "reach.h"
+#include "scope.h"
 #include "space.h"
 #include "walk.h"
 

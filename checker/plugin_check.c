@@ -45,7 +45,7 @@ static struct filter *filters;
 static struct hash sites;
 
 /* shadow.moved: with the lock held, for any vCPU. */
-static void on_moved(void *arg, cpumask cpus, const struct reach *r)
+static void on_moved(void *arg, cpumask cpus, const struct scope *r)
 {
 	unsigned int cpu;
 

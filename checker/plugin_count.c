@@ -58,7 +58,7 @@ static void event(unsigned int cpu, struct insn *insn, uint64_t operand)
 	count_event(&counts, cpu, insn, operand, &by);
 	/* QEMU obeys HCR_EL2.FB: such a TLBI waits for the other vCPUs, and costs what a broadcast costs. */
 	if (by.forced)
-		insn->tlbi.scope = SCOPE_IS;
+		insn->tlbi.domain = DOMAIN_IS;
 	time_event(cpu, insn, operand);
 }
 

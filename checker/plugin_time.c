@@ -202,7 +202,7 @@ static void on_wake(EVENT(unsigned int cpu))
 
 void time_event(unsigned int cpu, const struct insn *insn, uint64_t operand)
 {
-	bool broadcast = insn->kind == INSN_TLBI && insn->tlbi.scope != SCOPE_LOCAL;
+	bool broadcast = insn->kind == INSN_TLBI && insn->tlbi.domain != DOMAIN_LOCAL;
 
 	if (!options.timed)
 		return;

@@ -34,21 +34,21 @@
 
 /* A TLBI that was issued and that no DSB has completed, and one thing it will change then. */
 struct incomplete {
-	/* The pending invalidation that the TLBI covers; NULL: the TLBI flushes contexts, or @reach. */
+	/* The pending invalidation that the TLBI covers; NULL: the TLBI flushes contexts, or @scope. */
 	struct pending *pending;
 	bool walkers;		/* removes CPUs from the pending invalidation's @walkers, not from its @held */
-	enum reach_stage stage;	/* REACH_STAGE2: from its @alone only */
+	enum scope_stage stage;	/* SCOPE_STAGE2: from its @alone only */
 	bool by_va;		/* names addresses, so that it flushes no whole context */
 	bool any_asid;
 	uint16_t asid;
 	cpumask cpus;
 	uint64_t when;
-	enum tlbi_scope scope;
+	enum tlbi_domain domain;
 	bool nxs;
 	uint64_t task;		/* that issued it */
 	uint64_t again;		/* when a DSB would have completed it, but broadcasts must be repeated; 0: none */
 	uint64_t pc;
-	struct reach reach;	/* when @pending is NULL */
+	struct scope scope;	/* when @pending is NULL */
 };
 
 struct cpu {
@@ -103,7 +103,7 @@ struct shadow {
 	 * Called when these CPUs may translate the addresses of @r in another way, after a TLBI or a
 	 * write of a register; may be NULL.
 	 */
-	void (*moved)(void *arg, cpumask cpus, const struct reach *r);
+	void (*moved)(void *arg, cpumask cpus, const struct scope *r);
 };
 
 /* @out takes JSON lines, @text the same for people. Returns false if there is no memory. */

@@ -251,7 +251,7 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 	}
 	walks_check(s, cpu, pc);
 	if (s->moved)
-		s->moved(s->arg, CPU(cpu), &(struct reach){ .any_asid = true, .end = LOWER_END });
+		s->moved(s->arg, CPU(cpu), &(struct scope){ .any_asid = true, .end = LOWER_END });
 }
 
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,

@@ -33,7 +33,7 @@ struct issued {
 	struct shadow *s;
 	unsigned int cpu;
 	const struct tlbi *t;
-	const struct reach *r;
+	const struct scope *r;
 	struct tlbi_seen seen;
 	cpumask cpus;			/* the CPUs it reaches */
 	uint64_t when;
@@ -41,7 +41,7 @@ struct issued {
 };
 
 /* Return true if the TLBI's range ends or begins close to the entry, as after a miscount. */
-static bool just_missed(const struct reach *r, const struct cached *what)
+static bool just_missed(const struct scope *r, const struct cached *what)
 {
 	uint64_t far = 16 * what->size;
 
@@ -77,11 +77,11 @@ static void tlbi_for_walkers(struct issued *i, struct pending *inv)
 	struct cached what = inv->what;
 	struct incomplete p = {
 		.pending = inv, .walkers = true, .cpus = inv->walkers & i->cpus, .when = i->when,
-		.scope = i->t->scope, .nxs = i->t->nxs,
+		.domain = i->t->domain, .nxs = i->t->nxs,
 	};
 
 	what.asid = i->r->asid;
-	if (!p.cpus || reach_covers(i->r, &what) != COVER_YES || !published(i->s, i, inv))
+	if (!p.cpus || scope_covers(i->r, &what) != COVER_YES || !published(i->s, i, inv))
 		return;
 	inv->refs++;
 	add_incomplete(&i->s->cpus[i->cpu], &p);
@@ -96,11 +96,11 @@ static void tlbi_for_walkers(struct issued *i, struct pending *inv)
 static cpumask of_stage(const struct issued *i, const struct pending *inv, cpumask bits)
 {
 	switch (i->r->stage) {
-	case REACH_STAGE1:
+	case SCOPE_STAGE1:
 		return bits & ~inv->alone;
-	case REACH_STAGE2:
+	case SCOPE_STAGE2:
 		return bits & inv->alone;
-	case REACH_BOTH:
+	case SCOPE_BOTH:
 		break;
 	}
 	return bits;
@@ -113,7 +113,7 @@ static void tlbi_for_pending(struct issued *i, struct pending *inv)
 	cpumask bits = of_stage(i, inv, (inv->held | inv->walkers) & i->cpus);
 	struct incomplete p = {
 		.pending = inv, .cpus = bits, .when = i->when, .stage = i->r->stage,
-		.scope = i->t->scope, .nxs = i->t->nxs, .pc = i->seen.pc,
+		.domain = i->t->domain, .nxs = i->t->nxs, .pc = i->seen.pc,
 	};
 
 	if (i->walkers) {
@@ -123,7 +123,7 @@ static void tlbi_for_pending(struct issued *i, struct pending *inv)
 	/* An entry that is not global may be cached under any ASID (KPTI): one ASID is not enough. */
 	if (inv->context->kernel && !inv->what.global && !i->r->any_asid)
 		return;
-	switch (reach_covers(i->r, &inv->what)) {
+	switch (scope_covers(i->r, &inv->what)) {
 	case COVER_YES:
 		break;
 	case COVER_VA:
@@ -143,7 +143,7 @@ static void tlbi_for_pending(struct issued *i, struct pending *inv)
 		return;
 	}
 	if (!bits) {
-		if (i->r->stage != REACH_STAGE1)
+		if (i->r->stage != SCOPE_STAGE1)
 			pending_saw(inv, &i->seen, MISS_LOCAL);
 		else if (inv->issued)
 			pending_saw(inv, &i->seen, MISS_STAGE);
@@ -172,7 +172,7 @@ static void tlbi_for_others(struct issued *i)
 	list_for(node, (struct list *)l) {
 		struct pending *inv = container_of(node, struct pending, in_task);
 
-		if (reach_covers(i->r, &inv->what) == COVER_ASID)
+		if (scope_covers(i->r, &inv->what) == COVER_ASID)
 			pending_saw(inv, &i->seen, MISS_ASID);
 		if (++looked == 64)
 			break;
@@ -233,7 +233,7 @@ static void repeat(struct shadow *s, unsigned int cpu, const struct tlbi *t, uin
 {
 	struct cpu *here = &s->cpus[cpu];
 
-	if (t->scope == SCOPE_LOCAL)
+	if (t->domain == DOMAIN_LOCAL)
 		return;
 	here->broadcast = s->now;
 	if (t->what != TLBI_VA || !t->last || t->range || operand)
@@ -264,7 +264,7 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 		 uint64_t operand, uint64_t pc)
 {
 	struct cpu *c = &s->cpus[cpu];
-	struct reach r;
+	struct scope r;
 	struct issued i = {
 		.s = s, .cpu = cpu, .t = t, .r = &r,
 		.seen = { .name = t->name, .operand = operand, .cpu = cpu, .pc = pc },
@@ -273,8 +273,8 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 
 	if (c->no_ttl && !t->range)
 		operand &= ~(0xfull << 44);
-	if (s->stage2 ? !reach_of_stage2(t, operand, c->ttbr0 >> 48, c->lower_ok ? &c->lower : NULL, &r) :
-			!reach_of(t, operand, c->lower_ok ? &c->lower : NULL,
+	if (s->stage2 ? !scope_of_stage2(t, operand, c->ttbr0 >> 48, c->lower_ok ? &c->lower : NULL, &r) :
+			!scope_of(t, operand, c->lower_ok ? &c->lower : NULL,
 				  c->upper_ok ? &c->upper : NULL, &r))
 		return;
 	s->seen.tlbis++;
@@ -285,13 +285,13 @@ void shadow_tlbi(struct shadow *s, unsigned int cpu, const struct tlbi *t,
 	if (r.every_va || (s->physical && !r.last) || s->globals.n) {
 		whole = (struct incomplete){
 			.stage = r.stage, .by_va = !r.every_va, .any_asid = r.any_asid, .asid = r.asid,
-			.cpus = i.cpus, .when = i.when, .scope = t->scope, .nxs = t->nxs,
-			.reach = r,
+			.cpus = i.cpus, .when = i.when, .domain = t->domain, .nxs = t->nxs,
+			.scope = r,
 		};
 		add_incomplete(c, &whole);
 	}
 	if (s->moved) {
-		const struct reach everything = { .every_va = true, .any_asid = true };
+		const struct scope everything = { .every_va = true, .any_asid = true };
 
 		/* What need not be removed may be removed all the same, and QEMU does. */
 		s->moved(s->arg, i.cpus, r.nothing ? &everything : &r);
@@ -386,7 +386,7 @@ static void complete(struct shadow *s, unsigned int by, const struct incomplete 
 		    pending_say(inv, SAID_CONTENTS))
 			shadow_report_pending(s, by, p->pc, 0, RULE_BBM_CONTENTS, inv);
 		inv->alone &= ~p->cpus;
-		if (p->stage == REACH_STAGE2)
+		if (p->stage == SCOPE_STAGE2)
 			pending_completed(inv, by, MISS_STAGE);
 		else if (!p->walkers)
 			inv->held &= ~p->cpus;
@@ -397,10 +397,10 @@ static void complete(struct shadow *s, unsigned int by, const struct incomplete 
 	}
 	if (s->stage2 && !p->by_va)
 		stage2_flushed(s->stage2, p->any_asid, p->asid, p->cpus);
-	if (p->stage == REACH_STAGE1)
+	if (p->stage == SCOPE_STAGE1)
 		return;
-	walks_flushed(s, &p->reach, p->cpus, p->when);
-	globals_flushed(&s->globals, &p->reach, p->cpus, p->when);
+	walks_flushed(s, &p->scope, p->cpus, p->when);
+	globals_flushed(&s->globals, &p->scope, p->cpus, p->when);
 	if (p->by_va)
 		return;
 	if (p->any_asid) {
@@ -426,11 +426,11 @@ void shadow_dsb(struct shadow *s, unsigned int cpu, enum dsb_form form)
 		return;
 	for (unsigned int i = 0; i < c->n_incomplete; i++) {
 		struct incomplete p = c->incomplete[i];
-		enum completes needs = p.scope == SCOPE_LOCAL ? COMPLETES_LOCAL :
-				       p.scope == SCOPE_IS ? COMPLETES_IS : COMPLETES_ALL;
+		enum completes needs = p.domain == DOMAIN_LOCAL ? COMPLETES_LOCAL :
+				       p.domain == DOMAIN_IS ? COMPLETES_IS : COMPLETES_ALL;
 
 		if (what >= needs && (p.nxs || !dsb_is_nxs(form))) {
-			if (!s->seen.repeats || p.scope == SCOPE_LOCAL || (p.again && c->broadcast > p.again)) {
+			if (!s->seen.repeats || p.domain == DOMAIN_LOCAL || (p.again && c->broadcast > p.again)) {
 				complete(s, cpu, &p);
 				continue;
 			}

@@ -104,7 +104,7 @@ void stage2_guest_tlbi(struct stage2 *v, unsigned int cpu, const struct tlbi *t)
 {
 	struct machine *m;
 
-	if (t->scope != SCOPE_LOCAL || v->hcr[cpu] & HCR_FB)
+	if (t->domain != DOMAIN_LOCAL || v->hcr[cpu] & HCR_FB)
 		return;
 	m = machine_of(v, vmid_of(&v->s.cpus[cpu]));
 	for (unsigned int other = 0; other < v->s.ncpus; other++)

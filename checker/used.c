@@ -96,7 +96,7 @@ void used_drop_context(struct used_all *u, struct context *c)
 
 struct flush {
 	struct used_all *all;
-	const struct reach *r;
+	const struct scope *r;
 	const struct regime *regime;
 	cpumask cpus;
 	take_fn take;
@@ -113,7 +113,7 @@ static void flush_one(const struct flush *f, struct used *e)
 		.level = e->level,
 	};
 
-	if (e->absent || reach_covers(f->r, &what) != COVER_YES)
+	if (e->absent || scope_covers(f->r, &what) != COVER_YES)
 		return;
 	f->take(f->arg, e);
 	e->cpus &= ~f->cpus;
@@ -127,7 +127,7 @@ static void flush_one(const struct flush *f, struct used *e)
 		used_drop(f->all, e);
 }
 
-void used_flush(struct used_all *u, struct context *c, const struct reach *r,
+void used_flush(struct used_all *u, struct context *c, const struct scope *r,
 		const struct regime *regime, cpumask cpus, take_fn take, void *arg)
 {
 	const struct flush f = {

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "reach.h"
+#include "scope.h"
 #include "space.h"
 
 struct used {
@@ -58,7 +58,7 @@ void used_drop_context(struct used_all *u, struct context *c);
 
 /* Remove the entries of a context that a TLBI removes from @cpus; @take is called before each. */
 typedef void (*take_fn)(void *arg, struct used *e);
-void used_flush(struct used_all *u, struct context *c, const struct reach *r,
+void used_flush(struct used_all *u, struct context *c, const struct scope *r,
 		const struct regime *regime, cpumask cpus, take_fn take, void *arg);
 
 #endif

@@ -246,7 +246,7 @@ void walks_table_freed(struct shadow *s, unsigned int cpu, const struct table *t
 
 /* --- TLBIs --- */
 
-static bool relevant(const struct reach *r, const struct walked *w)
+static bool relevant(const struct scope *r, const struct walked *w)
 {
 	if (r->nothing || (!r->any_asid && (w->kernel || r->asid != w->asid)))
 		return false;
@@ -256,7 +256,7 @@ static bool relevant(const struct reach *r, const struct walked *w)
 	       r->start <= w->va && r->end - 1 >= w->va + w->size - 1;
 }
 
-static void flushed(struct shadow *s, struct walked *w, const struct reach *r, cpumask cpus,
+static void flushed(struct shadow *s, struct walked *w, const struct scope *r, cpumask cpus,
 		    uint64_t when)
 {
 	if (w->when > when || !relevant(r, w))
@@ -266,7 +266,7 @@ static void flushed(struct shadow *s, struct walked *w, const struct reach *r, c
 		drop(s, w);
 }
 
-void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64_t when)
+void walks_flushed(struct shadow *s, const struct scope *r, cpumask cpus, uint64_t when)
 {
 	struct hash_node *next;
 

@@ -19,7 +19,7 @@
  * page.
  *
  * The manual does not define which TLBIs are relevant. The checker assumes:
- *  - Before the page is freed: TLBIs that cover the entry (reach.h), for its ASID or
+ *  - Before the page is freed: TLBIs that cover the entry (scope.h), for its ASID or
  *    for any other ASID that its root table was loaded with. Because the index of a
  *    copy contains no ASID, it cannot matter which of these ASIDs the TLBI names.
  *  - After the page is freed: TLBIs of the whole ASID, and of all ASIDs. A TLBI by
@@ -32,7 +32,7 @@
 #include "hash.h"
 #include "list.h"
 #include "pending.h"
-#include "reach.h"
+#include "scope.h"
 #include "space.h"
 
 struct shadow;
@@ -62,7 +62,7 @@ void walks_table_freed(struct shadow *s, unsigned int cpu, const struct table *t
 void walks_context_dies(struct shadow *s, struct context *c);
 
 /* A TLBI that was issued at @when is complete on @cpus. */
-void walks_flushed(struct shadow *s, const struct reach *r, cpumask cpus, uint64_t when);
+void walks_flushed(struct shadow *s, const struct scope *r, cpumask cpus, uint64_t when);
 
 /* Tables were linked or loaded: report CPUs that can walk a page and may hold its old descriptors. */
 void walks_check(struct shadow *s, unsigned int cpu, uint64_t pc);

@@ -10,7 +10,7 @@
 
 int main(void)
 {
-	static const char * const scopes[] = { "local", "is", "os" };
+	static const char * const domains[] = { "local", "is", "os" };
 	static const char * const whats[] = {
 		"all", "asid", "va", "vaa", "ipa", "pa",
 	};
@@ -34,7 +34,7 @@ int main(void)
 		switch (i.kind) {
 		case INSN_TLBI:
 			printf("tlbi %s %s %s %d %d %d %d %d %s %u %d\n", i.tlbi.name,
-			       scopes[i.tlbi.scope], whats[i.tlbi.what], i.tlbi.el,
+			       domains[i.tlbi.domain], whats[i.tlbi.what], i.tlbi.el,
 			       i.tlbi.last, i.tlbi.range, i.tlbi.nxs, i.rt,
 			       tlbi_class_name(tlbi_class(&i.tlbi, operand)),
 			       tlbi_asid(operand), tlbi_has_operand(&i.tlbi));

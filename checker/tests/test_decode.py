@@ -13,13 +13,13 @@ from plugin_tools import HERE, run
 
 # Every TLBI of the Arm ARM without nXS, as C5.5 lists them. An address form may be last-level
 # ("l"), a range ("r"), and reach further than this CPU ("is", "os").
-SCOPES = ("", "is", "os")
+DOMAINS = ("", "is", "os")
 
 
 def forms(el: int, whole: list[str], addresses: list[str], ranges: list[str]) -> list[str]:
     """All there are of one regime: whole ones, and addresses with "l", "r" or both."""
     stems = whole + [f"{a}{last}" for a in addresses + ["r" + r for r in ranges] for last in ("", "l")]
-    return [f"{stem}e{el}{scope}" for stem in stems for scope in SCOPES]
+    return [f"{stem}e{el}{domain}" for stem in stems for domain in DOMAINS]
 
 
 EL1 = forms(1, ["vmall", "asid"], ["va", "vaa"], ["va", "vaa"])
@@ -83,11 +83,11 @@ def by_name(name: str) -> tuple[str, str, int, int, int, int]:
     """Scope, what, EL, last, range, nXS: all of it is in the name."""
     nxs = name.endswith("nxs")
     bare = name.removesuffix("nxs")
-    scope = bare[-2:] if bare.endswith(("is", "os")) else "local"
+    domain = bare[-2:] if bare.endswith(("is", "os")) else "local"
     if bare in RME:
         rest = bare.removesuffix("os")
         return (
-            scope,
+            domain,
             "pa" if rest.startswith("rpa") else "all",
             3,
             rest == "rpal",
@@ -97,12 +97,12 @@ def by_name(name: str) -> tuple[str, str, int, int, int, int]:
     m = re.fullmatch(r"(r?)(vmall|vmalls12|all|asid|vaa|va|ipas2)(l?)e([123])(is|os)?", bare)
     assert m, name
     what = {"vmall": "all", "vmalls12": "all", "ipas2": "ipa"}.get(m[2], m[2])
-    return scope, what, int(m[4]), bool(m[3]), bool(m[1]), nxs
+    return domain, what, int(m[4]), bool(m[3]), bool(m[1]), nxs
 
 
 def expected(name: str, rt: int) -> str:
-    scope, what, el, last, rng, nxs = by_name(name)
-    return f"tlbi {name} {scope} {what} {el} {last:d} {rng:d} {nxs:d} {rt}"
+    domain, what, el, last, rng, nxs = by_name(name)
+    return f"tlbi {name} {domain} {what} {el} {last:d} {rng:d} {nxs:d} {rt}"
 
 
 def test_assembled_tlbi(cross: str, tmp_path: Path, decode: Decode) -> None:

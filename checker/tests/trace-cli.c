@@ -136,7 +136,7 @@ static uint64_t new_page(uint64_t size)
 	return pa;
 }
 
-static void on_moved(void *arg, cpumask cpus, const struct reach *r)
+static void on_moved(void *arg, cpumask cpus, const struct scope *r)
 {
 	unsigned int cpu;
 

@@ -442,7 +442,7 @@ static void test_count_every_form(void)
 			count_event(&c, 0, &insn, 0, &(struct issuer){ 0 });
 			forms++;
 			range += insn.tlbi.range;
-			local += insn.tlbi.scope == SCOPE_LOCAL;
+			local += insn.tlbi.domain == DOMAIN_LOCAL;
 			asid += insn.tlbi.what == TLBI_ASID;
 		}
 	CHECK(forms == TLBI_FORMS - 4);		/* RME's four have no nXS form */
@@ -517,8 +517,8 @@ static void test_cover(void)
 static void test_filter(void)
 {
 	static struct filter f;
-	const struct reach all = { .every_va = true, .any_asid = true };
-	const struct reach one = { .asid = 7, .start = 0x5000, .end = 0x7000 };
+	const struct scope all = { .every_va = true, .any_asid = true };
+	const struct scope one = { .asid = 7, .start = 0x5000, .end = 0x7000 };
 	uint64_t tag, late, page;
 
 	filter_init(&f);

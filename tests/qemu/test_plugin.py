@@ -140,10 +140,10 @@ def check_totals(line: dict[str, Any]) -> None:
             sums[f"dsb_{key}"] += n
         for key, n in cpu["tlbi"].items():
             name, cls = key.split("/")
-            reach = "local" if by_name(name)[0] == "local" else "broadcast"
-            sums[f"tlbi_{reach}"] += n
+            kind = "local" if by_name(name)[0] == "local" else "broadcast"
+            sums[f"tlbi_{kind}"] += n
             sums[f"tlbi_{cls}"] += n
-            sums[f"tlbi_{reach}_{cls}"] += n
+            sums[f"tlbi_{kind}_{cls}"] += n
             sums["tlbi_range"] += n * by_name(name)[4]
             sums["tlbi_asid"] += n * (by_name(name)[1] == "asid")
     executed = {k: v for k, v in total.items() if v and not k.startswith(VIRTUAL)}
@@ -183,14 +183,14 @@ GUEST = RW | VM
 BROADCAST, LOCAL, FORCED = "broadcast", "local", "forced"
 
 
-def of_guest(reach: str, user: int, other: int = 0) -> dict[str, int]:
+def of_guest(kind: str, user: int, other: int = 0) -> dict[str, int]:
     """The keys of a guest in the plugin's output, if it executed nothing that goes further or less far."""
     keys = {f"{name}{kind}": 0 for name in (LOCAL, BROADCAST, FORCED) for kind in ("", "_user")}
-    return {**keys, reach: user + other, f"{reach}_user": user}
+    return {**keys, kind: user + other, f"{kind}_user": user}
 
 
-@pytest.mark.parametrize(("hcr", "reach"), [(GUEST, LOCAL), (GUEST | FB, FORCED), (GUEST | FB | E2H, FORCED)])
-def test_a_guests_local_tlbis(bare: Bare, hcr: int, reach: str) -> None:
+@pytest.mark.parametrize(("hcr", "kind"), [(GUEST, LOCAL), (GUEST | FB, FORCED), (GUEST | FB | E2H, FORCED)])
+def test_a_guests_local_tlbis(bare: Bare, hcr: int, kind: str) -> None:
     """Local ones are broadcasts if HCR_EL2.FB is set; all forms, of the guest that has the CPU."""
     names = [n for n in EL1 if by_name(n)[0] == "local"]
     body, insns, want = tlbi_lines(names, el1_class)
@@ -198,12 +198,12 @@ def test_a_guests_local_tlbis(bare: Bare, hcr: int, reach: str) -> None:
     _, window, whole = bare(text, el2=True)
     user = sum(n for key, n in want.items() if key.endswith("/user"))
     assert window["cpus"][0]["tlbi"] == window["cpus"][0]["tlbi_by_guests"] == dict(want)
-    assert window["guests"] == whole["guests"] == [{"vmid": 5, **of_guest(reach, user, want.total() - user)}]
+    assert window["guests"] == whole["guests"] == [{"vmid": 5, **of_guest(kind, user, want.total() - user)}]
     total = window["total"]
     assert total["insns"] == insns + CLOSE_MOV
-    assert (total["tlbi_forced"], total["tlbi_forced_user"]) == ((want.total(), user) if reach == FORCED else (0, 0))
+    assert (total["tlbi_forced"], total["tlbi_forced_user"]) == ((want.total(), user) if kind == FORCED else (0, 0))
     assert (total["tlbi_local"], total["tlbi_broadcast"]) == (want.total(), 0)  # as executed
-    for key, n in of_guest(reach, user, want.total() - user).items():
+    for key, n in of_guest(kind, user, want.total() - user).items():
         assert total[f"tlbi_guest_{key}"] == total[f"tlbi_guests_{key}"] == n
         # no vCPU opened the whole run
         assert (whole["total"][f"tlbi_guest_{key}"], whole["total"][f"tlbi_guests_{key}"]) == (0, n)

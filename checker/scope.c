@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * reach - what a TLBI removes. See reach.h.
+ * scope - what a TLBI removes. See scope.h.
  */
 #include <stddef.h>
 #include <string.h>
 
-#include "reach.h"
+#include "scope.h"
 
 static uint64_t field(uint64_t value, unsigned int low, unsigned int n)
 {
@@ -25,7 +25,7 @@ static unsigned int granule_of(unsigned int tg)
 }
 
 /* Set [start, end) from a start and a size; a range that would pass the top ends there. */
-static void set_addresses(struct reach *out, uint64_t start, uint64_t size)
+static void set_addresses(struct scope *out, uint64_t start, uint64_t size)
 {
 	out->start = start;
 	out->end = start + size < start ? 0 : start + size;
@@ -42,7 +42,7 @@ static void set_addresses(struct reach *out, uint64_t start, uint64_t size)
  * level 1 of 16 KiB are none either, but only to a CPU without FEAT_LPA2;
  * DS = 0 does not make it one, so that here they are hints.
  */
-static void by_address(struct reach *out, uint64_t operand, const struct regime *r)
+static void by_address(struct scope *out, uint64_t operand, const struct regime *r)
 {
 	unsigned int hinted = granule_of(field(operand, 46, 2));
 	unsigned int level = field(operand, 44, 2);
@@ -70,7 +70,7 @@ static void by_address(struct reach *out, uint64_t operand, const struct regime 
  * reserved or not the granule in use; and when BaseADDR is not aligned to what
  * a leaf of TTL's level covers, it is UNPREDICTABLE what goes.
  */
-static void by_range(struct reach *out, uint64_t operand, const struct regime *r, bool ds)
+static void by_range(struct scope *out, uint64_t operand, const struct regime *r, bool ds)
 {
 	unsigned int granule = granule_of(field(operand, 46, 2));
 	unsigned int shift = 5 * field(operand, 44, 2) + 1;
@@ -92,15 +92,15 @@ static void by_range(struct reach *out, uint64_t operand, const struct regime *r
 		out->nothing = true;
 }
 
-bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower,
-	      const struct regime *upper, struct reach *out)
+bool scope_of(const struct tlbi *t, uint64_t operand, const struct regime *lower,
+	      const struct regime *upper, struct scope *out)
 {
 	const struct regime *r;
 
 	if (t->el != 1)
 		return false;
-	*out = (struct reach){
-		.local = t->scope == SCOPE_LOCAL,
+	*out = (struct scope){
+		.local = t->domain == DOMAIN_LOCAL,
 		.last = t->last,
 		.level = LEVEL_ANY,
 	};
@@ -142,15 +142,15 @@ bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower
  * An IPA has no sign, and no range goes beyond IPA[51]: what by_range() extends is 0. The others
  * (VAE1, ASIDE1 ...) remove some entries of stage 1.
  */
-bool reach_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, const struct regime *r,
-		     struct reach *out)
+bool scope_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, const struct regime *r,
+		     struct scope *out)
 {
 	const uint64_t mask_ipa = (1ull << 40) - 1;	/* IPA[51:12] */
 
 	if (t->el != 1)
 		return false;
-	*out = (struct reach){
-		.local = t->scope == SCOPE_LOCAL,
+	*out = (struct scope){
+		.local = t->domain == DOMAIN_LOCAL,
 		.last = t->last,
 		.level = LEVEL_ANY,
 		.asid = vmid,
@@ -158,12 +158,12 @@ bool reach_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, cons
 	if (t->what == TLBI_ALL) {
 		out->every_va = true;
 		out->any_asid = !strncmp(t->name, "alle1", 5);
-		out->stage = t->stage2 ? REACH_BOTH : REACH_STAGE1;
+		out->stage = t->stage2 ? SCOPE_BOTH : SCOPE_STAGE1;
 		return true;
 	}
 	if (t->what != TLBI_IPA)
 		return false;
-	out->stage = REACH_STAGE2;
+	out->stage = SCOPE_STAGE2;
 	if (t->range)
 		by_range(out, operand, r, r && r->lpa2);
 	else
@@ -172,7 +172,7 @@ bool reach_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, cons
 }
 
 /* Compares inclusive ends, because the last byte of the address space may belong to both. */
-static bool overlap(const struct reach *r, const struct cached *c)
+static bool overlap(const struct scope *r, const struct cached *c)
 {
 	return r->every_va || (c->va <= r->end - 1 && r->start <= c->va + (c->size - 1));
 }
@@ -182,7 +182,7 @@ static bool overlap(const struct reach *r, const struct cached *c)
  * TLBI by address and ASID removes leaves that are global or have the ASID, and table
  * entries that have it: an entry above the final level is never global.
  */
-static bool same_asid(const struct reach *r, const struct cached *c)
+static bool same_asid(const struct scope *r, const struct cached *c)
 {
 	if (r->any_asid)
 		return true;
@@ -195,7 +195,7 @@ static bool same_asid(const struct reach *r, const struct cached *c)
  * TTL is the level of the leaf. The TLBI removes that leaf and, unless `last`, the table
  * entries "up to the level indicated in the TTL hint" (Arm ARM C5.5): those above it.
  */
-static bool same_level(const struct reach *r, const struct cached *c)
+static bool same_level(const struct scope *r, const struct cached *c)
 {
 	if (r->level == LEVEL_ANY)
 		return true;
@@ -203,7 +203,7 @@ static bool same_level(const struct reach *r, const struct cached *c)
 }
 
 /* If there are several reasons against, the first is the one that makes the TLBI least near. */
-enum cover reach_covers(const struct reach *r, const struct cached *c)
+enum cover scope_covers(const struct scope *r, const struct cached *c)
 {
 	if (!overlap(r, c))
 		return COVER_VA;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reach - what a TLBI removes: on which CPUs, of which ASIDs, addresses and levels.
+ * scope - what a TLBI removes: on which CPUs, of which ASIDs, addresses and levels.
  *
  * Pure functions, for one regime with two ASID-tagged halves (EL1&0, or EL2&0 where the
  * kernel runs at EL2), and for stage 2 of the guests. Arm
  * ARM C5.5 (each TLBI's operand), D8.16 (TLB maintenance), "TTL hints" (FEAT_TTL),
  * FEAT_TLBIRANGE.
  */
-#ifndef LULL_REACH_H
-#define LULL_REACH_H
+#ifndef LULL_SCOPE_H
+#define LULL_SCOPE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,9 +19,9 @@
 #define LEVEL_ANY 4	/* no hint */
 
 /* Of which stage of a guest: entries of stage 2 alone; and those that stage 1 has a part in, combined ones. */
-enum reach_stage { REACH_BOTH, REACH_STAGE1, REACH_STAGE2 };
+enum scope_stage { SCOPE_BOTH, SCOPE_STAGE1, SCOPE_STAGE2 };
 
-struct reach {
+struct scope {
 	bool local;		/* the issuing PE alone */
 	bool any_asid;		/* VAA and whole-regime forms: of any ASID, and global entries */
 	uint16_t asid;
@@ -31,7 +31,7 @@ struct reach {
 	bool last;		/* leaves only; table descriptors stay */
 	int8_t level;		/* TTL hint: the level of the leaf; or LEVEL_ANY */
 	bool nothing;		/* by the architecture it need not remove anything */
-	enum reach_stage stage;	/* of reach_of_stage2(); the ASID is a VMID there, the addresses are IPAs */
+	enum scope_stage stage;	/* of scope_of_stage2(); the ASID is a VMID there, the addresses are IPAs */
 };
 
 /*
@@ -50,16 +50,16 @@ struct reach {
  * the length is (NUM + 1) << (5 * SCALE + 1) granules. A range that would go beyond the
  * top of the address space ends there.
  */
-bool reach_of(const struct tlbi *t, uint64_t operand, const struct regime *lower,
-	      const struct regime *upper, struct reach *out);
+bool scope_of(const struct tlbi *t, uint64_t operand, const struct regime *lower,
+	      const struct regime *upper, struct scope *out);
 
 /*
  * The same for a TLBI that EL2 executes for a guest, with HCR_EL2.{E2H, TGE} other than
  * {1, 1}; @vmid: of VTTBR_EL2, @r: of VTCR_EL2, or NULL. Returns false if it need not remove all
  * entries of stage 1 of the guest, nor any of stage 2.
  */
-bool reach_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, const struct regime *r,
-		     struct reach *out);
+bool scope_of_stage2(const struct tlbi *t, uint64_t operand, uint16_t vmid, const struct regime *r,
+		     struct scope *out);
 
 enum cover {
 	COVER_YES,
@@ -93,6 +93,6 @@ struct cached {
  * If there are several reasons against, the answer is the first of VA, ASID, NOTHING,
  * LAST, LEVEL.
  */
-enum cover reach_covers(const struct reach *r, const struct cached *c);
+enum cover scope_covers(const struct scope *r, const struct cached *c);
 
 #endif

@@ -39,7 +39,7 @@ def words(build: Callable[[str], Path]) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def cli(build: Callable[[str], Path]) -> Iterator[Talk]:
-    talk = Talk(build("reach-cli"))
+    talk = Talk(build("scope-cli"))
     yield talk
     talk.close()
 
@@ -212,13 +212,13 @@ def ask(cli: Talk, word: int, operand: int, machine: Machine, entry: Entry | Non
 
 @settings(max_examples=6000, deadline=None)
 @given(case=cases())
-def test_reach(cli: Talk, words: dict[str, int], case: tuple[str, int, Machine, Entry]) -> None:
+def test_scope(cli: Talk, words: dict[str, int], case: tuple[str, int, Machine, Entry]) -> None:
     name, operand, machine, entry = case
-    scope, what, _, last, is_range, _ = by_name(name)
+    domain, what, _, last, is_range, _ = by_name(name)
     local, any_asid, asid, every_va, upper, first, end, leaves, level, nothing, cover = ask(
         cli, words[name], operand, machine, entry
     )
-    assert local == str(int(scope == "local"))
+    assert local == str(int(domain == "local"))
     assert any_asid == str(int(what in ("all", "vaa")))
     assert every_va == str(int(what in ("all", "asid")))
     assert leaves == str(int(last))

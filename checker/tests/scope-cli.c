@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * reach-cli - for test_reach.py: reads lines
+ * scope-cli - for test_scope.py: reads lines
  *
  *	WORD OPERAND TCR LOWER UPPER [VA SIZE ASID GLOBAL TABLE LEVEL]
  *
@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "decode.h"
-#include "reach.h"
+#include "scope.h"
 
 int main(void)
 {
@@ -24,7 +24,7 @@ int main(void)
 		unsigned int has_lower, has_upper, asid, global, table, level;
 		struct regime lower, upper;
 		uint64_t operand, tcr;
-		struct reach reach;
+		struct scope scope;
 		struct cached c;
 		struct insn insn;
 		uint32_t word;
@@ -38,20 +38,20 @@ int main(void)
 			return 2;
 		has_lower &= regime_of(tcr, false, &lower);
 		has_upper &= regime_of(tcr, true, &upper);
-		if (!reach_of(&insn.tlbi, operand, has_lower ? &lower : NULL,
-			      has_upper ? &upper : NULL, &reach)) {
+		if (!scope_of(&insn.tlbi, operand, has_lower ? &lower : NULL,
+			      has_upper ? &upper : NULL, &scope)) {
 			puts("none");
 		} else {
 			printf("%d %d %d %d %d %" PRIx64 " %" PRIx64 " %d %d %d",
-			       reach.local, reach.any_asid, reach.asid, reach.every_va,
-			       reach.upper, reach.start, reach.end, reach.last,
-			       reach.level, reach.nothing);
+			       scope.local, scope.any_asid, scope.asid, scope.every_va,
+			       scope.upper, scope.start, scope.end, scope.last,
+			       scope.level, scope.nothing);
 			if (n == 11) {
 				c.asid = asid;
 				c.global = global;
 				c.table = table;
 				c.level = (int)level;
-				printf(" %s", covers[reach_covers(&reach, &c)]);
+				printf(" %s", covers[scope_covers(&scope, &c)]);
 			}
 			putchar('\n');
 		}
