@@ -338,7 +338,7 @@ MUTATIONS = [
     Mutation("written-where-it-was", "written.c", "inv->held & inv->context->loaded", "inv->held"),
     Mutation("written-later-unseen", "shadow_context.c", "\t\twritten_user(s, cpu, c->context);", "\t\t;"),
     Mutation("written-no-matter-when", "written.c",
-             "if (!inv->relied.is || (inv->relied.unlock && !at->unlock))\n\t\towe_relied(inv, at);", ""),
+             "if (!inv->relied.is || (inv->relied.unlock && !at->unlock))\n\t\tpending_relied(inv, at);", ""),
     Mutation("written-blocks-unseen", "written.c", "b < BLOCKS; b++", "b < 0; b++"),
     Mutation("written-first-page-only", "written.c", "page < (pfn + pages) << 12", "page < (pfn + 1) << 12"),
     Mutation("written-own-of-all", "written.c", "(how != RELIES_OWN || inv->task == task)", "true"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * munmap() of HugeTLB pages whose PMD table is shared leaves them in the TLBs, with pages of 16 KiB
- * (docs/findings.md#gather-hull-truncated). Run it as root, on two CPUs. Two processes map a file of HugeTLB pages, with the
+ * (docs/findings.md#gather-range-truncated). Run it as root, on two CPUs. Two processes map a file of HugeTLB pages, with the
  * size that one PMD table maps. One of them unmaps the file, while a thread of it reads the file on another CPU. The status is
  * 0 if the thread has a page fault, 1 if it reads on, and 2 if there are no HugeTLB pages.
  */
