@@ -8,7 +8,7 @@
 #include "json.h"
 #include "linux.h"
 #include "once.h"
-#include "rely.h"
+#include "sync_point.h"
 
 #define PG_HEAD		(1ull << 6)	/* "Must be in bit 6", linux/page-flags.h */
 #define OLD_HEAD	(1ull << 16)	/* until 6.5 */
@@ -374,7 +374,7 @@ static struct changer *changer_of(struct linux_guest *l, uint64_t task)
 }
 
 /* A task begins to unmap, protect or move a range of a vma. */
-static void relied(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
+static void at_sync_point(struct linux_guest *l, unsigned int cpu, uint64_t vma, uint64_t start,
 		   uint64_t end, bool moves, uint64_t pc)
 {
 	uint64_t task = l->shadow->cpus[cpu].task, mm, flags, root;
@@ -438,9 +438,9 @@ static void moved(struct linux_guest *l, unsigned int cpu, const uint64_t x[5], 
 	if (!linux_read(l, cpu, x[0], &vma))
 		return;
 	if (!(vma >> 63))
-		relied(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
+		at_sync_point(l, cpu, x[0], x[1], x[1] + x[4], true, pc);
 	else if (linux_read(l, cpu, x[0] + 16, &start) && linux_read(l, cpu, x[0] + 24, &end))
-		relied(l, cpu, vma, start, end, true, pc);
+		at_sync_point(l, cpu, vma, start, end, true, pc);
 }
 
 void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
@@ -492,10 +492,10 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 		break;
 	case HOOK_UNMAP:
 		linux_batch(l, cpu, x[0], &value);
-		relied(l, cpu, x[1], x[2], x[3], false, pc);
+		at_sync_point(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
 	case HOOK_PROTECT:
-		relied(l, cpu, x[1], x[2], x[3], false, pc);
+		at_sync_point(l, cpu, x[1], x[2], x[3], false, pc);
 		break;
 	case HOOK_MOVE:
 		moved(l, cpu, x, pc);

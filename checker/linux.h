@@ -36,7 +36,7 @@ enum linux_hook {
 	HOOK_PGD_FREE,		/* (struct mm_struct *, pgd_t *) */
 	HOOK_BOOT_FREE,		/* ([struct page *,] unsigned long pfn, unsigned int order) */
 	HOOK_BOOT_PAGE,		/* (struct page *, unsigned int order, ...) of the last HOOK_BOOT_FREE */
-	/* Where the kernel relies on flushes (rely.h) */
+	/* Where the kernel relies on flushes (sync_point.h) */
 	HOOK_UNMAP,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_PROTECT,		/* (struct mmu_gather *, vma, start, end, ...) */
 	HOOK_MOVE,		/* (vma, start, vma, new start, length, ...), or a struct with these */

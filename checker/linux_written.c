@@ -72,7 +72,7 @@ static bool folio_unmapped(const struct linux_guest *l, const struct folio *f)
 }
 
 static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint64_t pages,
-		    enum relies how, uint64_t pc)
+		    enum sync_what how, uint64_t pc)
 {
 	unsigned int more = linux_page_shift(l, cpu) - 12;
 	uint64_t pa;
@@ -91,7 +91,7 @@ static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t foli
 	struct folio f;
 
 	if (folio_read(l, cpu, folio, &f))
-		written(l, cpu, f.at, f.pages, RELIES_ALL, pc);
+		written(l, cpu, f.at, f.pages, SYNC_ALL, pc);
 	else
 		l->refused++;
 }
@@ -114,7 +114,7 @@ static void rmaps_flushed(struct linux_guest *l, unsigned int cpu, uint64_t batc
 			pages >>= 2;	/* encode_nr_pages() */
 		}
 		if (page & DELAY_RMAP)
-			written(l, cpu, page & ~ENCODED, pages, RELIES_OWN, pc);
+			written(l, cpu, page & ~ENCODED, pages, SYNC_OWN, pc);
 	}
 }
 
@@ -152,7 +152,7 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 	case HOOK_COPY_HIGHPAGE:
 		if (folio_read(l, cpu, x[1], &f) &&
 		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(l, &f))))
-			written(l, cpu, x[1], 1, RELIES_ALL, pc);
+			written(l, cpu, x[1], 1, SYNC_ALL, pc);
 		break;
 	case HOOK_RMAPS:
 		if (!l->shadow->pendings.n || !linux_batch(l, cpu, x[0], &batch))
@@ -164,7 +164,7 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 		break;
 	case HOOK_FOLIO_UNLOCK:
 		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(l, &f))
-			written(l, cpu, f.at, 1, RELIES_UNLOCK, pc);
+			written(l, cpu, f.at, 1, SYNC_UNLOCK, pc);
 		break;
 	default:
 		break;

@@ -170,7 +170,7 @@ struct pending *pending_make(struct pendings *o, const struct pending *model)
 	*inv = *model;
 	inv->due = inv->freed = inv->met = inv->collected = inv->moved = false;
 	inv->said = 0;
-	inv->relied.is = false;
+	inv->sync_point.is = false;
 	inv->issued = 0;
 	list_init(&inv->also);
 	inv->refs = 0;
@@ -252,12 +252,12 @@ void pending_reported(struct pendings *o, struct pending *inv)
 		pending_drop(o, inv);
 }
 
-void pending_relied(struct pending *inv, const struct relied *at)
+void pending_at_sync(struct pending *inv, const struct sync_point *at)
 {
-	add_once(&inv->context->n_relied, (at ? 1 : 0) - inv->relied.is);
-	inv->relied.is = at;
+	add_once(&inv->context->n_sync_points, (at ? 1 : 0) - inv->sync_point.is);
+	inv->sync_point.is = at;
 	if (at)
-		inv->relied = *at;
+		inv->sync_point = *at;
 }
 
 void pending_drop(struct pendings *o, struct pending *inv)
@@ -273,7 +273,7 @@ void pending_drop(struct pendings *o, struct pending *inv)
 		c->n_urgent -= c->kernel && !pending_lazy(inv) && !(inv->said & SAID_PENDING);
 		o->n_reported -= !!(inv->said & SAID_PENDING);
 		add_once(&c->n_freed, -inv->freed);
-		add_once(&c->n_relied, -inv->relied.is);
+		add_once(&c->n_sync_points, -inv->sync_point.is);
 		c->n_pending--;
 		list_del(&inv->in_context);
 		hash_del(&o->by_va, &inv->by_va);

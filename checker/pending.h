@@ -58,7 +58,7 @@ struct tlbi_seen {
 };
 
 /* Where a kernel relied on no CPU storing through an old entry (written.h). */
-struct relied {
+struct sync_point {
 	bool is;
 	bool unlock;			/* when it unlocked the page: the TLBI may be incomplete */
 	uint8_t cpu;
@@ -99,8 +99,8 @@ struct pending {
 	uint8_t cpu;
 	bool due, freed, met;
 	uint8_t said;			/* what was reported of it, enum said */
-	struct relied relied;
-	/* For rely.c: */
+	struct sync_point sync_point;
+	/* For sync_point.c: */
 	bool collected;			/* its flush was deferred */
 	bool moved;			/* the page or table it led to is mapped at another address now */
 	cpumask issued;			/* CPUs that a TLBI was issued for, complete or not */
@@ -175,7 +175,7 @@ void pending_due(struct pendings *o, struct pending *inv);
 void pending_freed(struct pending *inv, bool freed);
 
 /* The kernel relies on the old entry at @at; NULL: that was reported. */
-void pending_relied(struct pending *inv, const struct relied *at);
+void pending_at_sync(struct pending *inv, const struct sync_point *at);
 
 /* A DSB has completed the TLBIs of this CPU, and @m is why this is not enough. */
 void pending_completed(struct pending *inv, unsigned int cpu, enum miss m);

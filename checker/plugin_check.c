@@ -21,9 +21,9 @@
 #include "linux.h"
 #include "once.h"
 #include "plugin.h"
-#include "rely.h"
 #include "shadow.h"
 #include "stage2.h"
+#include "sync_point.h"
 #include "unload.h"
 
 #define RAM_BASE 0x40000000ull	/* of QEMU's "virt" */

@@ -411,7 +411,7 @@ void report_verdict(struct reports *r, const struct seen *seen)
 		{ "tlb_refills", seen->tlb_refills, NULL },
 		{ "tlb_refills_unchanged", seen->tlb_refills_unchanged, NULL },
 		{ "ranges", seen->ranges, NULL },
-		{ "relied", seen->relied, NULL },
+		{ "sync_points", seen->sync_points, NULL },
 		{ "unlocks", seen->unlocks, NULL },
 		{ "cleaned", seen->cleaned, NULL },
 		{ "returned", seen->returned, NULL },

@@ -72,7 +72,7 @@ struct seen {
 	uint64_t table_stores, pending, left, tlbis, dsbs, frees, table_frees;
 	uint64_t accesses, misses, walks, loads, user_returns, races, repointed, published, memory;
 	uint64_t tlb_over_invalidated, tlb_refills, tlb_refills_unchanged;	/* over_invalidated.h */
-	uint64_t relied, ranges, unlocks;	/* rely.h */
+	uint64_t sync_points, ranges, unlocks;	/* sync_point.h */
 	uint64_t cleaned;			/* written.h */
 	uint64_t repeats;			/* of broadcasts, a workaround of errata */
 	uint64_t returned;			/* areas of the kernel's addresses */

@@ -175,14 +175,14 @@ void shadow_close(struct shadow *s, unsigned int cpu, uint64_t id);
 /*
  * The kernel relies from now on that no CPU can store to these pages (written.h).
  */
-enum relies {
-	RELIES_ALL,		/* through any old entry */
-	RELIES_OWN,		/* through old entries that the CPU's current task took away */
-	RELIES_UNLOCK,		/* any; the page is unlocked: an incomplete TLBI has the kind "unlocked" */
+enum sync_what {
+	SYNC_ALL,		/* through any old entry */
+	SYNC_OWN,		/* through old entries that the CPU's current task took away */
+	SYNC_UNLOCK,		/* any; the page is unlocked: an incomplete TLBI has the kind "unlocked" */
 };
 
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
-		    enum relies how, uint64_t pc);
+		    enum sync_what how, uint64_t pc);
 
 /* A CPU has stored to @va of the lower half: hardware may have set the dirty state of its entry. */
 void shadow_wrote(struct shadow *s, unsigned int cpu, uint64_t va);

@@ -10,8 +10,8 @@
  */
 #include "issuer.h"
 #include "once.h"
-#include "rely.h"
 #include "shadow_internal.h"
+#include "sync_point.h"
 #include "unload.h"
 #include "written.h"
 
@@ -70,7 +70,7 @@ static void task_returns(struct shadow *s, unsigned int cpu, uint64_t task, uint
 
 	while ((l = pendings_of_task(&s->pendings, task)))
 		falls_due(s, cpu, container_of(l->next, struct pending, in_task), pc);
-	rely_returns(s, task);
+	sync_returns(s, task);
 }
 
 void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc)
@@ -111,7 +111,7 @@ bool shadow_sp_el0(struct shadow *s, unsigned int cpu, uint64_t value)
 	c->returns++;
 	return !read_once(&s->pendings.open) && !read_once(&s->pendings.n_also) &&
 	       !read_once(&s->contigs.n) &&
-	       !(c->context && (read_once(&c->context->n_freed) || read_once(&c->context->n_relied)));
+	       !(c->context && (read_once(&c->context->n_freed) || read_once(&c->context->n_sync_points)));
 }
 
 void shadow_user(struct shadow *s, unsigned int cpu, uint64_t pc)

@@ -14,8 +14,8 @@
  * for the new entry and each older one that a CPU can still hold.
  */
 #include "cover.h"
-#include "rely.h"
 #include "shadow_internal.h"
+#include "sync_point.h"
 
 struct change {
 	struct shadow *s;
@@ -217,7 +217,7 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 static void collected_anew(struct change *ch, struct context *c, const struct table *t,
 			   unsigned int index, struct pending *inv)
 {
-	cpumask left = rely_unissued(inv);
+	cpumask left = sync_unissued(inv);
 
 	if (ch->was_valid || !left || !pending_say(inv, SAID_COLLECTED))
 		return;
@@ -262,7 +262,7 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 			inv->new = desc;
 		collected_anew(ch, c, t, index, inv);
 	}
-	rely_moved(s, ch->cpu, c, va, t, index);
+	sync_moved(s, ch->cpu, c, va, t, index);
 	if (t->level == 3 || desc_kind(&t->r, t->level, desc) != DESC_LEAF)
 		return;
 	list_for(node, &c->pendings) {
@@ -280,7 +280,7 @@ static void touched_place(void *arg, struct context *c, uint64_t va)
 {
 	struct change *ch = arg;
 
-	rely_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->new, ch->pc);
+	sync_touched(ch->s, ch->cpu, c, va, ch->t->level, ch->new, ch->pc);
 }
 
 static void new_place(void *arg, struct context *c, uint64_t va)

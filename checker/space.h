@@ -69,7 +69,7 @@ struct context {
 
 	/* For pending.c and used.c */
 	struct list pendings;
-	unsigned int n_pending, n_due, n_freed, n_relied;
+	unsigned int n_pending, n_due, n_freed, n_sync_points;
 	unsigned int n_urgent;		/* in a kernel context: due pending invalidations that are not pending_lazy() */
 	struct list used;
 	unsigned int n_used;

@@ -17,18 +17,18 @@ static bool was_writable(const struct shadow *s, const struct pending *inv)
 }
 
 /* Report the old entry of @inv, on which the kernel relied at @at. */
-static void tell(struct shadow *s, struct pending *inv, const struct relied *at)
+static void tell(struct shadow *s, struct pending *inv, const struct sync_point *at)
 {
 	bool issued = pending_nearest(inv) >= MISS_DSB, unlocked = issued && at->unlock;
 	enum rule rule = !issued ? RULE_WRITTEN_NO_TLBI :
 			 unlocked ? RULE_WRITTEN_UNLOCKED : RULE_WRITTEN_NO_DSB;
 
 	shadow_report_pending(s, at->cpu, at->pc, at->stack, rule, inv);
-	pending_relied(inv, NULL);
+	pending_at_sync(inv, NULL);
 }
 
 /* The kernel relies at @at on no CPU storing through this old entry: report it now, or keep it for later. */
-static void look(struct shadow *s, struct pending *inv, struct relied *at)
+static void look(struct shadow *s, struct pending *inv, struct sync_point *at)
 {
 	unsigned int cpu;
 
@@ -36,8 +36,8 @@ static void look(struct shadow *s, struct pending *inv, struct relied *at)
 		return;
 	if (!at->stack && s->stack)
 		at->stack = s->stack(s->arg, at->cpu, at->pc);
-	if (!inv->relied.is || (inv->relied.unlock && !at->unlock))
-		pending_relied(inv, at);
+	if (!inv->sync_point.is || (inv->sync_point.unlock && !at->unlock))
+		pending_at_sync(inv, at);
 	for_cpus(cpu, inv->held & inv->context->loaded) {
 		if (!read_once(&s->cpus[cpu].user))
 			continue;
@@ -47,9 +47,9 @@ static void look(struct shadow *s, struct pending *inv, struct relied *at)
 }
 
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
-		    enum relies how, uint64_t pc)
+		    enum sync_what how, uint64_t pc)
 {
-	struct relied at = { .is = true, .unlock = how == RELIES_UNLOCK, .cpu = cpu, .pc = pc };
+	struct sync_point at = { .is = true, .unlock = how == SYNC_UNLOCK, .cpu = cpu, .pc = pc };
 	uint64_t task = s->cpus[cpu].task;
 
 	add_once(&s->seen.cleaned, 1);
@@ -65,7 +65,7 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 			for (struct pending *inv = pending_of_page(&s->pendings, first); inv;
 			     inv = pending_of_page_next(inv))
 				if (inv->what.size > page - first &&
-				    (how != RELIES_OWN || inv->task == task))
+				    (how != SYNC_OWN || inv->task == task))
 					look(s, inv, &at);
 		}
 	}
@@ -73,13 +73,13 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 
 void written_user(struct shadow *s, unsigned int cpu, struct context *c)
 {
-	if (!c->n_relied)
+	if (!c->n_sync_points)
 		return;
 	list_for(node, &c->pendings) {
 		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (inv->relied.is && inv->held & CPU(cpu)) {
-			const struct relied at = inv->relied;
+		if (inv->sync_point.is && inv->held & CPU(cpu)) {
+			const struct sync_point at = inv->sync_point;
 
 			tell(s, inv, &at);
 		}

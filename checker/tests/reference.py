@@ -197,7 +197,7 @@ class Pending:
     walkers: set[int] = field(default_factory=set)  # hold copies by the descriptor's physical address
     freed: bool = False
     ordered: set[tuple[int, str]] = field(default_factory=set)  # CPUs whose DSB came after: "ish", "nsh"
-    relied: int = 0  # the line at which the kernel relied on it that nothing is stored through the old entry
+    synced: int = 0  # the line of the sync point: the kernel relies on no store through the old entry
     unlock: bool = False  # by who locks the page next, and nobody else
     said: set[str] = field(default_factory=set)  # what was reported of it: once, and nothing ends by that
     asked: set[int] = field(default_factory=set)  # CPUs that have begun to flush since, and rely on it
@@ -525,13 +525,13 @@ class Reference:
         """Somebody may store through the old entry, and since that line nobody should."""
         kind = "no-tlbi" if w.kind() not in ("no-dsb", "repeat") else "unlocked" if unlock else "no-dsb"
         self.find("written", kind, pc=w.pc, va=w.va, asid=w.context.asid, level=w.level, noticed=line)
-        w.relied = 0
+        w.synced = 0
 
     def find_written_by(self, cpu: int) -> None:
         """User code runs with it."""
         for w in self.pending:
-            if w.context is self.cpu[cpu].context and w.relied and cpu in w.held:
-                self.find_written(w, w.relied, w.unlock)
+            if w.context is self.cpu[cpu].context and w.synced and cpu in w.held:
+                self.find_written(w, w.synced, w.unlock)
 
     # --- Copies by physical address
 
@@ -742,7 +742,7 @@ class Reference:
                 self.find_pending("pending", w.kind(), w, "pending")
                 w.due = True
 
-    def do_relied(self, cpu: int, page: int, own: bool = False, unlock: bool = False) -> None:
+    def do_sync(self, cpu: int, page: int, own: bool = False, unlock: bool = False) -> None:
         """The kernel relies on it that nobody stores to the page, or not by what its own task has taken away."""
         for w in self.pending:
             inside = w.page <= page < w.page + w.size and not w.table
@@ -750,16 +750,16 @@ class Reference:
                 continue
             if own and w.task != self.cpu[cpu].task:
                 continue
-            if not w.relied or (w.unlock and not unlock):
-                w.relied, w.unlock = self.line, unlock
+            if not w.synced or (w.unlock and not unlock):
+                w.synced, w.unlock = self.line, unlock
             if any(self.cpu[n].user for n in w.held & self.loaded(w.context)):
                 self.find_written(w, self.line, unlock)
 
-    def do_relied_own(self, cpu: int, page: int) -> None:
-        self.do_relied(cpu, page, own=True)
+    def do_sync_own(self, cpu: int, page: int) -> None:
+        self.do_sync(cpu, page, own=True)
 
-    def do_relied_unlock(self, cpu: int, page: int) -> None:
-        self.do_relied(cpu, page, unlock=True)
+    def do_sync_unlock(self, cpu: int, page: int) -> None:
+        self.do_sync(cpu, page, unlock=True)
 
     def do_wrote(self, cpu: int, va: int) -> None:
         """By hardware, which sets the dirty state where it may."""

@@ -274,7 +274,7 @@ class Generator:
             events.append(("user", 1 - cpu))
         for _ in range(self.draw(st.integers(0, 2))):
             events += self.pick([self.flush, lambda: self.flush(cpu), self.leaf, self.switch])()
-        how = self.pick(["relied", "relied", "relied-own", "relied-unlock"])
+        how = self.pick(["sync", "sync", "sync-own", "sync-unlock"])
         events.append((how, cpu, self.pick([X] * 6 + [Y, BIG, BIG + 0x3000])))
         return [*events, *self.pick([list, self.flush, self.leave, self.switch])()]
 

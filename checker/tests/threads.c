@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "linux.h"
-#include "rely.h"
 #include "shadow.h"
+#include "sync_point.h"
 
 #define CPUS	4
 #define BASE	0x40000000ull
@@ -96,7 +96,7 @@ static void enter(unsigned int cpu, enum linux_hook hook)
 	else if (hook == HOOK_UNLOCK)
 		shadow_unlock(&shadow, cpu, 6);
 	else
-		shadow_written(&shadow, cpu, at(DATA) >> 12, 1, RELIES_ALL, 7);
+		shadow_written(&shadow, cpu, at(DATA) >> 12, 1, SYNC_ALL, 7);
 	pthread_mutex_unlock(&lock);
 }
 

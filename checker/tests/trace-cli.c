@@ -17,9 +17,9 @@
 
 #include "filter.h"
 #include "linux.h"
-#include "rely.h"
 #include "shadow.h"
 #include "stage2.h"
+#include "sync_point.h"
 #include "unload.h"
 
 #define RAM_BASE	0x40000000ull
@@ -746,11 +746,11 @@ static void do_free(char **w, int n)
 		shadow_free(&m.machines.s, cpu_of(w[1]), pa >> 12, order, line);
 }
 
-static void do_relied(char **w, int n)
+static void do_sync(char **w, int n)
 {
 	uint64_t pa = value_of(w[2]), order = n > 3 ? value_of(w[3]) : 0;
-	enum relies how = !strcmp(w[0], "relied-own") ? RELIES_OWN :
-			  !strcmp(w[0], "relied-unlock") ? RELIES_UNLOCK : RELIES_ALL;
+	enum sync_what how = !strcmp(w[0], "sync-own") ? SYNC_OWN :
+			  !strcmp(w[0], "sync-unlock") ? SYNC_UNLOCK : SYNC_ALL;
 
 	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
 		bad("no pages: 0x%" PRIx64, pa);
@@ -925,9 +925,9 @@ static const struct command {
 	{ "dead", do_dead, 2, 2, false },
 	{ "lazy", do_lazy, 2, 2, false },
 	{ "returned", do_returned, 3, 3, false },
-	{ "relied", do_relied, 2, 3, false },
-	{ "relied-own", do_relied, 2, 3, false },
-	{ "relied-unlock", do_relied, 2, 3, false },
+	{ "sync", do_sync, 2, 3, false },
+	{ "sync-own", do_sync, 2, 3, false },
+	{ "sync-unlock", do_sync, 2, 3, false },
 	{ "wrote", do_wrote, 2, 2, false },
 	{ "range", do_range, 4, 4, false },
 	{ "collected", do_collected, 3, 3, false },

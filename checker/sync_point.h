@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rely - rules for places at which a kernel relies on a flush that was deferred.
+ * sync_point - rules for sync points, at which a kernel relies on a flush that was deferred.
  *
  * A task may clear an entry and flush later: reclaim defers its flushes, and
  * MADV_DONTNEED flushes at the end of its range. Meanwhile other tasks find the
@@ -20,8 +20,8 @@
  *
  * docs/checker.md has the exceptions. The caller serialises all calls.
  */
-#ifndef LULL_RELY_H
-#define LULL_RELY_H
+#ifndef LULL_SYNC_POINT_H
+#define LULL_SYNC_POINT_H
 
 #include "shadow.h"
 
@@ -46,17 +46,17 @@ bool shadow_is_root(const struct shadow *s, uint64_t root);
 /* --- For shadow_context.c and shadow_store.c --- */
 
 /* An invalid descriptor, @desc, has replaced another, at one address of one context. */
-void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
+void sync_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
 		  int level, uint64_t desc, uint64_t pc);
 
 /* A valid descriptor has been written, at one address of one context. */
-void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
+void sync_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
 		const struct table *t, unsigned int index);
 
 /* The CPUs for which no TLBI was issued for an entry whose flush was deferred. */
-cpumask rely_unissued(const struct pending *inv);
+cpumask sync_unissued(const struct pending *inv);
 
 /* A task returns to user space: the flushes that it relies on must be complete. */
-void rely_returns(struct shadow *s, uint64_t task);
+void sync_returns(struct shadow *s, uint64_t task);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rely - rules for places at which a kernel relies on a deferred flush. See rely.h.
+ * sync_point - rules for sync points, at which a kernel relies on a deferred flush. See sync_point.h.
  */
 #include "once.h"
-#include "rely.h"
+#include "sync_point.h"
 
 /* --- Tasks that rely on the flush of another task's pending invalidation --- */
 
@@ -23,11 +23,11 @@ static void take_over(struct shadow *s, unsigned int cpu, struct pending *inv, u
 	if (!*stack && s->stack)
 		*stack = s->stack(s->arg, cpu, pc);
 	model.stack = *stack;
-	s->seen.relied++;
+	s->seen.sync_points++;
 	also_make(&s->pendings, inv, &model);
 }
 
-void rely_returns(struct shadow *s, uint64_t task)
+void sync_returns(struct shadow *s, uint64_t task)
 {
 	struct also *a;
 
@@ -42,7 +42,7 @@ void rely_returns(struct shadow *s, uint64_t task)
 
 /* --- Where a task begins to rely on a flush --- */
 
-void rely_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
+void sync_touched(struct shadow *s, unsigned int cpu, struct context *c, uint64_t va,
 		  int level, uint64_t desc, uint64_t pc)
 {
 	const struct cpu *me = &s->cpus[cpu];
@@ -159,7 +159,7 @@ void shadow_collected(struct shadow *s, unsigned int cpu, uint64_t root, uint64_
 }
 
 /* A CPU that does not have the context loaded must flush before it loads it, and is not counted. */
-cpumask rely_unissued(const struct pending *inv)
+cpumask sync_unissued(const struct pending *inv)
 {
 	return inv->collected ? inv->held & inv->context->loaded & ~inv->issued : 0;
 }
@@ -167,7 +167,7 @@ cpumask rely_unissued(const struct pending *inv)
 /* --- Locks --- */
 
 /* Mark the pending invalidations of this task whose page or table is now mapped at another address. */
-void rely_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
+void sync_moved(struct shadow *s, unsigned int cpu, const struct context *c, uint64_t va,
 		const struct table *t, unsigned int index)
 {
 	struct cpu *me = &s->cpus[cpu];
