@@ -240,7 +240,7 @@ def tables_without(tables: Mapping[str, str], left: Collection[str]) -> dict[str
     found = {head: text for head, text in tables.items() if head not in left}
     for head, text in found.items():
         for name in (name.partition(".")[2] for name in left):
-            text = re.sub(rf'(?m)^((?:needs|rivals|compare) = \[[^]]*?)"{re.escape(name)}"(?:,\s*)?', r"\1", text)
+            text = re.sub(rf'(?m)^((?:needs|alternatives|compare) = \[[^]]*?)"{re.escape(name)}"(?:,\s*)?', r"\1", text)
         found[head] = re.sub(r", +\]", "]", text)
     return found
 

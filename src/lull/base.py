@@ -227,7 +227,7 @@ class Base:
         kernels: the kernels that can be built, by name.
         features: the features by name, in the order in which they are applied.
         default_kernels: the kernels that a run compares when none is named, the baseline first.
-        rivals: kernels with other designs, which run beside those in a full run.
+        alternatives: kernels with other designs, which run beside those in a full run.
         workloads: the file that lists the workloads.
         mutants: the file that lists the lab kernel's mutants.
         suites: further sets of programs, by name.
@@ -239,7 +239,7 @@ class Base:
     kernels: Mapping[str, KernelKind]
     features: Mapping[str, Feature]
     default_kernels: tuple[str, ...] = ("stock", "lull")
-    rivals: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
     of: str = ""
     workloads: Path = field(default=paths.GUEST / "workloads.toml")
     mutants: Path = field(default=paths.KERNEL / "mutants.toml")
@@ -334,7 +334,7 @@ def parse(raw: dict[str, Any], path: Path) -> Base:
         )
         for name, entry in raw.get("suites", {}).items()
     }
-    extra: dict[str, Any] = {"rivals": tuple(raw.get("rivals", ())), "of": raw.get("of", "")}
+    extra: dict[str, Any] = {"alternatives": tuple(raw.get("alternatives", ())), "of": raw.get("of", "")}
     for name in ("workloads", "mutants"):
         if name in raw:
             extra[name] = top / raw[name]

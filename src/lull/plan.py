@@ -224,17 +224,17 @@ def is_known(kernel: str, base: Base) -> bool:
     return True
 
 
-def specs_for(workload: Workload, named: Sequence[Spec], base: Base, *, rivals: bool = False) -> list[Spec]:
+def specs_for(workload: Workload, named: Sequence[Spec], base: Base, *, alternatives: bool = False) -> list[Spec]:
     """The kernel specs a workload runs under: those named, else its own, else the usual ones.
 
-    The usual ones are stock, lull, with ``rivals`` the base's rivals, and those of its policies. Kernels that the base
+    The usual ones are stock, lull, with ``alternatives`` the base's alternatives, and those of its policies. Kernels that the base
     lacks, and policies for a feature that it lacks, are left out.
     """
     if named:
         return list(named)
     if workload.kernels:
         return [parse_spec(kernel, base) for kernel in workload.kernels if is_known(kernel, base)]
-    specs = [Spec(name, name) for name in (*base.default_kernels, *(base.rivals if rivals else ()))]
+    specs = [Spec(name, name) for name in (*base.default_kernels, *(base.alternatives if alternatives else ()))]
     extra = [parse_spec(kernel, base) for policy in workload.policies if (kernel := further(policy, base))]
     return specs + [s for s in extra if s not in specs]
 
@@ -252,7 +252,7 @@ def make_plan(
     repeat: int,
     possible: Callable[[Spec], bool] = lambda spec: True,
     *,
-    rivals: bool = False,
+    alternatives: bool = False,
     control: bool = True,
 ) -> list[Boot]:
     """Interleave: each repeat boots every image once (the baseline twice, for the A/A control).
@@ -261,10 +261,10 @@ def make_plan(
 
     Args:
         possible: whether there can be a kernel here; left out otherwise.
-        rivals: the base's rivals are among the usual kernels.
+        alternatives: the base's alternatives are among the usual kernels.
         control: whether there is a control.
     """
-    pairs = [(w, s) for w in workloads for s in specs_for(w, named, base, rivals=rivals) if possible(s)]
+    pairs = [(w, s) for w in workloads for s in specs_for(w, named, base, alternatives=alternatives) if possible(s)]
     images = list(dict.fromkeys(s.image for _, s in pairs))
     series = [(image, image) for image in images]
     if control and BASELINE in images and len(series) > 1:

@@ -37,7 +37,7 @@ def test_short_run_once(real: Tool, tmp_path: Path) -> None:
 def test_full_run_once(real: Tool, tmp_path: Path) -> None:
     """The main job with one repeat: every workload verifies itself on both kernels, every count that must hold does.
 
-    By the names of its workloads: --full builds rivals, too.
+    By the names of its workloads: --full builds alternatives, too.
     """
     out = tmp_path / "out"
     base = bases.load_base()

@@ -356,10 +356,10 @@ def test_dry_run_everywhere(within: Within, own_cache: Path, command: list[str])
 
 def test_rivals_run_in_a_full_run_only(tool: Tool) -> None:
     """Nobody who names a workload waits for the kernel of another design."""
-    (rival,) = bases.load_base().rivals
+    (alternative,) = bases.load_base().alternatives
     for words, there in ((["--full"], True), (["--workload", "young"], False), ([], False)):
         done = tool("run", *words, "--dry-run", "--json")
-        assert (rival in done.stdout) == there and done.returncode == 0
+        assert (alternative in done.stdout) == there and done.returncode == 0
 
 
 def test_tests_of_a_base(tool: Tool) -> None:

@@ -107,11 +107,11 @@ def test_a_rival_runs_beside_stock_and_lull() -> None:
     """If asked for, of a base that has one; not for a workload with kernels of its own, nor when kernels are named."""
     base = bases.load_base("7.3")
     swap, hvo = replace(WORKLOADS["swap_bench"], policies=()), WORKLOADS["hvo"]
-    assert [s.name for s in plan.specs_for(swap, [], base, rivals=True)] == ["stock", "lull", "active_cpu"]
+    assert [s.name for s in plan.specs_for(swap, [], base, alternatives=True)] == ["stock", "lull", "active_cpu"]
     assert [s.name for s in plan.specs_for(swap, [], base)] == ["stock", "lull"]
-    assert all(s.name != "active_cpu" for s in plan.specs_for(hvo, [], base, rivals=True))
+    assert all(s.name != "active_cpu" for s in plan.specs_for(hvo, [], base, alternatives=True))
     stock = [plan.Spec("stock", "stock")]
-    assert plan.specs_for(swap, stock, base, rivals=True) == stock
+    assert plan.specs_for(swap, stock, base, alternatives=True) == stock
 
 
 WITHOUT_HVO = replace(BASE, features={name: f for name, f in BASE.features.items() if name != HVO})

@@ -22,12 +22,12 @@ from lull_contrib.timing.scale import Counts, simulate
 
 SWEEP = "mprotect_pinned"
 """The workload that does the same on each CPU, so that it can be simulated for any number of CPUs."""
-(STICKY,), RIVAL, LULL = load_base().rival_policies(), "active_cpu", "lull"
-KERNELS = (STOCK, STICKY, RIVAL, LULL)
+(STICKY,), ALTERNATIVE, LULL = load_base().rival_policies(), "active_cpu", "lull"
+KERNELS = (STOCK, STICKY, ALTERNATIVE, LULL)
 TOLERANCE = 0.10
 """The difference, as a share, that a judged comparison may have."""
 JUDGED = 8
-"""The least number of CPUs for which the simulation is judged on STICKY and RIVAL. There, some processes have been
+"""The least number of CPUs for which the simulation is judged on STICKY and ALTERNATIVE. There, some processes have been
 loaded on one CPU and broadcast nothing, others on many, and with few processes their average describes none of them."""
 BEYOND = (64, 128, 256, 512)
 """Numbers of CPUs that are only simulated."""
@@ -191,7 +191,7 @@ def evaluate(model: CostModel, runs: Mapping[int, Results]) -> TimingEvaluation:
     outcomes = tuple(_outcome(figure, Estimates(model, runs)) for figure in model.figures)
     ran = [check for results in runs.values() for check in results.checks if check.verdict == "failed"]
     ran_so = (point for point in points if point.modelled is not None)
-    agree = [_agrees(point) for point in ran_so if point.kernel not in (STICKY, RIVAL) or point.cpus >= JUDGED]
+    agree = [_agrees(point) for point in ran_so if point.kernel not in (STICKY, ALTERNATIVE) or point.cpus >= JUDGED]
     fitted = [_fits(outcome) for outcome in outcomes if outcome.figure.calibrated]
     return TimingEvaluation(model, points, outcomes, (*ran, *agree, *fitted))
 

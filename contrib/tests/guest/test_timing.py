@@ -18,13 +18,13 @@ from lull_contrib.timing import runs
 def test_swapping_by_a_model(insn: str, status: int, lab: Lab, tmp_path: Path) -> None:
     """The model of a machine gives what it was fitted to; with a wrong instruction it does not, and says so.
 
-    Without the base's rivals, each of which is a kernel more to build.
+    Without the base's alternatives, each of which is a kernel more to build.
     """
     text = (paths.TIMING / "kunpeng-920.toml").read_text()
     assert "insn = 0.174" in text
     (tmp_path / "mine.toml").write_text(text.replace("insn = 0.174", f"insn = {insn}"))
     model = timing.load_model(str(tmp_path / "mine.toml"))
-    ours = {name: kernel for name, kernel in lab.base.kernels.items() if name not in lab.base.rivals}
+    ours = {name: kernel for name, kernel in lab.base.kernels.items() if name not in lab.base.alternatives}
     planned = runs.plans(model, replace(lab.base, kernels=ours), lab.workloads, [4], 1)
     returned = runs.do_timing(lab, model, planned, tmp_path / "out", as_json=False)
     raw = json.loads((tmp_path / "out/timing.json").read_text())

@@ -99,7 +99,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     workloads = short or plan.select_workloads(arguments.workload, lab.workloads)
     usual = SHORT_REPEAT if short else options.REPEAT
     repeat = usual if arguments.repeat is None else arguments.repeat
-    boots = plan.make_plan(workloads, named, lab.base, repeat, rivals=arguments.full, control=not short)
+    boots = plan.make_plan(workloads, named, lab.base, repeat, alternatives=arguments.full, control=not short)
     if arguments.dry_run:
         return print_result(preview(lab, machine, boots, arguments.out), plan.as_json(boots), as_json=arguments.json)
     if arguments.image:
