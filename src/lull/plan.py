@@ -227,7 +227,7 @@ def is_known(kernel: str, base: Base) -> bool:
 def specs_for(workload: Workload, named: Sequence[Spec], base: Base, *, alternatives: bool = False) -> list[Spec]:
     """The kernel specs a workload runs under: those named, else its own, else the usual ones.
 
-    The usual ones are stock, lull, with ``alternatives`` the base's alternatives, and those of its policies. Kernels that the base
+    The usual ones are stock, lull, with ``alternatives`` the base's, and those of its policies. Kernels that the base
     lacks, and policies for a feature that it lacks, are left out.
     """
     if named:

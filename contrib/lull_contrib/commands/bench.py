@@ -16,7 +16,7 @@ from lull.linux import toolchain
 from lull.linux.switches import FOLDER
 from lull.progress import print_result, say
 from lull.run import experiment
-from lull_contrib.day import course, native, ready, session
+from lull_contrib.day import day_plan, native, ready, session
 from lull_contrib.day.machine import Machine
 
 WITHOUT = frozenset({"--offline", "--tree", "--suite"})
@@ -130,8 +130,8 @@ def across(lab: Lab, arguments: argparse.Namespace, machine: Machine) -> int:
     boots = plan.make_plan(chosen, named, lab.base, arguments.repeat, lambda spec: spec.image in ready.SUFFIXES)
     out: Path = (arguments.out or Path("results/across")).absolute()
     if arguments.dry_run:
-        pair = course.Course(lab, machine, boots, out, words).require()
+        pair = day_plan.DayPlan(lab, machine, boots, out, words).require()
         lines = [f"would boot {pair.kernels[boot.image]} for {boot.name}" for boot in boots]
         return print_result(lines, {"kernels": pair.kernels, "boots": plan.as_json(boots)}, as_json=arguments.json)
     with session.held(machine):
-        return course.Course(lab, machine, boots, out, words).run(stop=arguments.stop)
+        return day_plan.DayPlan(lab, machine, boots, out, words).run(stop=arguments.stop)

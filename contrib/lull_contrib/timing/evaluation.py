@@ -27,7 +27,7 @@ KERNELS = (STOCK, STICKY, ALTERNATIVE, LULL)
 TOLERANCE = 0.10
 """The difference, as a share, that a judged comparison may have."""
 JUDGED = 8
-"""The least number of CPUs for which the simulation is judged on STICKY and ALTERNATIVE. There, some processes have been
+"""The fewest CPUs with which the simulation is judged on STICKY and ALTERNATIVE. There, some processes have been
 loaded on one CPU and broadcast nothing, others on many, and with few processes their average describes none of them."""
 BEYOND = (64, 128, 256, 512)
 """Numbers of CPUs that are only simulated."""

@@ -90,7 +90,7 @@ class Day:
 
 @pytest.fixture(autouse=True)
 def no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each boot nothing is recorded here: test_course.py looks at that, and it takes long."""
+    """Of each boot nothing is recorded here: test_day_plan.py looks at that, and it takes long."""
     monkeypatch.setattr(facts, "of_kernel", lambda machine: {})
 
 

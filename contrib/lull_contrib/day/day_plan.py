@@ -17,7 +17,7 @@ from lull.progress import progress, say
 from lull.run import experiment, loop
 from lull_contrib import calibrate
 from lull_contrib.calibrate import here as calibrate_here
-from lull_contrib.day import native, parcel, ready, session
+from lull_contrib.day import bundle, native, ready, session
 from lull_contrib.day.machine import Machine
 
 MS, ROUNDS = 20, 15
@@ -25,7 +25,7 @@ MS, ROUNDS = 20, 15
 
 
 @dataclass(frozen=True)
-class Course:
+class DayPlan:
     """What a session measures.
 
     Args:
@@ -98,7 +98,7 @@ class Course:
     def steps(self) -> list[session.Step]:
         """The boots of the plan, and the calibration on the Lull kernel, where TLBIs can be local."""
         found = [session.Step(boot.name, boot.image, partial(self.measure, boot)) for boot in self.boots]
-        return [*found, session.Step(parcel.CALIBRATE, "lull", self.calibrate)]
+        return [*found, session.Step(bundle.CALIBRATE, "lull", self.calibrate)]
 
     def measure(self, boot: plan.Boot, place: Path) -> session.Kept:
         """Run the workloads of a boot."""
@@ -121,13 +121,13 @@ class Course:
         here = calibrate_here.examine(None)
         measured, near, way = calibrate_here.measure(self.lab, here, MS, ROUNDS)
         found = calibrate_here.fitted(measured, near)
-        cache.write_atomic(place / parcel.COSTS, calibrate_here.cost_file(found, here, way))
+        cache.write_atomic(place / bundle.COSTS, calibrate_here.cost_file(found, here, way))
         return dict(calibrate.as_json(found))
 
     def end(self, state: session.State, folder: Path, ended: str) -> None:
         """Write the results and the file to send."""
-        parcel.assemble(folder, self.boots, state.kernels, self.cpus(), ended)
-        sent = parcel.pack(folder, self.boots)
+        bundle.assemble(folder, self.boots, state.kernels, self.cpus(), ended)
+        sent = bundle.pack(folder, self.boots)
         (folder / "complete").touch()
         say(f"{ended}: send {sent}; ./lull compare takes it, and {folder}/comparison.md has the tables")
 

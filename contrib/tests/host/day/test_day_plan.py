@@ -20,7 +20,7 @@ from lull.linux import toolchain
 from lull.run.records import Results
 from lull_contrib.calibrate import here as calibrate_here
 from lull_contrib.commands import bench
-from lull_contrib.day import course, facts, native, parcel, session
+from lull_contrib.day import bundle, day_plan, facts, native, session
 
 
 class Bench:
@@ -52,8 +52,8 @@ def day(tmp_path: Path, shared_cache: Path, own_cache: Path, monkeypatch: pytest
     """A machine that passes for arm64; the programs are compiled for what it is."""
     monkeypatch.setattr(toolchain, "host_is_arm64", lambda: True)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(course, "MS", 1)
-    monkeypatch.setattr(course, "ROUNDS", 3)
+    monkeypatch.setattr(day_plan, "MS", 1)
+    monkeypatch.setattr(day_plan, "ROUNDS", 3)
     (shared_cache / "guest").mkdir(exist_ok=True)
     (own_cache / "guest").symlink_to(shared_cache / "guest")
     (tmp_path / "root").mkdir()
@@ -158,13 +158,13 @@ def boot_of(**more: object) -> dict[str, object]:
 def test_what_can_mislead_is_a_failed_check() -> None:
     """Load, heat, another compiler or workaround, and a measurement that failed; a calibration may be impossible."""
     kept = {"r01-stock": boot_of(), "r01-lull": boot_of()}
-    assert {c.verdict for c in parcel.checks(kept)} == {"passed"}
+    assert {c.verdict for c in bundle.checks(kept)} == {"passed"}
     kept["r02-stock"] = boot_of(**{"errata workarounds": ["y"]})
     kept["r02-stock"]["machine"]["busy before"] = 0.5  # type: ignore[index]
     kept["r02-stock"]["machine"]["after"]["CPUs slowed by heat"] = 2  # type: ignore[index]
     kept["r02-stock"]["failed"] = "the program hangs"
     kept["calibrate"] = {**boot_of(), "failed": "pages of 16 KiB"}
-    found = {c.name: (c.verdict, c.detail) for c in parcel.checks(kept)}
+    found = {c.name: (c.verdict, c.detail) for c in bundle.checks(kept)}
     assert found["ran: r02-stock"] == ("failed", "the program hangs")
     assert found["ran: calibrate"] == ("skipped", "pages of 16 KiB")
     assert found["machine: idle before each measurement"] == ("failed", "r02-stock: 0.5 CPUs were busy")
@@ -176,7 +176,7 @@ def test_a_machine_that_does_not_tell_of_heat() -> None:
     """Nothing is claimed of it."""
     kept = {"r01-stock": boot_of()}
     kept["r01-stock"]["machine"]["after"]["CPUs slowed by heat"] = None  # type: ignore[index]
-    assert [c.verdict for c in parcel.checks(kept) if "heat" in c.name] == ["skipped"]
+    assert [c.verdict for c in bundle.checks(kept) if "heat" in c.name] == ["skipped"]
 
 
 def test_a_program_that_hangs(day: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_a_program_that_hangs(day: Bench, monkeypatch: pytest.MonkeyPatch) -> No
     results = Results.load(day.out / "results.json")
     assert results.settings["boots"] == "3 of 3"
     assert [c for c in results.checks if c.verdict == "failed" and "fork_exec" in c.name + c.detail]
-    monkeypatch.setattr(course.Course, "measure", hangs)
+    monkeypatch.setattr(day_plan.DayPlan, "measure", hangs)
     day.out = day.out.with_name("other")
     day.live("--repeat", "1")
     results = Results.load(day.out / "results.json")
