@@ -30,7 +30,7 @@ PROGRAMS = (
     "residency_storm seconds=5 sweep=1",
 )
 """What runs on each kernel, in this order: little, as these kernels are slow."""
-STORMS = ("storm_unmap", "storm_wander", "storm_hotplug", "storm_policies", "storm_reclaim_crowd", "hvo_one")
+STRESSORS = ("storm_unmap", "storm_wander", "storm_hotplug", "storm_policies", "storm_reclaim_crowd", "hvo_one")
 """What runs on each machine."""
 MACHINES = (
     "cortex-a72+kpti",
@@ -82,7 +82,7 @@ class TestKernels:
     @pytest.mark.parametrize("cpu", MACHINES)
     def test_debug_kernel_on_machines(self, real: Tool, cpu: str) -> None:
         """Storms, and CPUs that go and come; with the kernel's own PAN, KPTI, few ASIDs."""
-        storms = [word for storm in STORMS for word in ("--workload", storm)]
+        storms = [word for storm in STRESSORS for word in ("--workload", storm)]
         passes(real, "--kernel", "debug", *storms, "--cpu", cpu, "--checker", "off", "--append", "page_poison=1")
 
     def test_debug_kernel_runs_real_programs(self, real: Tool) -> None:
