@@ -35,7 +35,7 @@ METRIC = "seconds_emulated"
 PROGRAMS = ("seq-read", "rand-read", "hot-read", "seq-write", "rand-write", "hot-write")
 POLICIES = ("sync", "nosync", "none")
 STOCK = "stock"
-COLOURS = dict(zip((STOCK, *POLICIES), picture.SERIES, strict=False))
+COLOURS = dict(zip((STOCK, *POLICIES), picture.COLOURS, strict=False))
 ALPHA = 0.01
 RESAMPLES = 4000
 # With fewer repeats, a bootstrap gives a far too narrow interval for a deviation, so that nothing is judged by it.

@@ -22,10 +22,10 @@ GREY = "#808080"
 """A colour for text and axes that is readable on light and on dark pages."""
 PAPER = "#fefefe"
 """Stands for the background colour of the page: ``inline`` replaces it with a CSS variable."""
-SERIES = ("#d1603d", "#a8862b", "#3b82c4", "#3f9d7c", "#9d6fb5", "#c2618f")
-"""Colours of series: readable on light and dark pages, and distinct for readers with red-green colour blindness."""
+COLOURS = ("#d1603d", "#a8862b", "#3b82c4", "#3f9d7c", "#9d6fb5", "#c2618f")
+"""Colours of lines and bars: readable on light and dark pages, distinct for readers with red-green colour blindness."""
 MARKERS = "osDv^P"
-"""Markers of series, for readers who see no colours."""
+"""Markers of the same, for readers who see no colours."""
 FIRST = ("stock", *base.load_base().rival_policies(), "lull")
 """The kernels that have the same colour and marker in every picture."""
 FONT = re.compile(r"(?<=[\" ])font-family: [^;\"]*;? ?")
@@ -35,9 +35,9 @@ def looks(kernels: Sequence[str]) -> dict[str, tuple[str, str]]:
     """A colour and a marker for each kernel."""
     others = [kernel for kernel in kernels if kernel not in FIRST]
     places = {kernel: FIRST.index(kernel) for kernel in kernels if kernel in FIRST}
-    rest = len(SERIES) - len(FIRST)
+    rest = len(COLOURS) - len(FIRST)
     places |= {kernel: len(FIRST) + number % rest for number, kernel in enumerate(others)}
-    return {kernel: (SERIES[places[kernel]], MARKERS[places[kernel]]) for kernel in kernels}
+    return {kernel: (COLOURS[places[kernel]], MARKERS[places[kernel]]) for kernel in kernels}
 
 
 def inline(svg: str, number: int, about: str) -> str:
@@ -51,7 +51,7 @@ def inline(svg: str, number: int, about: str) -> str:
     svg = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>p{number}-", svg)
     svg = FONT.sub("", svg).replace("xlink:href", "href")
-    colours = {GREY: "ink", PAPER: "paper", **{colour: f"s{place}" for place, colour in enumerate(SERIES)}}
+    colours = {GREY: "ink", PAPER: "paper", **{colour: f"s{place}" for place, colour in enumerate(COLOURS)}}
     for colour, name in colours.items():
         svg = svg.replace(colour, f"var(--{name}, {colour})")
     box = re.search(r'viewBox="[^"]*"', svg)

@@ -16,7 +16,7 @@ from lull.errors import UsageError, require_known, unknown
 Item = TypeVar("Item")
 
 CONTROL = "stock.control"
-"""Name of the second, identical series of the baseline: the A/A control."""
+"""Name of the second, identical set of boots of the baseline: the A/A control."""
 BASELINE = "stock"
 LAB = "lab"
 """The kernel with markers, mutants, and policies that Lull does not have."""
@@ -266,22 +266,22 @@ def make_plan(
     """
     pairs = [(w, s) for w in workloads for s in specs_for(w, named, base, alternatives=alternatives) if possible(s)]
     images = list(dict.fromkeys(s.image for _, s in pairs))
-    series = [(image, image) for image in images]
-    if control and BASELINE in images and len(series) > 1:
-        series.append((BASELINE, CONTROL))
-    return interleave(pairs, series, repeat)
+    sets = [(image, image) for image in images]
+    if control and BASELINE in images and len(sets) > 1:
+        sets.append((BASELINE, CONTROL))
+    return interleave(pairs, sets, repeat)
 
 
-def interleave(pairs: Sequence[tuple[Workload, Spec]], series: Sequence[tuple[str, str]], repeat: int) -> list[Boot]:
-    """Boots of each series (image, label) with the pairs of its image, in each repeat; all orders rotate.
+def interleave(pairs: Sequence[tuple[Workload, Spec]], sets: Sequence[tuple[str, str]], repeat: int) -> list[Boot]:
+    """Boots of each set (image, label) with the pairs of its image, in each repeat; all orders rotate.
 
-    A series has a boot for each choice of kernel parameters that its jobs need.
+    A set has a boot for each choice of kernel parameters that its jobs need.
     """
     if repeat < 1:
         raise UsageError(f"--repeat {repeat}: at least one is needed")
     boots: list[Boot] = []
     for number in range(1, repeat + 1):
-        for image, label in rotate(series, number - 1):
+        for image, label in rotate(sets, number - 1):
             mine = rotate([(w, s) for w, s in pairs if s.image == image], number - 1)
             if label == CONTROL:
                 mine = [(w, s) for w, s in mine if not s.settings]

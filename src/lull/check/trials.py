@@ -101,8 +101,8 @@ def plan_kernels(
     Args:
         pairs: workloads, each with a kernel it runs under.
     """
-    series = [(image, image) for image in dict.fromkeys(spec.image for _, spec in pairs)]
-    boots = plan.interleave(pairs, series, repeat)
+    sets = [(image, image) for image in dict.fromkeys(spec.image for _, spec in pairs)]
+    boots = plan.interleave(pairs, sets, repeat)
     return [trial for hardware in machines for trial in on(boots, hardware)]
 
 

@@ -21,7 +21,7 @@ BASELINE, CONTROL = "stock", "stock.control"
 CONTROL_CHECK = "A/A control"
 # The control fails when chance alone gives as many differences in fewer than this share of runs.
 CONTROL_ALPHA = 0.01
-# All ways to divide the repeats into two series are tried when there are no more than this (7 + 7 repeats: 3432), else
+# All ways to divide the repeats into two samples are tried when there are no more than this (7 + 7 repeats: 3432), else
 # a random sample of this many.
 MAX_SPLITS = 4000
 SPLIT_SEED = 2018
@@ -29,7 +29,7 @@ SPLIT_SEED = 2018
 
 @dataclass(frozen=True)
 class Summary:
-    """A series of repeats: their number, their median in the record's unit, and the median's confidence interval."""
+    """A sample, of repeats: their number, their median in the record's unit, and the median's confidence interval."""
 
     repeats: int
     median: float
@@ -101,7 +101,7 @@ class GeoMean:
 
 @dataclass(frozen=True)
 class Control:
-    """The A/A control: the baseline compared with a second series of itself, so that any difference is false."""
+    """The A/A control: the baseline compared with a second sample of itself, so that any difference is false."""
 
     rows: tuple[Row, ...]
     check: Check
@@ -127,46 +127,46 @@ class Comparison:
 
 
 Key = tuple[str, int, str]  # workload, vcpus, metric
-Series = dict[str, dict[Key, Record]]  # the records of each kernel
+Samples = dict[str, dict[Key, Record]]  # the records of each kernel
 
 
 def compare(results: Results) -> Comparison:
     """Compare the kernels of ``results`` with BASELINE, and the baseline with its control.
 
-    Raises: ValueError for a value that is NaN or infinite, or a series that is there twice.
+    Raises: ValueError for a value that is NaN or infinite, or a sample that is there twice.
     """
-    series = _series(results)
-    kernels = tuple(name for name in series if name not in (BASELINE, CONTROL))
+    samples = _samples(results)
+    kernels = tuple(name for name in samples if name not in (BASELINE, CONTROL))
     rows: list[Row] = []
     problems: list[str] = []
-    if BASELINE not in series:
+    if BASELINE not in samples:
         problems.append(f"{BASELINE} was not measured: there is nothing to compare with")
     else:
         for kernel in kernels:
-            found, wrong = _rows(series, kernel)
+            found, wrong = _rows(samples, kernel)
             rows += found
             problems += wrong
-    order = {key: place for place, key in enumerate(series.get(BASELINE, {}))}
+    order = {key: place for place, key in enumerate(samples.get(BASELINE, {}))}
     rows.sort(key=lambda row: order[row.workload, row.vcpus, row.metric])
-    return Comparison(kernels, tuple(rows), tuple(_geomeans(rows)), _control(series), tuple(problems))
+    return Comparison(kernels, tuple(rows), tuple(_geomeans(rows)), _control(samples), tuple(problems))
 
 
-def _series(results: Results) -> Series:
-    series: Series = {}
+def _samples(results: Results) -> Samples:
+    samples: Samples = {}
     for record in results.records:
         key = (record.workload, record.vcpus, record.metric)
-        of_kernel = series.setdefault(record.kernel, {})
+        of_kernel = samples.setdefault(record.kernel, {})
         where = f"{record.kernel}, {record.workload} at {record.vcpus} vCPUs, {record.metric}"
         if key in of_kernel:
             raise ValueError(f"recorded twice: {where}")
         if not all(math.isfinite(value) for value in record.values):
             raise ValueError(f"not a finite number: {where}: {record.values}")
         of_kernel[key] = record
-    return series
+    return samples
 
 
-def _rows(series: Series, kernel: str) -> tuple[list[Row], list[str]]:
-    ours, theirs = series[BASELINE], series[kernel]
+def _rows(samples: Samples, kernel: str) -> tuple[list[Row], list[str]]:
+    ours, theirs = samples[BASELINE], samples[kernel]
     rows: list[Row] = []
     problems: list[str] = []
     for key in [*ours, *(key for key in theirs if key not in ours)]:
@@ -184,12 +184,12 @@ def _rows(series: Series, kernel: str) -> tuple[list[Row], list[str]]:
         effect = stats.effect(a.values, b.values, exact=a.unit == COUNT_UNIT)
         both = Summary.of(a.values), Summary.of(b.values)
         rows.append(Row(kernel, *key, a.unit, a.operations, a.operation, *both, effect))
-    problems = [*dict.fromkeys(problems), *_lacking(series, kernel)]
+    problems = [*dict.fromkeys(problems), *_lacking(samples, kernel)]
     corrected = stats.holm([row.effect.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)], problems
 
 
-def _lacking(series: Series, kernel: str) -> list[str]:
+def _lacking(samples: Samples, kernel: str) -> list[str]:
     """A sentence for each of the two kernels that lacks workloads which the other was measured with.
 
     Not a problem are: workloads that a kernel under a run-time setting lacks, because such a kernel is measured only
@@ -197,7 +197,7 @@ def _lacking(series: Series, kernel: str) -> list[str]:
     measured with them, which is their baseline; and kernels that share no workload with the baseline, if all their
     workloads were also measured on some other kernel, because they are compared with that one.
     """
-    workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in series.items()}
+    workloads = {name: {key[0] for key, record in found.items() if record.values} for name, found in samples.items()}
     measured = [workloads[BASELINE], workloads[kernel]]
     others = set().union(*(found for name, found in workloads.items() if name not in (BASELINE, kernel)))
     if not measured[0] & measured[1] and measured[1] <= others:
@@ -226,18 +226,18 @@ def _geomeans(rows: Sequence[Row]) -> list[GeoMean]:
     return means
 
 
-def _control(series: Series) -> Control:
+def _control(samples: Samples) -> Control:
     """Judge the A/A control by the number of its comparisons that find a difference.
 
     The comparisons are not independent: a busy host slows every workload of a repeat, and one TLBI is counted by
     several metrics. Their error probabilities can therefore not be added up. Instead this is a permutation test
-    (Westfall and Young, *Resampling-Based Multiple Testing*, 1993): the repeats of both series are divided into two
-    series in all ways, or in a fixed sample of them, in the same way for all comparisons at once, and the differences
-    are counted for each. If the two real series are alike, their number of differences is typical of these counts.
+    (Westfall and Young, *Resampling-Based Multiple Testing*, 1993): the repeats of both samples are divided into two
+    samples in all ways, or in a fixed selection of them, alike for all comparisons at once, and the differences
+    are counted for each. If the two real samples are alike, their number of differences is typical of these counts.
     """
-    if BASELINE not in series or CONTROL not in series:
+    if BASELINE not in samples or CONTROL not in samples:
         return Control((), Check(CONTROL_CHECK, "skipped", f"{CONTROL} was not measured"))
-    rows, problems = _rows(series, CONTROL)
+    rows, problems = _rows(samples, CONTROL)
     if not rows:
         return Control((), Check(CONTROL_CHECK, "skipped", "; ".join(problems)))
     higher = sum(row.effect.verdict is stats.Verdict.HIGHER for row in rows)
@@ -247,7 +247,7 @@ def _control(series: Series) -> Control:
     groups: defaultdict[tuple[int, int], list[tuple[Record, Record]]] = defaultdict(list)
     for row in rows:
         key = (row.workload, row.vcpus, row.metric)
-        a, b = series[BASELINE][key], series[CONTROL][key]
+        a, b = samples[BASELINE][key], samples[CONTROL][key]
         groups[len(a.values), len(b.values)].append((a, b))
     chance, smallest = np.zeros(1), 1.0
     for (m, n), pairs in groups.items():
@@ -274,7 +274,7 @@ Counts: TypeAlias = "NDArray[np.float64]"
 
 
 def _splits(m: int, n: int) -> Bools:
-    """Choices of n among m + n repeats as the second series: a row for each choice, the real one first."""
+    """Choices of n among m + n repeats as the second sample: a row for each choice, the real one first."""
     import numpy as np
 
     real = np.arange(m + n) >= m
@@ -288,7 +288,7 @@ def _splits(m: int, n: int) -> Bools:
 
 
 def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool) -> Counts:
-    """1 for each split whose two series differ by the rule of ``stats.effect``, else 0."""
+    """1 for each split whose two samples differ by the rule of ``stats.effect``, else 0."""
     import numpy as np
 
     values = np.asarray(pooled, dtype=np.float64)
@@ -299,7 +299,7 @@ def _differences(pooled: Sequence[float], splits: Bools, *, exact: bool) -> Coun
     above = (((1 - second) @ lower) * second).sum(axis=1)
     below = (((1 - second) @ lower.T) * second).sum(axis=1)
     pairs: Counts = np.maximum(above, below)
-    # stats.effect() calls two series of exact counts without any spread different from two repeats each on.
+    # stats.effect() calls two samples of exact counts without any spread different from two repeats each on.
     needed = stats.critical_pairs(m, n)
     if exact and min(m, n) > 1 and np.unique(values).size == 2:
         needed = min(needed, m * n)

@@ -83,7 +83,7 @@ def _grid(
         noise = _differences(counts[0], _per_operation(one))
         worst = max(noise, key=lambda name: abs(noise[name]))
         notes.append(
-            f"noise: in a second series of {BASELINE} no function differs by more than "
+            f"noise: in a second sample of {BASELINE} no function differs by more than "
             f"{abs(noise[worst]):,.{digits}f} ({worst})"
         )
     title = f"instructions of {base.workload} by function ({base.metric}), per {base.operation or 'window'}"

@@ -6,7 +6,7 @@
 * **instructions**: ``insns_work`` of every program and case: the instructions of all CPUs without the loops in which
   they wait for a lock. A host with fewer CPUs than the guest may stop the holder of a lock at any time; the workers of
   stress-ng then spend up to nine tenths of their instructions waiting. What is left is the program's work and timer
-  ticks, whose number depends on the host's clock. The two series of stock show the spread of this.
+  ticks, whose number depends on the host's clock. The two samples of stock show the spread of this.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Effect:
-    """How another series differs from the baseline.
+    """How another sample differs from the baseline.
 
     Args:
         kind: ``ratio`` (other / baseline); or ``difference`` (other - baseline, in the unit of the values) when a value
@@ -130,14 +130,14 @@ def effect(
     confidence: float = CONFIDENCE,
     test: bool = True,
 ) -> Effect:
-    """Compare two series of repeats.
+    """Compare two samples of repeats.
 
     The ratio is estimated on logarithms. When a value is zero or negative, the difference is estimated instead. The
     verdict is ``higher`` or ``lower`` when the whole interval is above or below "no change" (ratio 1, difference 0).
 
     Args:
         baseline, other: a value for each repeat, in the same unit.
-        exact: the values are exact counts. Two series of counts without any spread need no interval: they are equal or
+        exact: the values are exact counts. Two samples of counts without any spread need no interval: they are equal or
             they differ. This needs two repeats at least, unless the values are equal, because one value does not show
             that it repeats.
         confidence: the confidence of the interval, as a fraction of 1.
@@ -174,7 +174,7 @@ def critical_pairs(m: int, n: int, confidence: float = CONFIDENCE) -> int:
 
 
 def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
-    """Two-sided p of the Mann-Whitney test that both series come from one distribution.
+    """Two-sided p of the Mann-Whitney test that both samples come from one distribution.
 
     The test is exact without ties and up to 2500 pairs. With ties it is a permutation test over all divisions of the
     pooled values, if there are at most EXACT_SPLITS. Otherwise it is the normal approximation with tie correction.
@@ -206,7 +206,7 @@ def mann_whitney(one: Sequence[float], two: Sequence[float]) -> float:
 def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
     """Two-sided p of Welch's t-test that the means are equal; the variances may differ.
 
-    None when the test is not possible: a series has fewer than two values, or neither series has any spread.
+    None when the test is not possible: a sample has fewer than two values, or neither sample has any spread.
     """
     x, y = checked(one), checked(two)
     if min(len(x), len(y)) < 2 or (_alike(x) and _alike(y)):
@@ -219,16 +219,16 @@ def welch(one: Sequence[float], two: Sequence[float]) -> float | None:
 def brown_forsythe(one: Sequence[float], two: Sequence[float]) -> float | None:
     """Two-sided p that the variances are equal, by Levene's test around the median (Brown and Forsythe, 1974).
 
-    It is used instead of the F test, which mistakes a long tail for a difference in variance. None when a series has
-    fewer than three values, whose deviations from the median are all alike, or when neither series has any spread.
+    It is used instead of the F test, which mistakes a long tail for a difference in variance. None when a sample has
+    fewer than three values, whose deviations from the median are all alike, or when neither sample has any spread.
 
-    Two series of distances are compared, so that the analysis of variance is Student's test with a common variance.
+    Two samples of distances are compared, so that the analysis of variance is Student's test with a common variance.
     """
     x, y = checked(one), checked(two)
     if min(len(x), len(y)) < 3 or (_alike(x) and _alike(y)):
         return None
     centres = statistics.median(x), statistics.median(y)
-    x, y = ([abs(value - centre) for value in series] for series, centre in zip((x, y), centres, strict=True))
+    x, y = ([abs(value - centre) for value in sample] for sample, centre in zip((x, y), centres, strict=True))
     apart = (statistics.fmean(x) - statistics.fmean(y)) ** 2
     if not apart or (_alike(x) and _alike(y)):
         return float(not apart)
@@ -293,7 +293,7 @@ def _between(ordered: Sequence[float], missed: Callable[[int], float], confidenc
 
 @lru_cache(maxsize=64)
 def _u_below(m: int, n: int) -> tuple[float, ...]:
-    """P(U <= u) for u from 0 to m * n, where U is the Mann-Whitney statistic of two series that do not differ.
+    """P(U <= u) for u from 0 to m * n, where U is the Mann-Whitney statistic of two samples that do not differ.
 
     The numbers of arrangements are coefficients of the Gaussian binomial, the product over i = 1..m of
     (1 - q^(n+i)) / (1 - q^i). They are whole numbers, so that the result is exact.

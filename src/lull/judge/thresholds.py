@@ -141,7 +141,7 @@ def not_more(
 ) -> Check:
     """The check that no workload has a higher value than on stock, for example of seconds or of instructions.
 
-    All series of ``baseline`` are used: of stock, the control too. The confidence of each comparison is raised with the
+    Each sample of ``baseline`` is used: of stock, the control too. The confidence of each comparison grows with the
     number of workloads (Bonferroni), so that the probability of any false finding is at most ERROR.
     """
     pairs: list[tuple[str, list[float], Record]] = []
@@ -164,7 +164,7 @@ def not_more(
         return Check(name, "failed", f"more: {', '.join(more)}")
     if open_:
         return Check(name, "skipped", f"too few repeats to tell of {len(open_)} of {len(pairs)} workloads")
-    return Check(name, "passed", f"{len(pairs)} workloads, none above the noise of {baseline[0]}'s own series")
+    return Check(name, "passed", f"{len(pairs)} workloads, none above the noise of {baseline[0]}'s own sample")
 
 
 def lacking(name: str, found: Mapping[str, object], workload: str) -> Check:

@@ -238,7 +238,7 @@ def metrics(comparison: compare.Comparison) -> list[tuple[str, list[Grid]]]:
 
 
 def of_control(comparison: compare.Comparison) -> compare.Comparison:
-    """Stock beside a second series of itself, as if that were another kernel."""
+    """Stock beside a second sample of itself, as if that were another kernel."""
     return replace(comparison, kernels=(CONTROL,), rows=comparison.control.rows, geomeans=())
 
 

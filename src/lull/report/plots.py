@@ -55,7 +55,7 @@ def kernels_of(results: Results) -> list[str]:
     measured = dict.fromkeys(record.kernel for record in results.records if record.kernel != CONTROL)
     main = [kernel for kernel in picture.FIRST if kernel in measured]
     others = [kernel for kernel in measured if kernel not in main]
-    return main if len(main) > 1 else main + others[: len(picture.SERIES) - len(picture.FIRST)]
+    return main if len(main) > 1 else main + others[: len(picture.COLOURS) - len(picture.FIRST)]
 
 
 def of_run(results: Results) -> Iterator[Plot]:
@@ -168,11 +168,11 @@ def kinds(run: RunSlice, kernels: Sequence[str]) -> Plot | None:
 
 
 KINDS = {
-    "broadcast: pages": picture.SERIES[0],
-    "a whole process": picture.SERIES[5],
-    "the kernel's": picture.SERIES[1],
+    "broadcast: pages": picture.COLOURS[0],
+    "a whole process": picture.COLOURS[5],
+    "the kernel's": picture.COLOURS[1],
     "everything": picture.GREY,
-    "local, of any kind": picture.SERIES[2],
+    "local, of any kind": picture.COLOURS[2],
 }
 """In the order of the bars."""
 
@@ -311,7 +311,7 @@ def frontier(run: RunSlice) -> Plot | None:
         for (pages, distance), (stock, lull) in found.items():
             x, y = columns.index(distance), rows.index(pages)
             saved = 1 - min(1.0, lull / stock)
-            colour = picture.SERIES[0] if lull > stock else picture.SERIES[2]
+            colour = picture.COLOURS[0] if lull > stock else picture.COLOURS[2]
             axes.add_patch(_cell(x, y, colour, 0.9 if lull > stock else 0.75 * saved))
             said = f"{stock:g}" if lull == stock else f"{stock:g} \N{RIGHTWARDS ARROW} {lull:g}"
             axes.text(x, y, said, ha="center", va="center", fontsize=7)

@@ -118,9 +118,9 @@ def records_of(measurements: Sequence[Measurement], vcpus: int, seconds: str) ->
             elif timing.METRIC not in m.metrics:
                 values[m.kernel, m.workload, seconds + WORST, unit].append(value)
     found = []
-    for (kernel, workload, metric, unit), series in values.items():
+    for (kernel, workload, metric, unit), samples in values.items():
         size = (0, "") if metric.endswith(WORST) else operations[kernel, workload]
-        found.append(Record(kernel, workload, vcpus, metric, unit, tuple(series), *size))
+        found.append(Record(kernel, workload, vcpus, metric, unit, tuple(samples), *size))
     return found
 
 
@@ -177,9 +177,9 @@ def breakdowns(measurements: Sequence[Measurement]) -> list[Breakdown]:
         if m.functions:
             boots[m.kernel, m.workload].append(m)
     found = []
-    for (kernel, workload), series in boots.items():
-        series = sorted(series, key=lambda m: sum(m.functions.values()))
-        middle = series[(len(series) - 1) // 2 : len(series) // 2 + 1]
+    for (kernel, workload), samples in boots.items():
+        samples = sorted(samples, key=lambda m: sum(m.functions.values()))
+        middle = samples[(len(samples) - 1) // 2 : len(samples) // 2 + 1]
         names = dict.fromkeys(name for m in middle for name in m.functions)
         counts = {name: statistics.fmean(m.functions.get(name, 0.0) for m in middle) for name in names}
         metric = "insns_quiet" if "insns_quiet" in middle[0].metrics else "insns_own"

@@ -67,7 +67,7 @@ class Record:
 
     Args:
         kernel: the kernel's name, with its run-time settings (``lull+young=sync``). ``stock.control`` is a
-            second, identical series of ``stock``: the A/A control.
+            second, identical set of boots of ``stock``: the A/A control.
         workload: program, and case when it has several (``teardown/anon-4k``).
         vcpus: virtual CPUs of the guest.
         metric: its name (``tlbi_broadcast``, ``seconds_emulated``, ...): checker/plugin.md lists those of the plugin.

@@ -43,7 +43,7 @@ def test_the_control_says_what_is_noise() -> None:
     """It has no column."""
     (grid,) = functions.grids(results(stock=STOCK, lull=LULL, stock_control={**STOCK, "same": 4996.0}))
     assert len(grid.header) == 4
-    assert grid.notes == ("noise: in a second series of stock no function differs by more than 4.0 (same)",)
+    assert grid.notes == ("noise: in a second sample of stock no function differs by more than 4.0 (same)",)
 
 
 def test_one_kernel_is_sorted_by_count() -> None:

@@ -49,7 +49,7 @@ def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
     found = judged(good())
     assert {name: c.verdict for name, c in found.items()} == dict.fromkeys((COMPILE, REDIS, INSNS), "passed")
     assert found[COMPILE].detail == "15, stock 1000: 1.5 %, at most 2 % are allowed"
-    assert found[INSNS].detail == "4 workloads, none above the noise of stock's own series"
+    assert found[INSNS].detail == "4 workloads, none above the noise of stock's own sample"
     assert verdict.worth_showing(list(found.values())) == list(found.values())
 
 

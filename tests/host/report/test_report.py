@@ -440,9 +440,12 @@ def test_the_sweep_of_gaps_is_a_map() -> None:
 
     fewer, more = drawn(2.0), drawn(7.0)
     assert (
-        fewer and "6 \N{RIGHTWARDS ARROW} 2<" in fewer.svg and ">5<" in fewer.svg and picture.SERIES[0] not in fewer.svg
+        fewer
+        and "6 \N{RIGHTWARDS ARROW} 2<" in fewer.svg
+        and ">5<" in fewer.svg
+        and picture.COLOURS[0] not in fewer.svg
     )
-    assert more and "6 \N{RIGHTWARDS ARROW} 7<" in more.svg and picture.SERIES[0] in more.svg
+    assert more and "6 \N{RIGHTWARDS ARROW} 7<" in more.svg and picture.COLOURS[0] in more.svg
     assert report_plots.frontier(RunSlice(4, run().records)) is None
 
 
