@@ -31,7 +31,7 @@ FREES_TABLES = ("fork_exec", "sort_compute", "teardown_munmap", "swap_bench_shar
 
 
 @pytest.mark.bases
-def test_kernels_are_silent(real: Tool) -> None:
+def test_kernels_pass(real: Tool) -> None:
     """Stock, lull and lab where there is one, as they boot, with every workload that is checked by default.
 
     On another base than the default only lull, because a kernel more to build takes CI five minutes.
@@ -52,25 +52,25 @@ def test_shared_tables_are_flushed_at_exit(real: Tool) -> None:
 
 @pytest.mark.whole
 @pytest.mark.bases
-def test_lab_is_silent(real: Tool) -> None:
+def test_lab_passes(real: Tool) -> None:
     """With every workload that is checked by default, on a machine on which Linux does not assume FEAT_nTLBPA."""
     passes(real, "--kernel", plan.LAB)
 
 
-def test_kernels_are_silent_without_ntlbpa(real: Tool) -> None:
+def test_kernels_pass_without_ntlbpa(real: Tool) -> None:
     """CPUs may keep copies of a freed table's entries by their physical addresses."""
     passes(real, *KERNELS, "--cpu", "max+nontlbpa", *(word for w in FREES_TABLES for word in ("--workload", w)))
 
 
 @pytest.mark.parametrize("qemu", [newer_qemu], indirect=True, ids=["newer"])
-def test_kernels_are_silent_in_a_newer_qemu(real: Tool, qemu: Qemu) -> None:
+def test_kernels_pass_in_a_newer_qemu(real: Tool, qemu: Qemu) -> None:
     """The plugin's other build, whose interface has other callbacks and registers."""
     real.environment["LULL_QEMU"] = str(qemu.program)
     passes(real, *KERNELS, "--workload", "fork_exec")
 
 
 @pytest.mark.whole
-def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
+def test_kernels_pass_under_each_policy(real: Tool) -> None:
     """Lull's that a workload names, too."""
     passes(real)
 
@@ -82,7 +82,7 @@ def test_kernels_are_silent_under_each_policy(real: Tool) -> None:
         pytest.param(("--machines",), id="all", marks=pytest.mark.whole),
     ],
 )
-def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
+def test_stock_passes_on_machines(real: Tool, machines: tuple[str, ...]) -> None:
     """Each CPU, with 16- and 8-bit ASIDs, KPTI on and off; what flushes in most ways, for it is 28 boots."""
     workloads = ("mm_storm", "swap_bench", "fork_exec")
     passes(real, "--kernel", "stock", *machines, *(word for w in workloads for word in ("--workload", w)))
@@ -90,7 +90,7 @@ def test_stock_is_silent_on_machines(real: Tool, machines: tuple[str, ...]) -> N
 
 @pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("more", [(), ("--asid-bits", "8", "--cpu", "max+ntlbpa")], ids=["max", "asid8-ntlbpa"])
-def test_storms_are_silent(real: Tool, more: tuple[str, ...]) -> None:
+def test_storms_pass(real: Tool, more: tuple[str, ...]) -> None:
     """Residency while CPUs go and come, and while its policy changes."""
     passes(real, "--kernel", plan.LAB, "--workload", "storm_hotplug", "--workload", "storm_policies", *more)
 
@@ -104,7 +104,7 @@ def test_storms_are_silent(real: Tool, more: tuple[str, ...]) -> None:
         ("lull", "neoverse-n2"),
     ],
 )
-def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
+def test_batch_storm_passes(real: Tool, kernel: str, cpu: str) -> None:
     """Reclaim against those who change the same memory, and memory torn down in pieces.
 
     With TLB ranges, without, and with both them and the workaround that repeats each broadcast.
@@ -120,7 +120,7 @@ def test_batch_storm_is_silent(real: Tool, kernel: str, cpu: str) -> None:
         pytest.param("stock", "file_device", marks=pytest.mark.whole),
     ],
 )
-def test_files_are_silent(real: Tool, kernel: str, storm: str) -> None:
+def test_files_pass(real: Tool, kernel: str, storm: str) -> None:
     """Pages of files that are written through mappings while they are cleaned, written back, reclaimed and moved."""
     passes(real, "--kernel", kernel, "--workload", storm)
 
@@ -139,14 +139,14 @@ USUAL = ("storm_migrate", "storm_reclaim")
         for storm in feature.get(kind, ())
     ],
 )
-def test_storms_are_silent_with_features_off(real: Tool, settings: str, storm: str) -> None:
+def test_storms_pass_with_features_off(real: Tool, settings: str, storm: str) -> None:
     """One feature may hide a bug of another."""
     passes(real, "--kernel", f"{plan.LAB}+{settings}", "--workload", storm)
 
 
 @pytest.mark.bases(whole=True)
 @pytest.mark.parametrize("cpu", [pytest.param("max", marks=pytest.mark.whole), "cortex-a76+kpti"])
-def test_hvo_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
+def test_hvo_passes(real: Tool, cpu: str, tmp_path: Path) -> None:
     """Entries of the vmemmap changed while all CPUs run; with TLB ranges, and without. The checker has seen it."""
     out = tmp_path / "out"
     passes(real, "--kernel", plan.LAB, "--workload", "hvo_one", "--cpu", cpu, "--out", str(out))
@@ -156,7 +156,7 @@ def test_hvo_is_silent(real: Tool, cpu: str, tmp_path: Path) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("kernel", ["kunit16k", "kunit64k"])
-def test_hvo_with_other_pages_is_silent(real: Tool, kernel: str, tmp_path: Path) -> None:
+def test_hvo_with_other_pages_passes(real: Tool, kernel: str, tmp_path: Path) -> None:
     """Pools of HugeTLB pages that give back struct pages, on kernels with pages of 16 and 64 KiB."""
     out = tmp_path / "out"
     words = ("--workload", "hvo_hammer", "--append", "kunit.enable=0", "--out", str(out))

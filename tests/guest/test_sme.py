@@ -71,7 +71,7 @@ def test_ipis_after_tlbis(lab: Lab, tmp_path: Path, kernel: str, sme: bool) -> N
 
 @pytest.mark.bases
 @pytest.mark.whole
-def test_storms_with_sme_are_silent(real: Tool, lab: Lab) -> None:
+def test_storms_with_sme_pass(real: Tool, lab: Lab) -> None:
     """Threads that use SME, on all CPUs, while others change their memory."""
     need_workaround(lab)
     passes(real, "--kernel", "lull", "--cpu", "max+sme", "--workload", "sme", "--workload", "storm_sme")

@@ -58,7 +58,7 @@ def starts(tmp_path: Path) -> list[dict[str, Any]]:
     return [json.loads(f.read_text()) for f in files]
 
 
-def test_silent(checked: Check, tmp_path: Path) -> None:
+def test_passed(checked: Check, tmp_path: Path) -> None:
     """Exit 0; every kernel of the base is checked, with its symbols, and the verdict is the last line."""
     out = tmp_path / "out put"
     done = checked("--out", str(out))
@@ -90,7 +90,7 @@ def test_silent(checked: Check, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_not_silent(checked: Check, tmp_path: Path, what: str, code: int, words: str) -> None:
+def test_not_passed(checked: Check, tmp_path: Path, what: str, code: int, words: str) -> None:
     """Each way has its exit code, and says itself."""
     done = checked("--kernel", "stock", "--out", str(tmp_path / "out"), what=what)
     assert done.returncode == code, done.stdout + done.stderr

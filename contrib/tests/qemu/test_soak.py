@@ -34,7 +34,7 @@ def said(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_silent_soak_and_more_of_it(soaked: Soak, tmp_path: Path) -> None:
+def test_a_soak_that_passes_and_more_of_it(soaked: Soak, tmp_path: Path) -> None:
     """Rounds until the time has passed, added up; the same command with more time goes on with the next round."""
     out = tmp_path / "out"
     words = ["--seed", "5", "--out", str(out)]
@@ -65,7 +65,7 @@ def test_a_silent_soak_and_more_of_it(soaked: Soak, tmp_path: Path) -> None:
         ("inconclusive", "did not see frees of pages"),
     ],
 )
-def test_a_round_that_is_not_silent(soaked: Soak, tool: Tool, tmp_path: Path, what: str, text: str) -> None:
+def test_a_round_that_does_not_pass(soaked: Soak, tool: Tool, tmp_path: Path, what: str, text: str) -> None:
     """It ends the soak; its line and its report are printed, its logs are kept; the line does that round again."""
     out = tmp_path / "out"
     done = soaked("--seed", "9", "--minutes", "60", "--out", str(out), what=what)

@@ -44,7 +44,7 @@ def judged(values: Values) -> dict[str, Check]:
     return {c.name: c for c in thresholds.check("real", results(values), real.judge)}
 
 
-def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
+def test_what_meets_the_thresholds_passes_with_the_numbers() -> None:
     """Medians, of all repeats."""
     found = judged(good())
     assert {name: c.verdict for name, c in found.items()} == dict.fromkeys((COMPILE, REDIS, INSNS), "passed")

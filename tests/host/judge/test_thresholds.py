@@ -60,7 +60,7 @@ def judged(values: Values, cpu: str = "max") -> dict[str, Check]:
     }
 
 
-def test_what_reaches_the_thresholds_holds_with_the_numbers() -> None:
+def test_what_meets_the_thresholds_passes_with_the_numbers() -> None:
     """Each threshold together with the other features and by itself."""
     found = judged(good())
     assert {c.verdict for c in found.values()} == {"passed"}

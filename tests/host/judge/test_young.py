@@ -54,7 +54,7 @@ def judged(kernels: dict[str, dict[str, list[float]]]) -> dict[str, Check]:
     return {found.name.removeprefix("young: "): found for found in check(results(kernels))}
 
 
-def test_what_is_right_holds_with_the_numbers() -> None:
+def test_what_is_right_passes_with_the_numbers() -> None:
     found = judged(every())
     assert {name: c.verdict for name, c in found.items()} == dict.fromkeys(
         ["none", "nosync", "sync", "stock"], "passed"
