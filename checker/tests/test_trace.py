@@ -220,9 +220,7 @@ def test_what_is_worse_than_a_known_issue(build: Callable[[str], Path], finding:
 
 def test_the_same_noticed_elsewhere(build: Callable[[str], Path]) -> None:
     """Of one change, what is noticed at two places is two reports, so that a known issue does not hide the second."""
-    text = (
-        (HERE / "traces" / "bad_written_no_dsb.txt").read_text().replace("; user 1\ndsb", "; user 1\nsync 0 x\ndsb")
-    )
+    text = (HERE / "traces" / "bad_written_no_dsb.txt").read_text().replace("; user 1\ndsb", "; user 1\nsync 0 x\ndsb")
     lines = list(map(json.loads, run(build("trace-cli"), text=text).splitlines()))
     assert [(r["rule"], r["kind"]) for r in lines if "report" in r] == [("written", "no-dsb")] * 2
 
