@@ -12,7 +12,7 @@ from lull.judge import features
 from lull.run.records import Check, Record, Results
 
 STICKY = f"lab+{LOCAL}=sticky"
-HVO_GOALS = features.modules()[HVO]
+HVO_THRESHOLDS = features.modules()[HVO]
 KINDS = ("tlbi_broadcast_asid", "tlbi_broadcast_kernel", "tlbi_broadcast_all", "tlbi_broadcast_other")
 
 
@@ -69,11 +69,11 @@ def swapped() -> tuple[Record, ...]:
 
 def hvo() -> tuple[Record, ...]:
     """HVO's four operations on Lull and on the kernel unsafe."""
-    metrics = {"insns": 9e6, HVO_GOALS.WORK: 8e6}
+    metrics = {"insns": 9e6, HVO_THRESHOLDS.WORK: 8e6}
     return tuple(
         Record(kernel, operation.workload, 8, metric, "count", (value, value), 2, "HugeTLB page")
-        for operation in HVO_GOALS.OPERATIONS
-        for kernel in ("lull", *HVO_GOALS.UNSAFE)
+        for operation in HVO_THRESHOLDS.OPERATIONS
+        for kernel in ("lull", *HVO_THRESHOLDS.UNSAFE)
         for metric, value in metrics.items()
     )
 

@@ -49,7 +49,7 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
     failed = [name for name, verdict in verdicts.items() if verdict == "failed"]
     assert done.returncode == bool(failed)
     # One repeat on a busy host does not tell instructions to half a per cent.
-    noisy = tuple(f"{name}: {goal}" for name, feature in FACTS.items() for goal in feature.get("noisy", ()))
+    noisy = tuple(f"{name}: {threshold}" for name, feature in FACTS.items() for threshold in feature.get("noisy", ()))
     assert not [name for name in failed if not name.startswith(noisy)]
     for name in (f"{AGING}: none", f"{AGING}: nosync", f"{AGING}: sync"):
         assert verdicts[name] == "passed"

@@ -3,7 +3,7 @@
 
 A place is a file, outside the folders of the feature's mails, that somebody who adds, renames or removes a feature has
 to change by hand: code, tests, configuration, and tables or lists of features. There, a feature is named by a string or
-a key that is its name, or in which the name stands for it (``lull+young=sync``, ``only=young``, ``young: goal``,
+a key that is its name, or in which the name stands for it (``lull+young=sync``, ``only=young``, ``young: threshold``,
 ``kernel/7.3/young/``), by an import of its module, and by the name of its module or of that module's test.
 
 No places are: sentences and examples, of documents, messages, comments and docstrings; results, of reviews as well;

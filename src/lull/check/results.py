@@ -12,7 +12,7 @@ from lull import __version__, process
 from lull.check.tables import OVER, WALKS
 from lull.check.trials import CheckOptions
 from lull.check.verdicts import PASSED, BootResult, mutant_scores, overall, plain
-from lull.judge import features, goals
+from lull.judge import features, thresholds
 from lull.lab import Lab
 from lull.run import measurements
 from lull.run.records import Check, Record, Results, host
@@ -73,7 +73,7 @@ def walks(records: Sequence[Record], walk: float) -> list[Record]:
 
 
 def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -> Results:
-    """results.json in the form of a run's: the records, a check for each boot without mutant, and goals."""
+    """results.json in the form of a run's: the records, a check for each boot without mutant, and thresholds."""
     verdicts = [(r.trial.boot.name, *r.verdict()) for r in plain(results)]
     records = records_of(results, options.vcpus)
     found = Results(
@@ -86,7 +86,7 @@ def as_results(lab: Lab, results: Sequence[BootResult], options: CheckOptions) -
         settings(lab, options),
     )
     for name, module in features.having("judge_checked", found).items():
-        found.checks += goals.check(name, found, module.judge_checked)
+        found.checks += thresholds.check(name, found, module.judge_checked)
     return found
 
 

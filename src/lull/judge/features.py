@@ -21,7 +21,7 @@ from lull.run.records import Check, Results
 class Judge(Protocol):
     """What these modules may have. Whether the run measured what it is about, each says by ``concerns``.
 
-    ``judge`` has a Check for each threshold, of the records with one number of vCPUs; ``judge_checked`` for those that only
+    ``judge`` has a Check for each threshold, of the records with one number of vCPUs; ``judge_checked`` for those only
     `lull check` can judge. ``check`` checks any run. ``published`` has the tables of the published system ``SYSTEM``.
     """
 

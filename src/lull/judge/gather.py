@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from statistics import median
 
 from lull.judge import thresholds
-from lull.judge.thresholds import ALL_TLBIS, BROADCASTS, CONTROL, SPARSE, STOCK, SWEEP, TOGETHER, RunSlice, lacking, verdict
+from lull.judge.thresholds import ALL_TLBIS, BROADCASTS, CONTROL, SPARSE, STOCK, SWEEP, TOGETHER, RunSlice
 from lull.run.records import Check, Record, Results
 
 FEATURE = "gather"
@@ -25,7 +25,7 @@ APART = ("sparse/munmap", "sparse/dontneed", "fragmented/growing", "fragmented/a
 SHARE = 0.6
 """The largest share of stock's TLBIs that is allowed for them."""
 DENSE = ("teardown_munmap",)
-LOST = "tlb_over_invalidated_others"
+OVER = "tlb_over_invalidated_others"
 """The metric: entries that a TLBI of one CPU removed from others although they were still valid (docs/checker.md)."""
 
 
@@ -35,7 +35,7 @@ def concerns(results: Results) -> bool:
 
 
 def judge_checked(run: RunSlice) -> list[Check]:
-    """The goal that only `lull check` can judge: no more entries of other threads are over-invalidated than on stock.
+    """What only `lull check` can judge: no more entries of other threads are over-invalidated than on stock.
 
     It is for the kernel with gather alone. Without FEAT_nTLBPA, residency broadcasts for the whole ASID when tables
     are freed that several CPUs walked, which takes valid entries, too (docs/decisions/residency.md).
@@ -73,13 +73,13 @@ def _cases(
             continue
         stock, record = run.find([STOCK], workload, [metric]), run.find(kernels, workload, [metric])
         if stock is None or record is None:
-            return lacking(name, {STOCK: stock, kernels[0]: record}, workload)
+            return thresholds.lacking(name, {STOCK: stock, kernels[0]: record}, workload)
         passed, text = met(run, stock, record)
         reached.append(passed)
         said.append(f"{workload.partition('/')[2] or program} {text}")
     if not reached:
-        return lacking(name, {STOCK: None, kernels[0]: None}, program)
-    return Check(name, verdict(all(reached)), ", ".join(said))
+        return thresholds.lacking(name, {STOCK: None, kernels[0]: None}, program)
+    return Check(name, thresholds.verdict(all(reached)), ", ".join(said))
 
 
 def _fewer(run: RunSlice, stock: Record, record: Record) -> tuple[bool, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lull import cache
-from lull.judge import compare, features, functions, short, tables
+from lull.judge import compare, features, functions, short, tables, thresholds
 from lull.judge.joint import ComparedRun
 from lull.run.records import Check, Results
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lull import picture
 from lull.guest.runner import WHOLE_ASID
-from lull.judge import goals, tables
+from lull.judge import tables, thresholds
 from lull.judge.thresholds import BROADCASTS, CONTROL, STOCK, RunSlice, is_of
 from lull.run.records import Results
 from lull.timing import METRIC
@@ -125,7 +125,7 @@ def _more(rows: Sequence[tuple[str, Mapping[str, float]]]) -> str:
     more = [workload for workload, counts in rows if counts.get("lull", 0) - counts.get(STOCK, math.inf) >= FEW]
     if not more:
         return ""
-    scattered = any(is_of(workload, program) for workload in more for program in goals.SPARSE)
+    scattered = any(is_of(workload, program) for workload in more for program in thresholds.SPARSE)
     return f"lull has more than stock on {' and '.join(more)}" + (SCATTERED if scattered else ".")
 
 
@@ -298,7 +298,7 @@ def _panel(axes: Axes, workload: str, lines: Lines) -> None:
 def frontier(run: RunSlice) -> Plot | None:
     """TLBIs of a call of the sweep ``gaps`` on stock and lull, by the pages that it gives back and their distance."""
     found: dict[tuple[int, int], tuple[float, float]] = {}
-    for workload in run.cases(goals.SWEEP):
+    for workload in run.cases(thresholds.SWEEP):
         pages, distance = map(int, workload.partition("/")[2].split("-"))
         stock, lull = (each(run, kernel, workload, BROADCASTS) for kernel in (STOCK, "lull"))
         if stock and lull is not None:

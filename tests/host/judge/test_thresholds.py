@@ -127,7 +127,7 @@ def test_what_other_cpus_lost_is_judged_of_a_check(lost: float) -> None:
         values["lull", case, "tlb_over_invalidated_others"] = [1000]  # residency may take entries: no threshold
     values["lull+only=gather", "sparse/dontneed", "tlb_over_invalidated_others"] = [192 + lost]
     run = results(values)
-    found = {c.name: c.verdict for c in goals.check("gather", run, gather.judge_checked)}
+    found = {c.name: c.verdict for c in thresholds.check("gather", run, gather.judge_checked)}
     assert gather.concerns(run)
     assert found == {
         "gather: over-invalidated entries of other CPUs: sparse on lull+only=gather": "failed" if lost else "passed",
@@ -248,7 +248,7 @@ def test_alone_is_a_kernel_of_the_tool() -> None:
 def test_every_threshold_is_of_a_workload() -> None:
     """Their names are those of guest/workloads.toml."""
     known = plan.load_workloads(bases.load_base().workloads)
-    judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *goals.SPARSE, *gather.DENSE}
+    judged_ = {reclaim.PUBLISHED, *reclaim.BUSY, *thresholds.SPARSE, *gather.DENSE}
     assert judged_ | {workload.partition("/")[0] for workload in teardown.RATIOS} <= set(known)
 
 
