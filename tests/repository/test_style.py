@@ -179,6 +179,21 @@ def test_links_of_documents() -> None:
     assert broken == []
 
 
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/decisions/*.md", "checker/*.md", "kernel/*.md"),
+    *("guest/README.md", "models/README.md"),
+)
+"""The documents that people read. CHANGELOG.md, generated tables and cover letters are not counted."""
+WORDS = 45000
+
+
+def test_documents_are_short() -> None:
+    """As wc -w counts: what is added to one is cut elsewhere."""
+    words = {p: len(p.read_text().split()) for glob in PAGES for p in REPOSITORY.glob(glob)}
+    longest = sorted(words, key=lambda page: -words[page])[:5]
+    assert len(words) > 30 and sum(words.values()) <= WORDS, (sum(words.values()), longest)
+
+
 def test_ways_through_the_rooms() -> None:
     """The numbered lists of docs/architecture.md: each function is in a file of its line."""
     lines = re.findall(r"^\d+\. .*$", (REPOSITORY / "docs/architecture.md").read_text(), flags=re.M)
