@@ -55,19 +55,12 @@ static const struct sum of_cgroup[] = {
 
 #define SUMS	(sizeof(of_node) / sizeof(*of_node))
 
+/* A row that this kernel does not have counts as 0. */
 static long row(const char *path, const char *name)
 {
-	FILE *in = fopen(path, "r");
-	long value, found = 0;
-	char word[80];
+	long value = row_in(path, name);
 
-	if (!in)
-		die("%s", path);
-	while (fscanf(in, "%79s %ld", word, &value) == 2)
-		if (!strcmp(word, name))
-			found = value;
-	fclose(in);
-	return found;
+	return value < 0 ? 0 : value;
 }
 
 static long total(const char *path, const struct sum *sum)
@@ -120,7 +113,6 @@ int main(int argc, char **argv)
 {
 	struct timespec moment = { .tv_nsec = 500 * 1000 * 1000 };
 	long before[SUMS];
-	char path[128];
 	int own = 1, status, i, bad;
 	pid_t pid;
 
@@ -130,7 +122,6 @@ int main(int argc, char **argv)
 	if (own + 1 >= argc)
 		finish(USAGE, "no command: accounts OPTIONS -- COMMAND ARGS");
 	cgroup_make("accounts");
-	snprintf(path, sizeof(path), "%s/memory.stat", cgroup_path);
 	read_sums(before);
 	read_sums(before);	/* the first has brought in what it needs itself */
 	pid = fork_plain();
@@ -145,7 +136,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < TRIES; i++) {
 		nanosleep(&moment, NULL);
 		settle();
-		bad = wrong(path, of_cgroup, NULL, i == TRIES - 1) +
+		bad = wrong(cgroup_file("memory.stat"), of_cgroup, NULL, i == TRIES - 1) +
 			wrong("/proc/vmstat", of_node, before, i == TRIES - 1);
 		if (!bad)
 			break;

@@ -8,8 +8,6 @@
  */
 #include "lull.h"
 
-#include <pthread.h>
-
 #define MAX_THREADS	64
 
 static long threads = 8, loops = 2000;

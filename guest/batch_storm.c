@@ -10,7 +10,6 @@
 #include "storm_cases.h"
 
 #include <linux/userfaultfd.h>
-#include <setjmp.h>
 #include <sys/ioctl.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
@@ -38,37 +37,13 @@ static void hop(void)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* ---- writes that must fault ---- */
-
-static __thread sigjmp_buf back;
-static __thread volatile bool trying;
-
-static void faulted(int number)
-{
-	(void)number;
-	if (!trying)
-		die("a fault where there must be none");
-	siglongjmp(back, 1);
-}
-
-static void expect_faults(void)
-{
-	struct sigaction action = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
-
-	must(sigaction(SIGSEGV, &action, NULL));
-}
-
 /* Return true if a write beside the word that check() reads succeeds. */
 static bool writable(char *page)
 {
-	trying = true;
-	if (sigsetjmp(back, 0)) {
-		trying = false;
-		return false;
-	}
-	((volatile long *)page)[1] = 1;
-	trying = false;
-	return true;
+	struct access beside = { .at = page + sizeof(long), .write = true, .value = 1 };
+
+	attempt(&beside);
+	return !beside.faulted;
 }
 
 /* ---- one address space, reclaimed and changed at once ---- */
@@ -614,10 +589,7 @@ static bool can_reclaim(void)
 /* Take a CPU offline, and online again in the next turn. */
 static void plug(long turn)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", sysconf(_SC_NPROCESSORS_CONF) - 1);
-	verify(put_file(path, turn % 2 ? "1" : "0") || turn % 2 == 0, "a CPU does not come back");
+	verify(set_online(sysconf(_SC_NPROCESSORS_CONF) - 1, turn % 2) || turn % 2 == 0, "a CPU does not come back");
 }
 
 #define SWAP	"/sys/block/zram0/"
@@ -650,7 +622,6 @@ static bool in_a_hurry;
 static void reclaim_from(void (*work)(void), const char *limit)
 {
 	long out = vmstat("pswpout"), before = refuse ? refused() : 0, turn;
-	char path[128];
 	int status;
 	pid_t pid;
 
@@ -661,7 +632,6 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	cgroup_make("batch-storm");
 	if (limit)
 		cgroup_write("memory.max", limit);
-	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
 	pid = fork_child();
 	if (!pid) {
 		cgroup_enter();
@@ -672,7 +642,7 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		if (refuse)
 			fill_swap(turn);
 		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
-		put_file(path, "1M");
+		put_file(cgroup_file("memory.reclaim"), "1M");
 		if (!in_a_hurry)
 			usleep(2000);
 		if (hotplug)

@@ -12,7 +12,6 @@
  */
 #include "lull.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 #define MAX_THREADS	64

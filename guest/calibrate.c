@@ -201,14 +201,6 @@ static void **follow(void **chain, long loops)
 
 /* ---- how many loops take ms= ---- */
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
-}
-
 static void one_case(int number, long loops)
 {
 	if (number < MAPPINGS)
@@ -234,10 +226,10 @@ static double duration(int number, long loops)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		double start = now(), took;
+		double start = clock_seconds(), took;
 
 		one_case(number, loops);
-		took = now() - start;
+		took = clock_seconds() - start;
 		if (!i || took < least)
 			least = took;
 	}

@@ -21,8 +21,6 @@
 #include "disk.h"
 #include "storm_actors.h"
 
-#include <pthread.h>
-
 #define FILE_PAGES	48
 #define CROWD_PAGES	32
 #define STORERS		2
@@ -370,13 +368,10 @@ static void crowd(uint64_t random)
 
 static void reclaim(uint64_t random)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
 	while (!stopped()) {
 		step("memory.reclaim");
 		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
-		put_file(path, one_in(&random, 4) ? "1M" : "128K");
+		put_file(cgroup_file("memory.reclaim"), one_in(&random, 4) ? "1M" : "128K");
 		count(RECLAIMS);
 		nap(&random, 20000);
 	}

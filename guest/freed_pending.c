@@ -13,8 +13,6 @@
  */
 #include "lull.h"
 
-#include <pthread.h>
-
 #include "storm.h"
 
 #define GUARD_INSTALL	102	/* MADV_GUARD_INSTALL of Linux 6.13 */

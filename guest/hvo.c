@@ -32,37 +32,11 @@ static const struct option_spec options[] = {
 static long memmap_before;	/* pages of vmemmap when the pools were empty */
 static long gives_small, gives_giga;	/* pages of vmemmap that a small page and a 1 GiB page give back */
 
-/* ---- the kernel's files ---- */
-
-/* Read the first word in a file of the kernel into 32 bytes. Returns false if there is none. */
-static bool word_in(const char *path, char *word)
-{
-	FILE *in = fopen(path, "r");
-	bool found;
-
-	if (!in)
-		return false;
-	found = fscanf(in, "%31s", word) == 1;
-	fclose(in);
-	return found;
-}
-
-/* The settings from before the program started. */
-static struct setting {
-	const char *path;
-	char before[32];
-} settings[] = { { OPTIMIZE, "" }, { POOLS "hugepages-1048576kB/demote_size", "" } };
-
-/* Restore the settings, however the program ends. */
+/* Empty the pools, however the program ends. */
 static void put_back(void)
 {
-	struct setting *s;
-
 	put_file(pool(HUGE, "nr_hugepages"), "0");
 	put_file(pool(GIB, "nr_hugepages"), "0");
-	for (s = settings; s < settings + 2; s++)
-		if (*s->before)
-			put_file(s->path, s->before);
 }
 
 /*
@@ -211,7 +185,6 @@ static void allocate(const char *name)
 int main(int argc, char **argv)
 {
 	char mib[24], free_small[24], small_page[24];
-	struct setting *s;
 
 	parse_options(argc, argv, "HugeTLB pages give their struct pages back", options);
 	need_pool(HUGE);
@@ -220,9 +193,8 @@ int main(int argc, char **argv)
 		finish(USAGE, "pages is at least 1, and has at least touch x %lu MiB", HUGE >> 20);
 	if (number_in(pool(GIB, "nr_hugepages")) || number_in(pool(HUGE, "nr_hugepages")))
 		skip("somebody else uses HugeTLB pages");
-	for (s = settings; s < settings + 2; s++)
-		if (!word_in(s->path, s->before))
-			*s->before = 0;
+	keep_setting(OPTIMIZE);
+	keep_setting(pool(GIB, "demote_size"));
 	must(atexit(put_back));
 	memmap_before = memmap();
 	turn_on();

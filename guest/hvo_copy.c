@@ -11,10 +11,6 @@
 
 #define MIB	(1UL << 20)
 
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
-
 static long rounds = 2;
 
 static const struct option_spec options[] = {

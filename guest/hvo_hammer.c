@@ -28,20 +28,12 @@
 
 #include <dirent.h>
 #include <sys/mount.h>
-#include <sys/sysinfo.h>
 #include <sys/uio.h>
 
 #define BLOCKS		"/sys/devices/system/memory/"
 #define IDLE		"/sys/kernel/mm/page_idle/bitmap"
 #define PLUG		"/sys/kernel/mm/lull/lab_memory"
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
-
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
-#ifndef MADV_HWPOISON
-#define MADV_HWPOISON		100
-#endif
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define KPF_HEAD	(1UL << 15)

@@ -14,10 +14,8 @@
  */
 #include "hvo.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 
 #define MAX_PROCESSES	16
 

@@ -11,9 +11,7 @@
  */
 #include "hvo.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 
 static long pages, same;
 
@@ -27,14 +25,6 @@ static long giant;		/* pages of 1 GiB that there is room for, beside the surplus
 static bool stop;
 static double longest_giant, longest_mmap;
 static long giants;
-
-static double now(void)
-{
-	struct timespec time;
-
-	must(clock_gettime(CLOCK_MONOTONIC, &time));
-	return time.tv_sec + time.tv_nsec / 1e9;
-}
 
 static bool stopped(void)
 {
@@ -66,9 +56,9 @@ static void *want_giant(void *unused)
 		usleep(10000);
 		if (number_in(surplus) < 8)
 			continue;
-		began = now();
+		began = clock_seconds();
 		put_file(file, more);
-		took = now() - began;
+		took = clock_seconds() - began;
 		put_file(file, less);
 		longest_giant = took > longest_giant ? took : longest_giant;
 		giants++;
@@ -83,9 +73,9 @@ static void *want_mmap(void *unused)
 	(void)unused;
 	pin(2);
 	while (!stopped()) {
-		began = now();
+		began = clock_seconds();
 		must(munmap(map_memory(PAGE, MAP_PRIVATE), PAGE));
-		took = now() - began;
+		took = clock_seconds() - began;
 		longest_mmap = took > longest_mmap ? took : longest_mmap;
 		usleep(1000);
 	}
@@ -101,12 +91,12 @@ static void put_back(void)
 /* The seconds of one grace period: membarrier() waits for one. */
 static double grace_period(void)
 {
-	double began = now();
+	double began = clock_seconds();
 	int i;
 
 	for (i = 0; i < 8; i++)
 		must(syscall(SYS_membarrier, 1 /* MEMBARRIER_CMD_GLOBAL */, 0, 0));
-	return (now() - began) / 8;
+	return (clock_seconds() - began) / 8;
 }
 
 int main(int argc, char **argv)
@@ -139,10 +129,10 @@ int main(int argc, char **argv)
 	pin(0);
 	usleep(100000);
 	open_window();
-	began = now();
+	began = clock_seconds();
 	mapped = mmap(NULL, pages * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | huge_flag(HUGE),
 		      -1, 0);
-	took = now() - began;
+	took = clock_seconds() - began;
 	close_window();
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (i = 0; i < 2; i++)

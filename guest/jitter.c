@@ -11,6 +11,8 @@
  */
 #include "gate.h"
 
+#include <limits.h>
+
 #include <sys/random.h>
 
 static long windows = 40, numbers = 150000;

@@ -7,8 +7,6 @@
  */
 #include "lull.h"
 
-#include <sys/sysinfo.h>
-
 #define ASK	"/sys/kernel/mm/lull/lab_page"
 
 static long rounds = 20;

@@ -11,14 +11,10 @@
 #include <linux/membarrier.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 
-#ifndef MADV_SOFT_OFFLINE
-#define MADV_SOFT_OFFLINE	101
-#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif

@@ -6,8 +6,6 @@
  */
 #include "gate.h"
 
-#include <pthread.h>
-
 static long procs = 4, loops = 1000, pinned;
 
 static const struct option_spec options[] = {

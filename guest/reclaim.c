@@ -212,12 +212,6 @@ static void leave_free(long most)
 		skip("this kernel has no HugeTLB pages of 2 MiB");
 }
 
-static void lower_limit(void)
-{
-	cgroup_write("memory.high", "0");
-	cgroup_write("memory.high", "max");
-}
-
 static void compact(void)
 {
 	if (!put_file("/proc/sys/vm/compact_memory", "1"))
@@ -272,14 +266,14 @@ static void make_file_holes(void)
 
 #define ANONYMOUS(case, pages_in, uses)						\
 	.name = case, .order = pages_in, .begin = map_anonymous, .use = uses,	\
-	.take = lower_limit, .holders = 1
+	.take = cgroup_lower_limit, .holders = 1
 
 static const struct reclaim_case cases[] = {
 	{ ANONYMOUS("order", in_order, write_pages) },
 	{ ANONYMOUS("random", shuffle, write_pages) },
 	{ ANONYMOUS("clean", in_order, read_pages) },
 	{ ANONYMOUS("clean_random", shuffle, read_pages) },
-	{ .name = "crowd", .order = in_order, .begin = map_file, .use = read_pages, .take = lower_limit,
+	{ .name = "crowd", .order = in_order, .begin = map_file, .use = read_pages, .take = cgroup_lower_limit,
 	  .holders = CROWD, .file = true },
 	{ ANONYMOUS("folios", in_order, write_pages), .folios = true },
 	{ .name = "kswapd", .order = in_order, .begin = nothing, .use = allocate, .take = press,
@@ -295,19 +289,9 @@ static const struct reclaim_case cases[] = {
 /* Pages that reclaim has taken from the cgroup so far. /proc/vmstat counts a limit's reclaim only from 7.3 on. */
 static long stolen(void)
 {
-	char path[128], row[64];
-	long value, found = -1;
-	FILE *in;
+	long found = row_in(cgroup_file("memory.stat"), "pgsteal");
 
-	snprintf(path, sizeof(path), "%s/memory.stat", cgroup_path);
-	in = fopen(path, "r");
-	if (!in)
-		die("%s", path);
-	while (fscanf(in, "%63s %ld", row, &value) == 2)
-		if (!strcmp(row, "pgsteal"))
-			found = value;
-	fclose(in);
-	verify(found >= 0, "%s has no row pgsteal", path);
+	verify(found >= 0, "%s has no row pgsteal", cgroup_file("memory.stat"));
 	return found;
 }
 

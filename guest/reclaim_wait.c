@@ -7,7 +7,6 @@
  */
 #include "lull.h"
 
-#include <pthread.h>
 #include <time.h>
 
 static long mib = 1, rounds = 40;

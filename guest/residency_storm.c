@@ -18,7 +18,6 @@
  */
 #include "storm_actors.h"
 
-#include <pthread.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 

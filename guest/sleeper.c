@@ -5,13 +5,6 @@
  */
 #include "lull.h"
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open		434
-#endif
-#ifndef SYS_process_madvise
-#define SYS_process_madvise	440
-#endif
-
 static long pages = 2048;
 
 static const struct option_spec options[] = {

@@ -29,12 +29,7 @@
 #include "gate.h"
 #include "sme.h"
 
-#include <pthread.h>
 #include <sys/klog.h>
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT	21
-#endif
 
 #define NAP		5000	/* us */
 #define SWAPPED		128	/* pages */
@@ -73,11 +68,6 @@ static volatile long *page;	/* the memory whose protection changes; SME reads it
 static long changes;
 static long cpus;
 static bool workaround;
-
-static long seen(const long *what)
-{
-	return __atomic_load_n(what, __ATOMIC_RELAXED);
-}
 
 static void *use(void *argument)
 {

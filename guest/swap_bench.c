@@ -13,8 +13,6 @@
  */
 #include "cgroup.h"
 
-#include <pthread.h>
-
 #define MAX_SHARE	16
 
 static long mib = 1, rounds = 10, share = 1, procs = 1;
@@ -62,11 +60,6 @@ static struct shared {
 } *shared;
 
 static pid_t partners[MAX_SHARE];
-
-static long seen(long *what)
-{
-	return __atomic_load_n(what, __ATOMIC_ACQUIRE);
-}
 
 static void tell_round(long *what, long number)
 {
@@ -120,8 +113,7 @@ static void page_out(long number)
 		return;
 	}
 	read_by_partners(number);
-	cgroup_write("memory.high", "0");
-	cgroup_write("memory.high", "max");
+	cgroup_lower_limit();
 }
 
 /* Make memory that is charged to a cgroup with nothing else in it. This process leaves the cgroup again. */

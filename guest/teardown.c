@@ -23,8 +23,6 @@
 #include "cgroup.h"
 
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/sysinfo.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define FOLDER	"/tmp/teardown"
@@ -110,32 +108,14 @@ static bool fits(const struct kind *kind)
 	return (kind->file || !is_how("truncate")) && (!kind->file || !is_how("fork"));
 }
 
-/* Return the first number in a file of the kernel, or -1. */
-static long number_in(const char *path)
-{
-	FILE *in = fopen(path, "r");
-	long value = -1;
-
-	if (in) {
-		if (fscanf(in, "%ld", &value) != 1)
-			value = -1;
-		fclose(in);
-	}
-	return value;
-}
-
-/*
- * The settings that decide about the size of anonymous folios: which size in bytes, 0 for all, and the value from
- * before the program started.
- */
+/* The settings that decide about the size of anonymous folios: which size in bytes, 0 for all. */
 static struct setting {
 	size_t folio;
-	char path[96], before[32];
+	char path[96];
 } settings[] = { { .folio = 0 }, { .folio = 1 }, { .folio = 64 << 10 }, { .folio = 32 << 10 } };
 
 #define SETTINGS	(sizeof(settings) / sizeof(*settings))
 
-/* Keep the word in [brackets] of each setting. */
 static void save_settings(void)
 {
 	struct setting *s;
@@ -146,18 +126,8 @@ static void save_settings(void)
 			snprintf(s->path, sizeof(s->path), THP "hugepages-%zukB/enabled", s->folio >> 10);
 		else
 			snprintf(s->path, sizeof(s->path), THP "enabled");
-		if (!chosen_word(s->path, s->before))
-			*s->before = 0;
+		keep_setting(s->path);
 	}
-}
-
-static void restore_settings(void)
-{
-	struct setting *s;
-
-	for (s = settings; s < settings + SETTINGS; s++)
-		if (*s->before)
-			put_file(s->path, s->before);
 }
 
 /*
@@ -469,7 +439,6 @@ int main(int argc, char **argv)
 		window.number = i * windows;	/* the child continues from here: one number per window */
 		ran |= one(&kinds[i]);
 	}
-	restore_settings();
 	if (!found)
 		/* Workloads name the cases that kernels with pages of 4 KiB have. */
 		finish(PAGE == 4096 ? USAGE : SKIPPED,

@@ -56,7 +56,7 @@ static void child(int told, int say)
 int main(int argc, char **argv)
 {
 	int down[2], up[2], fd, status;
-	char path[128], amount[32];
+	char amount[32];
 	long cleared, counted;
 	pid_t pid;
 
@@ -71,8 +71,7 @@ int main(int argc, char **argv)
 	hear(up[0]);
 	wait_asleep(pid);
 
-	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
-	fd = open(path, O_WRONLY);
+	fd = open(cgroup_file("memory.reclaim"), O_WRONLY);
 	if (fd < 0)
 		skip("this kernel has no memory.reclaim");
 	snprintf(amount, sizeof(amount), "%ld", reclaim * PAGE);

@@ -8,8 +8,6 @@
  */
 #include "lull.h"
 
-#include <pthread.h>
-
 #define SIZES	"/sys/kernel/mm/transparent_hugepage/"
 
 static long rounds = 20, mib = 64;
@@ -25,11 +23,6 @@ static const struct option_spec options[] = {
 static volatile char *memory;
 static long turn, ready, ended, early;
 
-static long load(long *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
 static void *touch(void *unused)
 {
 	unsigned char here;
@@ -37,7 +30,7 @@ static void *touch(void *unused)
 	(void)unused;
 	pin(1);
 	for (long n = 1; n <= rounds; n++) {
-		while (load(&turn) < n)
+		while (seen(&turn) < n)
 			;
 		for (unsigned long at = 0; at < CONT; at += PAGE)
 			(void)memory[at];
@@ -45,16 +38,10 @@ static void *touch(void *unused)
 		do
 			must(mincore((void *)memory, PAGE, &here));
 		while (here & 1);
-		early += load(&ended) < n;
+		early += seen(&ended) < n;
 		memory[0] = 1;
 	}
 	return NULL;
-}
-
-static void restore(void)
-{
-	put_file(SIZES "hugepages-2048kB/enabled", "inherit");
-	put_file(SIZES "hugepages-64kB/enabled", "never");
 }
 
 int main(int argc, char **argv)
@@ -68,7 +55,8 @@ int main(int argc, char **argv)
 	block = *with == 'b';
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || PAGE != 4096)
 		skip("needs two CPUs, and pages of 4 KiB");
-	must(atexit(restore));
+	keep_setting(SIZES "hugepages-2048kB/enabled");
+	keep_setting(SIZES "hugepages-64kB/enabled");
 	if (!put_file(SIZES "hugepages-2048kB/enabled", block ? "madvise" : "never") ||
 	    !put_file(SIZES "hugepages-64kB/enabled", block ? "never" : "madvise"))
 		skip("no control of folio sizes");
@@ -85,7 +73,7 @@ int main(int argc, char **argv)
 			(void)memory[at];
 		must(madvise((void *)memory, size, MADV_HUGEPAGE));
 		__atomic_store_n(&turn, n, __ATOMIC_RELEASE);
-		while (load(&ready) < n)
+		while (seen(&ready) < n)
 			;
 		must(madvise((void *)memory, size, MADV_DONTNEED));
 		__atomic_store_n(&ended, n, __ATOMIC_RELEASE);

@@ -15,11 +15,6 @@ static const struct option_spec options[] = {
 	{ }
 };
 
-static void restore(void)
-{
-	put_file(FOLIOS, "never");
-}
-
 /* At an address where each folio is a contiguous block. */
 static volatile char *map_file(int fd, int prot, int flags)
 {
@@ -34,9 +29,9 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv, "unmap clean pages of a file", options);
 	pin(1);
+	keep_setting(FOLIOS);
 	if (!put_file(FOLIOS, "always"))
 		skip("no folios of 64 KiB in shared memory");
-	must(atexit(restore));
 	fd = must(memfd_create("zap_file", 0));
 	must(ftruncate(fd, mib << 20));
 	memory = map_file(fd, PROT_READ | PROT_WRITE, MAP_SHARED);

@@ -9,7 +9,6 @@
  */
 #include "disk.h"
 
-#include <pthread.h>
 #include <sys/klog.h>
 
 static long rounds = 200;
@@ -27,11 +26,6 @@ static char *memory;
 static int file;
 static long turn, done;
 
-static long load(long *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
 static void *disturb(void *unused)
 {
 	volatile long delay;
@@ -39,7 +33,7 @@ static void *disturb(void *unused)
 	(void)unused;
 	pin(1);
 	for (long n = 1; n <= rounds; n++) {
-		while (load(&turn) < n)
+		while (seen(&turn) < n)
 			;
 		/* Later and later within the call that gives the table back. */
 		for (delay = n * 7919 % 20000; delay; delay--)
@@ -94,7 +88,7 @@ int main(int argc, char **argv)
 			*(volatile long *)(memory + page * PAGE) = n;
 		__atomic_store_n(&turn, n, __ATOMIC_RELEASE);
 		must(madvise(memory, HUGE, MADV_DONTNEED));
-		while (load(&done) < n)
+		while (seen(&done) < n)
 			;
 	}
 	close_window();

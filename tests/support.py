@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from lull.guest import qemu
 from lull.lab import Lab
 from lull.linux import apt, series
 from lull.linux.fetch import Fetched, Store
+from lull.linux.toolchain import Toolchain
 
 REPOSITORY = paths.REPOSITORY
 """The top folder. A test names every file of the repository from here, so that test files can move."""
@@ -60,11 +64,28 @@ NEWER = ["trixie", "trixie-backports"]
 """Debian's suites with a QEMU 11."""
 
 
+@functools.cache
+def host_library() -> Path:
+    """The archive that guest programs are linked with, for the host: made once, whatever cache each test has."""
+    folder = tempfile.mkdtemp(prefix="lull-library-")
+    atexit.register(shutil.rmtree, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LULL_CACHE", folder)
+        return guest.build_library(Toolchain("", "the host's"))
+
+
+def host_program(name: str, folder: Path) -> Path:
+    """Compile a guest program for the host."""
+    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
+    source = paths.GUEST / f"{name}.c"
+    subprocess.run(["gcc", *flags, "-I", guest.LIBRARY, "-o", folder / name, source, host_library()], check=True)
+    return folder / name
+
+
 def host_programs(folder: Path, names: Sequence[str], library: str) -> Path:
     """Compile guest programs for the host, and liar.so: C functions that take the place of the C library's."""
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
     for name in names:
-        subprocess.run(["gcc", *flags, "-o", folder / name, paths.GUEST / f"{name}.c"], check=True)
+        host_program(name, folder)
     (folder / "liar.c").write_text(library)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "liar.so", folder / "liar.c"], check=True)
     return folder

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Programs of memory management as `lull search` has them: choosing, shortening and writing them down.
 
-A program is a list of calls of four bytes each; guest/calls.h says what they mean, and runs them.
+A program is a list of calls of four bytes each; guest/lib/calls.h says what they mean, and runs them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lull import paths
+from lull import guest
 
-HEADER = paths.GUEST / "calls.h"
+HEADER = guest.LIBRARY / "calls.h"
 MOST = 120
 """The most calls of a program."""
 FIELDS = ("op", "actor", "place", "how")
@@ -25,7 +25,7 @@ Program = tuple[Call, ...]
 
 
 def names_of_ops(text: str) -> tuple[str, ...]:
-    """The names of the kinds of calls, in their order, from the text of guest/calls.h."""
+    """The names of the kinds of calls, in their order, from the text of guest/lib/calls.h."""
     found = re.search(r"enum op \{(.*?)\bOPS\b", text, re.DOTALL)
     assert found, f"{HEADER} has no enum op"
     return tuple(re.findall(r"\w+", found[1]))

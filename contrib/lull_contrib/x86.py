@@ -2,7 +2,7 @@
 """`lull x86`: a feature for all architectures on x86-64: stock, stock with this feature alone, and its KUnit suite.
 
 No plugin counts here. The clock of the guest advances by one nanosecond with each instruction of any vCPU
-(``qemu.X86``), and so does its TSC. Each window reads the TSC when it opens and when it closes (guest/lull.h). The
+(``qemu.X86``), and so does its TSC. Each window reads the TSC when it opens and when it closes (guest/lib/lull.h). The
 kernel counts the IPIs for TLB flushes (CONFIG_DEBUG_TLBFLUSH).
 """
 

@@ -19,6 +19,8 @@ from lull.linux import switches
 from lull.linux.toolchain import Toolchain, jobs
 from lull.progress import progress
 
+LIBRARY = paths.GUEST / "lib"
+"""What the programs share: headers, and the sources of the archive that each is linked with."""
 CFLAGS = ["-O2", "-static", "-pthread", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 CFLAGS += [f'-DPOLICY="{switches.FOLDER / f.name}"' for f in load_base().features.values() if f.local]
 APPLETS = """
@@ -37,10 +39,28 @@ def sources() -> list[Path]:
     return sorted(paths.GUEST.glob("*.c"))
 
 
+def build_library(toolchain: Toolchain) -> Path:
+    """The archive of LIBRARY, for this compiler. Raises BuildError for a file that does not compile."""
+    units = sorted(LIBRARY.glob("*.c"))
+    key = cache.key_of_files([*units, *sorted(LIBRARY.glob("*.h"))], toolchain.version, *CFLAGS)
+
+    def make(part: Path) -> None:
+        steps: list[list[str | Path]] = [
+            [toolchain.gcc, *CFLAGS, "-c", *units],
+            [f"{toolchain.prefix}ar", "rcs", "liblull.a", *(f"{unit.stem}.o" for unit in units)],
+        ]
+        for words in steps:
+            what = "what the guest programs share does not compile"
+            process.run_logged(words, part.parent / f"{part.name}.log", cwd=part, error=BuildError, what=what)
+
+    return cache.make_entry("guest", f"library-{key}", make) / "liblull.a"
+
+
 def build_programs(toolchain: Toolchain, names: Collection[str] = ()) -> Path:
     """A folder with the guest programs ``names``, or all. Raises BuildError for a file that does not compile."""
     chosen = [source for source in sources() if not names or source.stem in names]
-    key = cache.key_of_files([*chosen, *sorted(paths.GUEST.glob("*.h"))], toolchain.version, *CFLAGS)
+    library = build_library(toolchain)
+    key = cache.key_of_files(chosen, library.parent.name)
 
     def make(part: Path) -> None:
         log = part.parent / f"{part.name}.log"
@@ -48,7 +68,7 @@ def build_programs(toolchain: Toolchain, names: Collection[str] = ()) -> Path:
 
         def compile_one(source: Path) -> None:
             process.run_logged(
-                [toolchain.gcc, *CFLAGS, "-o", part / source.stem, source],
+                [toolchain.gcc, *CFLAGS, "-I", LIBRARY, "-o", part / source.stem, source, library],
                 log,
                 error=BuildError,
                 what=f"guest program {source.name} does not compile",

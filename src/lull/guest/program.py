@@ -71,14 +71,15 @@ class Program:
 
 def compiled(source: Path, toolchain: Toolchain) -> Path:
     """The static arm64 binary of a C file. Raises BuildError with the compiler's words."""
-    flags: list[str | Path] = [*CFLAGS, "-I", source.resolve().parent, "-I", paths.GUEST]
+    flags: list[str | Path] = [*CFLAGS, "-I", source.resolve().parent, "-I", guest.LIBRARY]
+    library = guest.build_library(toolchain)
     text = process.output_of([toolchain.gcc, *flags, "-E", source], error=BuildError)  # with all that it includes
-    key = cache.key_of(text, toolchain.version, *CFLAGS)
+    key = cache.key_of(text, toolchain.version, library.parent.name, *CFLAGS)
 
     def make(part: Path) -> None:
         with progress.step(f"compiling {source.name}"):
             process.run_logged(
-                [toolchain.gcc, *flags, "-o", part / "program", source, *LIBRARIES],
+                [toolchain.gcc, *flags, "-o", part / "program", source, library, *LIBRARIES],
                 part.parent / f"{part.name}.log",
                 error=BuildError,
                 what=f"{source} does not compile for arm64",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from plugin_tools import CROSS
 
+from lull import guest
 from lull.errors import BuildError, UsageError
 from lull.guest import program
 from lull.linux import toolchain
@@ -40,10 +41,11 @@ def test_scripts(tmp_path: Path, line: str, on_disk: bool) -> None:
 @pytest.mark.parametrize(("flags", "on_disk"), [(["-static"], False), (["-static-pie"], False), ([], True)])
 def test_binaries(tmp_path: Path, flags: list[str], on_disk: bool) -> None:
     """A dynamic one needs the disk's libraries; a window of its own is found in the machine code."""
+    library = guest.build_library(toolchain.find())
     for text, windows in ((PLAIN, False), (WINDOWED, True)):
         (tmp_path / "a.c").write_text(text)
-        words = [f"{CROSS}gcc", *flags, "-I", program.paths.GUEST, "-o", tmp_path / "a", tmp_path / "a.c"]
-        subprocess.run(words, check=True)
+        words = [*flags, "-I", guest.LIBRARY, "-o", tmp_path / "a", tmp_path / "a.c", library]
+        subprocess.run([f"{CROSS}gcc", *words], check=True)
         found = program.of([str(tmp_path / "a")], [], "", 60.0, [])
         assert (found.on_disk, found.windows) == (on_disk, windows)
 
@@ -61,6 +63,7 @@ def test_c_file_is_compiled_as_by_its_author(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="does not compile") as error:
         made(tmp_path, "b.c", "int main(void) { return lacking; }\n").files(tools)
     assert "lacking" in error.value.tail
+    assert isinstance(made(tmp_path, "w.c", WINDOWED).files(tools)["w.c"], Path)
 
 
 def test_workload(tmp_path: Path) -> None:

@@ -11,10 +11,8 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from support import host_program
 
-from lull import guest, paths
-
-FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
 KERNEL = """
 #include <dlfcn.h>
 #include <errno.h>
@@ -176,7 +174,7 @@ GIVEN, GIVEN_LULL = [8190, 7168, 0, 0], [8188, 6144, 0, 0]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, for the host, and the library."""
     made = tmp_path_factory.mktemp("hvo")
-    subprocess.run(["gcc", *FLAGS, "-o", made / "hvo", paths.GUEST / "hvo.c"], check=True)
+    host_program("hvo", made)
     (made / "kernel.c").write_text(KERNEL)
     flags = ["-shared", "-fPIC", "-D_GNU_SOURCE", "-fno-builtin"]
     subprocess.run(["gcc", *flags, "-o", made / "kernel.so", made / "kernel.c", "-ldl"], check=True)

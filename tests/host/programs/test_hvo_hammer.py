@@ -6,14 +6,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from lull import guest, paths
+from support import host_program
 
 
 def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
     """Before anything is changed: it would change the host's pools."""
-    program = tmp_path / "hvo_hammer"
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", program, paths.GUEST / "hvo_hammer.c"], check=True)
+    program = host_program("hvo_hammer", tmp_path)
     done = subprocess.run([program, "second=1"], capture_output=True, text=True)
     assert done.returncode == 2 and "unknown option" in done.stderr
     done = subprocess.run([program, "actors=walk,pool"], capture_output=True, text=True)

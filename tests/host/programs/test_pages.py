@@ -10,10 +10,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from support import host_program
 
-from lull import guest, paths
-
-FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
 PROGRAMS = (
     "mm_storm",
     "batch_storm",
@@ -61,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs and the library."""
     made = tmp_path_factory.mktemp("pages")
     for name in PROGRAMS:
-        subprocess.run(["gcc", *FLAGS, "-o", made / name, paths.GUEST / f"{name}.c"], check=True)
+        host_program(name, made)
     (made / "kernel.c").write_text(KERNEL)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", made / "kernel.so", made / "kernel.c"], check=True)
     return made

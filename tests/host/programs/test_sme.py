@@ -8,15 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from lull import guest, paths
+from support import host_program
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an arm64 host may have SME")
 @pytest.mark.parametrize("words", [("sme",), ("residency_storm", "sme=1")])
 def test_without_sme(tmp_path: Path, words: tuple[str, ...]) -> None:
     """They are skipped, with the reason."""
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", tmp_path / words[0], paths.GUEST / f"{words[0]}.c"], check=True)
-    done = subprocess.run([tmp_path / words[0], *words[1:]], capture_output=True, text=True)
+    done = subprocess.run([host_program(words[0], tmp_path), *words[1:]], capture_output=True, text=True)
     assert done.returncode == 77 and "the CPU, or the kernel, has no SME" in done.stderr

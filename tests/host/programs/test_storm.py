@@ -13,35 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support import host_program
 
 from lull import base as bases
-from lull import guest, paths, plan
+from lull import plan
 
 FIRST_FRESH = 0x200200000
-"""Where the actor "spawn" has its memory: what fresh() of guest/storm.h gives out first."""
+"""Where the actor "spawn" has its memory: what fresh() of guest/lib/storm.c gives out first."""
 
 
 ONLY_READ = 0x200680000
 """The slice of guest/batch_storm.c's memory that is only read: 6 slices of 128 KiB behind a lone one."""
 
 
-def compiled(name: str, folder: Path) -> Path:
-    """A program, for the host."""
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", folder / name, paths.GUEST / f"{name}.c"], check=True)
-    return folder / name
-
-
 @pytest.fixture(scope="module")
 def storm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """residency_storm."""
-    return compiled("residency_storm", tmp_path_factory.mktemp("storm"))
+    return host_program("residency_storm", tmp_path_factory.mktemp("storm"))
 
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """batch_storm."""
-    return compiled("batch_storm", tmp_path_factory.mktemp("storm"))
+    return host_program("batch_storm", tmp_path_factory.mktemp("storm"))
 
 
 def children(pid: int) -> list[int]:

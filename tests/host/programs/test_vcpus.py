@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from lull import guest, paths
+from support import host_program
 
 # Starts two threads with the names that QEMU gives to vCPUs, and one with another name.
 GUEST = """
@@ -34,10 +33,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def vcpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """guest/vcpus.c, for the host."""
-    found = tmp_path_factory.mktemp("vcpus") / "vcpus"
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", found, paths.GUEST / "vcpus.c"], check=True)
-    return found
+    return host_program("vcpus", tmp_path_factory.mktemp("vcpus"))
 
 
 @pytest.fixture

@@ -10,17 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from lull import guest, paths
+from support import host_program
 
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """guest/window.c, for the host."""
-    found = tmp_path_factory.mktemp("window") / "window"
-    flags = [flag for flag in guest.CFLAGS if flag != "-static"]
-    subprocess.run(["gcc", *flags, "-o", found, paths.GUEST / "window.c"], check=True)
-    return found
+    return host_program("window", tmp_path_factory.mktemp("window"))
 
 
 @pytest.mark.parametrize(

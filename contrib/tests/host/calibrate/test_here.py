@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from support import LOCAL, RUNS, Tool
+from support import LOCAL, RUNS, Tool, host_program
 
 from lull import guest, paths, process, timing
 from lull.errors import UsageError
@@ -26,15 +26,12 @@ from lull_contrib.timing.scale import Counts
 
 HERE = Here("6.12.9-generic", ("0x41/0xd08",), 16, False, Repeats.NO, None)
 NO, SYNC, EACH = Repeats
-FLAGS = [flag for flag in guest.CFLAGS if flag != "-static"]
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, for the host."""
-    made = tmp_path_factory.mktemp("calibrate") / "calibrate"
-    subprocess.run(["gcc", *FLAGS, "-o", made, paths.GUEST / "calibrate.c"], check=True)
-    return made
+    return host_program("calibrate", tmp_path_factory.mktemp("calibrate"))
 
 
 def play(program: Path, *words: str, **options: Any) -> CompletedProcess[str]:

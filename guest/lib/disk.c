@@ -1,23 +1,11 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * A zRAM device of the program's own, with a file system on it or without. It is removed when the program ends.
- */
-#ifndef LULL_DISK_H
-#define LULL_DISK_H
-
-#include "lull.h"
+// SPDX-License-Identifier: GPL-2.0-only
+#include "disk.h"
 
 #include <sys/mount.h>
-#include <sys/stat.h>
 
 #define ZRAM	"/sys/class/zram-control/"
 
-static struct {
-	char device[32], place[64];	/* place: where the file system is mounted */
-	int number;
-	bool mounted;
-	pid_t maker;
-} disk = { .number = -1 };
+struct disk disk = { .number = -1 };
 
 /* Unmount only in the process that mounted. Another process may keep the file system busy for a moment. */
 static void remove_disk(void)
@@ -61,11 +49,7 @@ static void make_file_system(const char *type)
 	disk.mounted = true;
 }
 
-/*
- * Make the device.
- * @type: the file system to mount, of the family of ext2; ext4: ext2 where the kernel has no ext4; NULL: none
- */
-static void make_disk(const char *type, long mib)
+void make_disk(const char *type, long mib)
 {
 	FILE *in = fopen(ZRAM "hot_add", "r");
 	char path[64], size[24];
@@ -86,5 +70,3 @@ static void make_disk(const char *type, long mib)
 	if (type)
 		make_file_system(type);
 }
-
-#endif

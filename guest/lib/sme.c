@@ -1,18 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * SME, the Scalable Matrix Extension: memory accesses in streaming mode, by programs that are compiled for ARMv8.0.
- * To Linux, a thread uses SME from its first such instruction on (TIF_SME).
- */
-#ifndef SME_H
-#define SME_H
-
-#include "lull.h"
+// SPDX-License-Identifier: GPL-2.0-only
+#include "sme.h"
 
 #include <sys/auxv.h>
 
-#define SME_ROW	256	/* bytes of a row of ZA, at most */
-
-static inline bool have_sme(void)
+bool have_sme(void)
 {
 #ifdef __aarch64__
 	return getauxval(AT_HWCAP2) & 1UL << 23;	/* HWCAP2_SME */
@@ -21,13 +12,7 @@ static inline bool have_sme(void)
 #endif
 }
 
-/*
- * In streaming mode, copy a row of ZA between two places of SME_ROW bytes, again and again until *@stop is not 0, and
- * count the copies in *@copies. The last copy begins after *@stop was set. ZA stays on, as between two functions that
- * use it.
- */
-__attribute__((unused))
-static void sme_copy(const void *from, void *to, const int *stop, long *copies)
+void sme_copy(const void *from, void *to, const int *stop, long *copies)
 {
 #ifdef __aarch64__
 	asm volatile(".arch_extension sme\n"
@@ -49,5 +34,3 @@ static void sme_copy(const void *from, void *to, const int *stop, long *copies)
 	(void)from, (void)to, (void)stop, (void)copies;
 #endif
 }
-
-#endif

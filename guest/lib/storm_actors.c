@@ -1,92 +1,18 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * For storms that consist of actors: processes that do their work all at once, for some seconds, each controlled by a
- * random sequence of its own. An actor that fails, or that has made no step for a long time, ends the storm and is
- * named.
- */
-#ifndef STORM_ACTORS_H
-#define STORM_ACTORS_H
+// SPDX-License-Identifier: GPL-2.0-only
+#include "storm_actors.h"
 
-#include "sme.h"
-#include "storm.h"
+long seconds = 10, seed, hotplug, patience = 60, sme;
+const char *actors_wanted, *until;
+struct shared *shared;
+struct progress *mine;
+long cpus;
 
-#include <setjmp.h>
-
-static long seconds = 10, seed, hotplug, patience = 60, sme;
-static const char *actors_wanted, *until;
-
-#define STORM_OPTIONS							\
-	{ "seconds", &seconds, NULL, "how long; the default is for the checker, alone it wants minutes" }, \
-	{ "seed", &seed, NULL, "of every choice; 0: another each time, and it is printed" }, \
-	{ "hotplug", &hotplug, NULL, "1: CPUs go offline and come back meanwhile" }, \
-	{ "sme", &sme, NULL, "1: threads that move to another CPU use SME there" }, \
-	{ "actors", NULL, &actors_wanted, "some of these" },		\
-	{ "until", NULL, &until, "tallies, with commas between: go on until each is there, for eight times as long at most" }, \
-	{ "patience", &patience, NULL, "seconds without a step before an actor counts as stuck" }
-
-/* ---- what all processes see ---- */
-
-enum { OFFLINED };		/* tallies; those of a particular storm follow */
-
-#define MAX_TALLIES	30
-#define MAX_PROCESSES	64
-
-static struct shared {
-	bool stop;
-	long tally[MAX_TALLIES];
-	struct progress {
-		long steps;
-		const char *doing;	/* what the last step did; the text has the same address in all processes */
-	} progress[MAX_PROCESSES];
-} *shared;
-
-static struct progress *mine;
-static long cpus;	/* CPUs of the machine, online or not */
-
-static bool stopped(void)
-{
-	return __atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
-}
-
-static void step(const char *doing)
-{
-	__atomic_store_n(&mine->doing, doing, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&mine->steps, 1, __ATOMIC_RELAXED);
-}
-
-static void count(int what)
-{
-	__atomic_fetch_add(&shared->tally[what], 1, __ATOMIC_RELAXED);
-}
-
-/* ---- chance ---- */
-
-/* Return a random number below @n. */
-static long any(uint64_t *random, long n)
-{
-	return (long)(next_random(random) >> 16) % n;
-}
-
-__attribute__((unused))
-static bool one_in(uint64_t *random, long n)
-{
-	return any(random, n) == 0;
-}
-
-/* Return the start of a random sequence. */
-static uint64_t sequence(long of, long number)
+uint64_t sequence(long of, long number)
 {
 	uint64_t random = (of * 1000003UL + number + 1) * 0x9e3779b97f4a7c15UL | 1;
 
 	next_random(&random);
 	return random;
-}
-
-/* Return a stamp to fill memory with, which was not used before. */
-__attribute__((unused))
-static long stamp(uint64_t *random)
-{
-	return (long)(next_random(random) >> 8);
 }
 
 /* Use SME. From then on, this thread is one that uses SME to Linux. */
@@ -101,9 +27,7 @@ static void use_sme(void)
 	verify(copies == 1 && !memcmp(to, from, 16), "SME did not copy a row of ZA");
 }
 
-/* Move to another CPU; if that one is offline at the moment, to yet another. */
-__attribute__((unused))
-static void hop(uint64_t *random, pid_t who)
+void hop(uint64_t *random, pid_t who)
 {
 	cpu_set_t set;
 	int i;
@@ -120,70 +44,9 @@ static void hop(uint64_t *random, pid_t who)
 		use_sme();
 }
 
-__attribute__((unused))
-static void nap(uint64_t *random, long most_us)
-{
-	usleep(any(random, most_us) + 1);
-}
-
-/* ---- accesses that may fault ---- */
-
-struct access {
-	char *at;
-	bool write;
-	long value;		/* the value to write, or the value that was read */
-	bool faulted;
-};
-
-static __thread sigjmp_buf way_back;
-static __thread char *volatile dared;	/* the address that may fault just now */
-
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-	(void)context;
-	if (dared && info->si_addr == dared)
-		siglongjmp(way_back, 1);
-	dprintf(2, "%s: signal %d, code %d, at %p: a fault that ought not to be\n",
-		program_invocation_short_name, number, info->si_code, info->si_addr);
-	_exit(FAILED);
-}
-
-static void expect_faults(void)
-{
-	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
-
-	must(sigaction(SIGSEGV, &action, NULL));
-	must(sigaction(SIGBUS, &action, NULL));
-}
-
-__attribute__((noinline, unused))
-static void attempt(struct access *access)
-{
-	if (sigsetjmp(way_back, 0)) {
-		dared = NULL;
-		access->faulted = true;
-		return;
-	}
-	access->faulted = false;
-	dared = access->at;
-	if (access->write)
-		*(volatile long *)access->at = access->value;
-	else
-		access->value = *(volatile long *)access->at;
-	dared = NULL;
-}
-
 /* ---- CPUs that go and come ---- */
 
-static bool set_online(long cpu, bool online)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", cpu);
-	return put_file(path, online ? "1" : "0");
-}
-
-static void plug(uint64_t random)
+void plug(uint64_t random)
 {
 	bool gone[CPU_SETSIZE] = { };
 	long cpu;
@@ -206,21 +69,6 @@ static void plug(uint64_t random)
 
 /* ---- who is who ---- */
 
-struct actor {
-	const char *name;
-	void (*run)(uint64_t random);
-	int processes;		/* 0: one for each CPU */
-	long *wanted;		/* only when asked for */
-};
-
-struct storm {
-	const struct actor *actors;
-	int n;
-	const char *const *rows;	/* of /proc/vmstat */
-	const char *const *tallies;
-	int n_tallies;
-};
-
 static struct process {
 	char name[80];
 	pid_t pid;		/* 0: it has ended */
@@ -230,7 +78,7 @@ static struct process {
 
 static int running;
 
-static bool named(const char *list, const char *name)
+bool named(const char *list, const char *name)
 {
 	size_t length = strlen(name);
 	const char *word;
@@ -241,7 +89,7 @@ static bool named(const char *list, const char *name)
 	return false;
 }
 
-static long since(const struct timespec *then)
+long since(const struct timespec *then)
 {
 	struct timespec now;
 
@@ -368,8 +216,7 @@ static const char *actor_names(const struct storm *storm)
 	return names;
 }
 
-/* Check the options before anything is done. */
-static void check_wishes(const struct storm *storm)
+void check_wishes(const struct storm *storm)
 {
 	const char *word;
 	int i, known = 0;
@@ -406,8 +253,7 @@ static void start_all(const struct storm *storm)
 	}
 }
 
-/* Run the whole storm to its end, and report. */
-static void run_storm(const struct storm *storm)
+void run_storm(const struct storm *storm)
 {
 	struct timespec now;
 	long steps = 0;
@@ -436,5 +282,3 @@ static void run_storm(const struct storm *storm)
 	printf("\n");
 	report("", steps, "step", "");
 }
-
-#endif

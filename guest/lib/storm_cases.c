@@ -1,39 +1,19 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * For storms that consist of cases: runs all cases in turn, or one of them. Also threads that hop from CPU to CPU and
- * use memory while a case changes it.
- */
-#ifndef STORM_CASES_H
-#define STORM_CASES_H
-
-#include "storm.h"
-
-#include <pthread.h>
-#include <sys/sysinfo.h>
+// SPDX-License-Identifier: GPL-2.0-only
+#include "storm_cases.h"
 
 #define THREADS	2
 
-static long rounds = 2;
-static const char *only = "";
+long rounds = 2;
+const char *only = "", *playing;
 
-#define STORM_OPTIONS							\
-	{ "rounds", &rounds, NULL, "how often each case does what it does" }, \
-	{ "only", NULL, &only, "one case only; 'list' names them" }
-
-static const char *playing;	/* the case that runs now */
-
-/* This kernel cannot run the case. End the program if it was the only case; otherwise continue with the others. */
-__attribute__((unused))
-static void cannot(const char *why)
+void cannot(const char *why)
 {
 	if (*only)
 		skip("%s", why);
 	printf("%s: %s is left out: %s\n", program_invocation_short_name, playing, why);
 }
 
-/* Return true if huge pages (HUGE) are small enough for a case that uses @n of them: a quarter of memory, at most. */
-__attribute__((unused))
-static bool room_for(long n)
+bool room_for(long n)
 {
 	struct sysinfo memory;
 
@@ -73,9 +53,7 @@ static void *use_memory(void *argument)
 	return NULL;
 }
 
-/* Let the threads read this memory from now on, on all CPUs. On return each thread has read all of it at least once. */
-__attribute__((unused))
-static void begin_use(char *memory, size_t size)
+void begin_use(char *memory, size_t size)
 {
 	long i, passes;
 
@@ -90,8 +68,7 @@ static void begin_use(char *memory, size_t size)
 		sched_yield();
 }
 
-__attribute__((unused))
-static void end_use(void)
+void end_use(void)
 {
 	int i;
 
@@ -104,18 +81,12 @@ static void end_use(void)
 
 /* ---- the cases in turn ---- */
 
-struct storm_case {
-	const char *name;
-	void (*run)(long round);
-};
-
 static bool selected(const struct storm_case *one)
 {
 	return !*only || !strcmp(only, one->name);
 }
 
-/* Run the selected cases, each on all CPUs again, and report. */
-static void run_cases(const struct storm_case *cases, size_t n)
+void run_cases(const struct storm_case *cases, size_t n)
 {
 	cpu_set_t everywhere;
 	long round, done = 0;
@@ -141,5 +112,3 @@ static void run_cases(const struct storm_case *cases, size_t n)
 		finish(USAGE, "no case '%s'; only=list names them", only);
 	report(only, done, "case", "");
 }
-
-#endif

@@ -10,46 +10,19 @@
 
 #include "lull.h"
 
-#include <limits.h>
-#include <linux/futex.h>
-
 /*
  * For processes that wait for the start: SCHED_BATCH keeps them from preempting the process that wakes them, before it
  * has woken all of them.
  */
-__attribute__((unused))
-static void be_modest(void)
-{
-	const struct sched_param none = { 0 };
-
-	must(sched_setscheduler(0, SCHED_BATCH, &none));
-}
+void be_modest(void);
 
 /* Sleep until @word has the value @value. */
-__attribute__((unused))
-static void await(int *word, int value)
-{
-	int now;
-
-	while ((now = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value)
-		if (syscall(SYS_futex, word, FUTEX_WAIT, now, NULL, NULL, 0) && errno != EAGAIN && errno != EINTR)
-			die("futex");
-}
+void await(int *word, int value);
 
 /* Set @word to @value, and wake all processes that wait for it. */
-__attribute__((unused))
-static void announce(int *word, int value)
-{
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	must(syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0));
-}
+void announce(int *word, int value);
 
 /* Count one more of @all processes in @word. The last one wakes the process that waits for them. */
-__attribute__((unused))
-static void arrive(int *word, int all)
-{
-	if (__atomic_add_fetch(word, 1, __ATOMIC_ACQ_REL) == all)
-		must(syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0));
-}
+void arrive(int *word, int all);
 
 #endif
