@@ -42,12 +42,12 @@ def whole_image(data: bytes) -> None:
         kallsyms.linked_at(data)
         image.with_sme_erratum(data, "Image")
     else:
-        unpack.unpack(data, "Image", offline=True)
+        unpack.unpack_image(data, "Image", offline=True)
 
 
 def some_symbols(data: bytes) -> None:
     """A System.map, and what is asked of it."""
-    found = symbols.parse(data.decode(errors="replace"), "System.map")
+    found = symbols.parse_map(data.decode(errors="replace"), "System.map")
     found.functions()
     image.with_8_bit_asids(bytes(4096), found, "Image")
 
@@ -64,7 +64,7 @@ def reports(file: Path) -> Callable[[bytes], None]:
 
     def target(data: bytes) -> None:
         file.write_bytes(data)
-        output = plugin_output.read([file])
+        output = plugin_output.read_reports([file])
         plugin_output.unseen(output.end)
         for report in output.reports:
             plugin_output.lines(report)

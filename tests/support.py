@@ -125,7 +125,7 @@ def fetch_newer_qemu(store: Store) -> Fetched:
     version = next(filter(qemu.supported, private.versions(qemu.PACKAGE)), "")
     if qemu.Qemu(Path(), version.partition(":")[2] or "0.0").plugin != "lull-7.so":
         raise FetchError(f"{' and '.join(NEWER)} have no {qemu.PACKAGE} with version 7 of the plugin interface")
-    return qemu.download(private, version, store.log)
+    return qemu.download_qemu(private, version, store.log)
 
 
 def lab_under_test() -> Lab:

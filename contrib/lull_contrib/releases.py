@@ -177,4 +177,4 @@ def named(store: Store, base: Base, word: str) -> Source:
     package = pins.of_file(fetched, found.path)
     own = bases.Source(package=name, tarball=tarball)
     of_series = replace(base, file=base.file.with_stem(series), series=series, source=own)
-    return Source(word, series, tree.unpack(fetched, of_series, package.sha256), package, suite, tarball)
+    return Source(word, series, tree.unpack_base(fetched, of_series, package.sha256), package, suite, tarball)

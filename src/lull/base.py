@@ -289,10 +289,10 @@ def load_base(name: str = DEFAULT) -> Base:
     if not path.is_file():
         raise UsageError(f"unknown base '{name}'", remedy=f"known: {', '.join(known())}")
     with toml.reading("a base file", path, f"{paths.BASES / f'{DEFAULT}.toml'} explains each line"):
-        return parse(toml.load_toml(path), path.resolve())
+        return parse_base(toml.load_toml(path), path.resolve())
 
 
-def parse(raw: dict[str, Any], path: Path) -> Base:
+def parse_base(raw: dict[str, Any], path: Path) -> Base:
     """The base in the parsed TOML ``raw`` of the file ``path``.
 
     Paths in it are relative to the parent of the file's folder. Raises KeyError, TypeError or AttributeError when a

@@ -101,7 +101,7 @@ class Lab:
         if self.user_tree:
             return tree.of_user(self.user_tree, self.base)
         fetched = self.store.kernel_source(self.base)
-        return tree.unpack(fetched.path, self.base, fetched.package.sha256)
+        return tree.unpack_base(fetched.path, self.base, fetched.package.sha256)
 
     def tree_of(self, kernel: str) -> tree.Tree:
         """The source of one of the base's kernels."""

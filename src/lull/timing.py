@@ -140,13 +140,13 @@ def load_model(name: str) -> CostModel:
             raise UsageError(f"there is no cost file '{name}'", remedy=f"name a file, or one of {', '.join(known())}")
         raise unknown("timing model", name, known())
     try:
-        return parse(tomllib.loads(path.read_text()), path.stem)
+        return parse_costs(tomllib.loads(path.read_text()), path.stem)
     except (OSError, ValueError) as error:  # ValueError: also from the TOML parser, and of text that is not UTF-8
         remedy = f"{paths.TIMING / TEMPLATE}.toml explains each line"
         raise UsageError(f"not a cost file: {error}", where=str(path), remedy=remedy) from error
 
 
-def parse(raw: Mapping[str, Any], name: str) -> CostModel:
+def parse_costs(raw: Mapping[str, Any], name: str) -> CostModel:
     """The model of a parsed cost file. Raises ValueError, which says what does not fit, and where."""
     _only(raw, ("about", "cpus", "costs", "source", "figure"), "the file")
     costs = _costs(_table(raw, "costs"))

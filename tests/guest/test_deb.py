@@ -29,7 +29,7 @@ def test_real_configurations(lab: Lab, tmp_path: Path) -> None:
     def configured(text: str) -> dict[str, str]:
         (tmp_path / "config").write_text(text)
         packager = deb.Packager(source, lab.toolchain, tmp_path, tmp_path / "log", said.append, debug=False)
-        packager.configure(deb.of_user(deb.read(tmp_path / "config"), lab.base, source))
+        packager.configure(deb.config_of_user(deb.read_config(tmp_path / "config"), lab.base, source))
         return asked_options((packager.out / ".config").read_text())
 
     have = configured(f"{usual}\nCONFIG_NO_SUCH_THING=y\n")

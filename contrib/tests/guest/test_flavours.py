@@ -29,7 +29,7 @@ def test_flavours_of_debian(lab: Lab, tmp_path: Path, flavour: str) -> None:
         source = lab.tree_of(kernel)
         (tmp_path / kernel).mkdir()
         packager = deb.Packager(source, lab.toolchain, tmp_path / kernel, tmp_path / "log", print, debug=False)
-        packager.configure(deb.of_user(text, lab.base, source, kernel))
+        packager.configure(deb.config_of_user(text, lab.base, source, kernel))
         made[kernel] = asked_options((packager.out / ".config").read_text())
     stock, lull = made["stock"], made["lull"]
     unlike = {option for option in {*stock, *lull} if stock.get(option, "n") != lull.get(option, "n")}

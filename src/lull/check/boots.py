@@ -41,7 +41,7 @@ def one_boot(lab: Lab, guest: Guest, kernel: CheckedKernel, boot: plan.Boot, fol
     except tuple(TROUBLE) as error:
         kind = next(word for error_type, word in TROUBLE.items() if isinstance(error, error_type))
         kept.trouble = Trouble(kind, error.what, error.exit_code, error.text())
-    output = plugin_output.read(sorted(folder.glob("reports*.jsonl")))
+    output = plugin_output.read_reports(sorted(folder.glob("reports*.jsonl")))
     # The last words of a kernel that panics are already in its trouble: do not report them a second time.
     if not kept.trouble or kept.trouble.kind != TROUBLE[GuestPanic]:
         said = (folder / "console.log").read_text(errors="replace")

@@ -189,7 +189,7 @@ def version(release: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def read(path: Path, what: str, make: Callable[[str, dict[str, Any]], Made]) -> dict[str, Made]:
+def read_tables(path: Path, what: str, make: Callable[[str, dict[str, Any]], Made]) -> dict[str, Made]:
     """The tables of a TOML file by name. Raises UsageError when it cannot be read, or an entry is malformed.
 
     Args:
@@ -214,7 +214,7 @@ def load_rules(path: Path = RULES) -> dict[str, Rule]:
         kinds = {kind: RuleKind(str(one["says"]), str(one["manual"])) for kind, one in entry["kinds"].items()}
         return Rule(kinds, str(entry.get("counter", "")))
 
-    return read(path, "rules", make)
+    return read_tables(path, "rules", make)
 
 
 def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
@@ -223,7 +223,7 @@ def load_machines(path: Path = MACHINES) -> dict[str, Hardware]:
     def make(name: str, entry: dict[str, Any]) -> Hardware:
         return Hardware(name, str(entry["cpu"]), ntlbpa=bool(entry["ntlbpa"]) if "ntlbpa" in entry else None)
 
-    return read(path, "machines", make)
+    return read_tables(path, "machines", make)
 
 
 def parse_hardware(text: str, machines: Mapping[str, Hardware]) -> Hardware:
@@ -270,13 +270,13 @@ def load_mutants(path: Path, base: Base | None = None) -> dict[str, Mutant]:
         off = tuple((f.name, f.off) for f in switches if plain or f"{f.boot}={f.off}" in words)
         return toml.made(Mutant, entry, name=name, append=" ".join(words), settings=off)
 
-    found = read(path, "mutants", make)
+    found = read_tables(path, "mutants", make)
     return {m.name: m for m in found.values() if not series or not m.bases or series in m.bases}
 
 
 def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
     """The known issues. Raises UsageError when an entry is malformed."""
-    return [*read(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
+    return [*read_tables(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
 
 
 def died_of(what: str, rules: Sequence[str]) -> list[str]:

@@ -105,7 +105,7 @@ def plain_image(image: Path, *, offline: bool) -> Path:
 
     def make(part: Path) -> None:
         with progress.step(f"decompressing {image.name}"):
-            data = unpack.unpack(image.read_bytes(), str(image), offline=offline)
+            data = unpack.unpack_image(image.read_bytes(), str(image), offline=offline)
         if not check_image.check_kind(data, f"{image}, decompressed"):
             raise UsageError("the image is compressed twice", where=str(image), remedy="decompress it once")
         (part / "Image").write_bytes(data)
@@ -125,7 +125,7 @@ def is_plain(image: Path) -> bool:
 
 def of_debian(lab: Lab, name: str) -> CheckedKernel:
     """A kernel of Debian's by its name, fetched if need be. Raises FetchError, and UsageError for an unknown name."""
-    kernel = debian.fetch(lab.store, name)
+    kernel = debian.fetch_kernel(lab.store, name)
     plain = plain_image(kernel.image, offline=lab.offline)
     place = kallsyms.extract(plain, offline=lab.offline)
     return CheckedKernel(

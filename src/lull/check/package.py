@@ -86,13 +86,13 @@ def package() -> Path:
         root = part / "root"
         with progress.step("building the checker's package"):
             stage(root, part, log)
-            run(["dpkg-deb", "--root-owner-group", "--build", root, part / name()], log)
+            run_step(["dpkg-deb", "--root-owner-group", "--build", root, part / name()], log)
         shutil.rmtree(root)
 
     return cache.make_entry("deb", f"{PACKAGE}-{key}", make) / name()
 
 
-def run(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
+def run_step(command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
     """Run a step of the build, in the folder ``cwd``. Raises BuildError."""
     process.run_logged(command, log, cwd=cwd, error=BuildError, what="the checker's package cannot be built")
 
@@ -101,7 +101,7 @@ def stage(root: Path, part: Path, log: Path) -> None:
     """Fill ``root`` with the files of the package, and with the control file. ``part`` takes what is temporary."""
     build = part / "build"
     words = [f"OUT={build}", "CC=gcc", "LDFLAGS=-s -Wl,-z,relro,-z,now", "PREFIX=/usr", f"DESTDIR={root}"]
-    run(["make", "-C", paths.CHECKER, *words, "install"], log)
+    run_step(["make", "-C", paths.CHECKER, *words, "install"], log)
     doc = root / "usr/share/doc" / PACKAGE
     (doc / "copyright").write_text(COPYRIGHT)
     changelog = CHANGELOG.format(version=version(), maintainer=maintainer(), date=formatdate())
@@ -112,7 +112,7 @@ def stage(root: Path, part: Path, log: Path) -> None:
     (build / "debian").mkdir()
     (build / "debian/control").write_text(SOURCE)
     libraries = sorted((root / "usr/lib/lull").iterdir())
-    run(["dpkg-shlibdeps", "--warnings=0", "-Tvars", *(f"-e{path}" for path in libraries)], log, build)
+    run_step(["dpkg-shlibdeps", "--warnings=0", "-Tvars", *(f"-e{path}" for path in libraries)], log, build)
     depends = (build / "vars").read_text().partition("shlibs:Depends=")[2].splitlines()[0]
     shutil.rmtree(build)
     kib = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024

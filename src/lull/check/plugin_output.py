@@ -32,7 +32,7 @@ class PluginOutput:
     windows: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
-def read(paths: Iterable[Path]) -> PluginOutput:
+def read_reports(paths: Iterable[Path]) -> PluginOutput:
     """Read the files that the plugin wrote in a boot: one file, and one more for each attempt that stalled.
 
     Raises GuestGarbage for a line that is not the plugin's. An incomplete last line is ignored: QEMU was killed.

@@ -97,7 +97,7 @@ def is_packed(data: bytes) -> bool:
     return data.startswith(tuple(MAGIC.values())) or data[ZBOOT[0]] == ZBOOT[1]
 
 
-def unpack(data: bytes, where: str, *, offline: bool) -> bytes:
+def unpack_image(data: bytes, where: str, *, offline: bool) -> bytes:
     """What is in the compressed file or EFI zboot image ``data``.
 
     Args:

@@ -141,7 +141,7 @@ def mutants(lab: Lab, arguments: argparse.Namespace) -> list[Trial]:
     )
 
 
-def kernels(lab: Lab, arguments: argparse.Namespace, given: Sequence[str]) -> list[Trial]:
+def kernel_trials(lab: Lab, arguments: argparse.Namespace, given: Sequence[str]) -> list[Trial]:
     """The trials of the kernels asked for: of those that the user has, by their names, or else kernels of the base."""
     if given:
         specs = [plan.Spec(name, name) for name in given]
@@ -213,7 +213,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         arguments.checker == "on",
         0.0 if arguments.timing is None else walk_of(arguments.timing),
     )
-    trials = mutants(lab, arguments) if of_mutants else kernels(lab, arguments, users_names(lab, arguments))
+    trials = mutants(lab, arguments) if of_mutants else kernel_trials(lab, arguments, users_names(lab, arguments))
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
     findings = data.load_findings() + (data.load_findings(arguments.known) if arguments.known else [])
@@ -223,7 +223,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         return print_result(lines, [{"boot": name, "what": what} for name, what in whats], as_json=arguments.json)
     given = users_kernels(lab, arguments)
     if given:
-        trials = kernels(lab, arguments, [kernel.name for kernel in given])
+        trials = kernel_trials(lab, arguments, [kernel.name for kernel in given])
     return do_check(
         lab,
         trials,

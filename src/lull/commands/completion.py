@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kernels(base: Base) -> list[str]:
+def kernel_names(base: Base) -> list[str]:
     """Names of kernels, and those of the last of the default ones under each of its settings."""
     features = [f for f in base.features.values() if f.policies]
     tuned = base.default_kernels[-1]
@@ -44,7 +44,7 @@ def words(base: Base) -> dict[str, list[str]]:
         "base NAME": bases.known(),
         "base BASE": bases.known(),
         "suite NAME": list(base.suites),
-        "kernel K": kernels(base),
+        "kernel K": kernel_names(base),
         "kernel NAME": list(base.kernels),
         "workload W": [name for file in files for name in plan.load_workloads(file)],
         "cpu C": list(load_machines()),

@@ -56,7 +56,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         return run_checker(arguments)
     if arguments.flavour:
         return run_flavour(lab, arguments)
-    text = deb.read(arguments.config) if arguments.config else None
+    text = deb.read_config(arguments.config) if arguments.config else None
     if arguments.dry_run:
         named = [arguments.config] if arguments.config else lab.base.kernels["lull"].fragments
         data = {"linux": lab.base.series, "features": list(lab.base.exported()), "configuration": [*map(str, named)]}
@@ -65,7 +65,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
             [f"would make packages of Linux {lab.base.series} with {what}"], data, as_json=arguments.json
         )
     tree = lab.tree_of("lull")
-    config = deb.small(lab.base) if text is None else deb.of_user(text, lab.base, tree)
+    config = deb.small(lab.base) if text is None else deb.config_of_user(text, lab.base, tree)
     found = deb.packages(tree, lab.base, config, lab.toolchain, debug=arguments.debug, say=say)
     return hand_out(found, arguments)
 
@@ -84,7 +84,7 @@ def run_flavour(lab: Lab, arguments: argparse.Namespace) -> int:
     found: list[Path] = []
     for kernel in (deb.STOCK, deb.LULL):
         tree = lab.tree_of(kernel)
-        config = deb.of_user(text, lab.base, tree, kernel)
+        config = deb.config_of_user(text, lab.base, tree, kernel)
         found += deb.packages(
             tree,
             lab.base,

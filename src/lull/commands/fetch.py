@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def pin(lab: Lab) -> dict[str, str]:
+def write_pins(lab: Lab) -> dict[str, str]:
     """Write the pins of the base's source, and guest/pins.txt; what was pinned, by name."""
     file = paths.BASES / f"{lab.base.name}.toml"
     if not file.exists() or not lab.base.source.pin:
@@ -43,7 +43,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         lines = [f"would {verb} {', '.join(wanted)}, into {cache.root()}"]
         return print_result(lines, {"wanted": wanted, "cache": str(cache.root())}, as_json=arguments.json)
     if arguments.pin:
-        found = pin(lab)
+        found = write_pins(lab)
         return print_result([f"{k:18} {v}" for k, v in found.items()], found, as_json=arguments.json)
     busybox = lab.store.busybox()
     disk = lab.disk

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from lull import options, plan, selftests, timing
-from lull.check.data import MACHINES, load_mutants, read
+from lull.check.data import MACHINES, load_mutants, read_tables
 from lull.lab import Lab
 from lull.linux import debian
 from lull.progress import print_result
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "'lull list --suite real' shows the workloads of that suite."
 
 
-def kernels(lab: Lab) -> Names:
+def kernel_lines(lab: Lab) -> Names:
     """The base's kernels, what is in them, and how they are configured."""
     found = {}
     for name, kind in lab.base.kernels.items():
@@ -44,12 +44,12 @@ def policies(lab: Lab) -> Names:
 def everything(lab: Lab) -> dict[str, Names]:
     """What can be named, under a title that says where."""
     return {
-        "kernels: --kernel NAME": kernels(lab),
+        "kernels: --kernel NAME": kernel_lines(lab),
         "policies: --kernel NAME+FEATURE=POLICY, NAME-FEATURE, NAME+only=FEATURE": policies(lab),
         "workloads: --workload": {w.name: w.about for w in lab.workloads.values()},
         "suites: --suite": {name: ", ".join(plan.load_workloads(s.workloads)) for name, s in lab.base.suites.items()},
         "machines: check, soak --cpu; also +kpti, +nokpti, +asid8, +mte, +sme, +[no]ntlbpa behind, or QEMU's -cpu": {
-            **read(MACHINES, "machines", lambda name, entry: str(entry["about"]))
+            **read_tables(MACHINES, "machines", lambda name, entry: str(entry["about"]))
         },
         "mutants: check --mutant": (
             {m.name: m.about for m in load_mutants(lab.suite.mutants, lab.base).values()}

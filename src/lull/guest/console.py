@@ -49,7 +49,7 @@ class ConsoleVerdict:
     excerpt: str
 
 
-def judge(text: str) -> ConsoleVerdict:
+def diagnose(text: str) -> ConsoleVerdict:
     """The verdict on a console log.
 
     A panic is worse than a memory shortage or a stall before it. A panic for lack of memory counts as ``oom``.

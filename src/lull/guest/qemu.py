@@ -171,19 +171,19 @@ def of_store(store: Store) -> Qemu:
             require(machine)
         raise MissingError("no QEMU", remedy=error.remedy) from error
     if not found:
-        found = store.remember(entry(), fetch(store))
+        found = store.remember(entry(), fetch_qemu(store))
     set_up(found.path)  # an older version of the lab may have fetched it
     return require(probe(found.path / PROGRAM))
 
 
-def fetch(store: Store) -> Fetched:
+def fetch_qemu(store: Store) -> Fetched:
     """Download the pinned QEMU with all its libraries, or else the newest of SUITES, with a notice.
 
     Raises: MissingError when no archive has a supported version, FetchError when a download fails.
     """
     wanted = pins.load_pins(group())
     if (mine := pin()) and (debs := store.files_of(wanted, group())):
-        return unpack(debs, mine.version, pins.key(wanted), store.log)
+        return unpack_debs(debs, mine.version, pins.key(wanted), store.log)
     private = store.archives(SUITES, apt.host_architecture(), bare=True, alone=True)
     newest = next(filter(supported, private.versions(PACKAGE)), None)
     if newest is None:
@@ -192,7 +192,7 @@ def fetch(store: Store) -> Fetched:
             where=str(private.home),
             remedy="install it from elsewhere and name it with LULL_QEMU=/path/to/qemu-system-aarch64",
         )
-    return download(private, newest, store.log)
+    return download_qemu(private, newest, store.log)
 
 
 def set_up(folder: Path) -> None:
@@ -217,7 +217,7 @@ def set_up(folder: Path) -> None:
         made.replace(starter)
 
 
-def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
+def download_qemu(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
     """Download the package's ``version`` and what it needs, and unpack them into one folder of the cache.
 
     Args:
@@ -234,10 +234,10 @@ def download(private: apt.PrivateApt, version: str, log: Path) -> Fetched:
 
     key = cache.key_of(version, private.key)
     debs = cache.make_entry("fetch", f"{PACKAGE}-{key}", make, resume=True)
-    return unpack(sorted(debs.glob("*.deb")), version, key, log)
+    return unpack_debs(sorted(debs.glob("*.deb")), version, key, log)
 
 
-def unpack(debs: Sequence[Path], version: str, key: str, log: Path) -> Fetched:
+def unpack_debs(debs: Sequence[Path], version: str, key: str, log: Path) -> Fetched:
     """Unpack QEMU's packages into one folder of the cache. Raises FetchError, and MissingError when it does not run.
 
     Args:
@@ -249,7 +249,7 @@ def unpack(debs: Sequence[Path], version: str, key: str, log: Path) -> Fetched:
     def make(part: Path) -> None:
         with progress.step(f"unpacking QEMU {version}"):
             for deb in debs:
-                apt.unpack(deb, part, log)
+                apt.unpack_deb(deb, part, log)
         set_up(part)
         probe(part / PROGRAM)
 

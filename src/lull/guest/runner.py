@@ -359,12 +359,12 @@ def hang(follower: Follower, log: Path) -> LullError:
     if not follower.ready:
         error, what = Stall, "the guest did not reach user space in time"
         remedy = "on a busy machine, or with many vCPUs, try again; fewer vCPUs boot faster"
-    return error(what, where=str(log), tail=console.judge(process.tail(log, 2000)).excerpt, remedy=remedy)
+    return error(what, where=str(log), tail=console.diagnose(process.tail(log, 2000)).excerpt, remedy=remedy)
 
 
 def ended_early(follower: Follower, status: int, log: Path, errors: Path) -> LullError:
     """The error for a guest that ended without the event ``done``."""
-    verdict = console.judge(process.tail(log, 2000))
+    verdict = console.diagnose(process.tail(log, 2000))
     if verdict.kind not in ("panic", "oom") and status != 0:
         remedy = f"command.txt in {errors.parent} has the command that repeats this boot"
         what = f"QEMU failed with status {status}"

@@ -93,14 +93,14 @@ def make_newest(store: Store, wanted: Userland, name: str) -> Path:
 
     def make(part: Path) -> None:
         cache.need_space(part, SPACE * size / 2**30, "the guest's disk")
-        fetch(private, wanted, part, store.log)
+        fetch_packages(private, wanted, part, store.log)
 
     debs = cache.make_entry("fetch", f"userland-{cache.key_of(listed)}", make, resume=True)
     files = [path for path in sorted(debs.rglob("*")) if path.is_file() and path.parent.name != "partial"]
     return make_disk(wanted, files, f"{name}-{cache.key_of(listed)}")
 
 
-def fetch(private: apt.PrivateApt, wanted: Userland, folder: Path, log: Path) -> None:
+def fetch_packages(private: apt.PrivateApt, wanted: Userland, folder: Path, log: Path) -> None:
     """Download the newest packages to ``folder``/debs, and sources to ``folder``/sources. Raises FetchError."""
     with progress.step(f"fetching {len(wanted.packages)} Debian packages for the guest"):
         private.download_closure(wanted.packages, folder / "debs", log)

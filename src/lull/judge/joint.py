@@ -222,15 +222,15 @@ def remarks(runs: Sequence[ComparedRun]) -> list[str]:
 def print_runs(console: Console, runs: Sequence[ComparedRun]) -> None:
     """Print the header, the tables and the remarks."""
     for line in header(runs):
-        tables.say(console, line)
+        tables.say_line(console, line)
     for one in [*times(runs), *grids(runs, tables.MAIN_METRICS)]:
-        tables.say(console, "")
+        tables.say_line(console, "")
         tables.show_grid(console, one)
-    tables.say(console, "")
+    tables.say_line(console, "")
     for line in [*remarks(runs), ""]:
-        tables.say(console, line)
+        tables.say_line(console, line)
     text = tables.how_to_read_changes(row for run in runs for row in run.comparison.rows)
-    tables.say(console, f"How to read this: {text}", style="dim")
+    tables.say_line(console, f"How to read this: {text}", style="dim")
 
 
 def to_json(runs: Sequence[ComparedRun]) -> str:

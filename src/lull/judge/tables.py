@@ -91,13 +91,13 @@ class Grid:
 def print_comparison(console: Console, results: Results, comparison: Comparison) -> None:
     """Print what all rows have in common, a table for each metric, the control, and how to read the tables."""
     for name, value in common(results, comparison):
-        say(console, f"{name}: {value}")
+        say_line(console, f"{name}: {value}")
     for grid in grids(comparison):
-        say(console, "")
+        say_line(console, "")
         show_grid(console, grid)
     for line in ["", *_remarks(comparison, MAIN_METRICS), ""]:
-        say(console, line)
-    say(console, how_to_read(comparison), style="dim")
+        say_line(console, line)
+    say_line(console, how_to_read(comparison), style="dim")
 
 
 def markdown(results: Results, comparison: Comparison, metrics: Sequence[str] = MAIN_METRICS) -> str:
@@ -210,10 +210,10 @@ def show_grid(console: Console, grid: Grid) -> None:
     for row in grid.rows:
         # Text and not str, because rich reads the brackets of an interval as markup.
         table.add_row(*(Text(_safe(console, cell), style="dim" if grid.faint else _style(cell)) for cell in row))
-    say(console, grid.title, style="bold")
+    say_line(console, grid.title, style="bold")
     console.print(table)
     for note in grid.notes:
-        say(console, note)
+        say_line(console, note)
 
 
 def grid_markdown(grid: Grid) -> str:
@@ -452,7 +452,7 @@ def _style(cell: str) -> str:
     return "dim" if cell.startswith(("~", "=")) else ""
 
 
-def say(console: Console, line: str, style: str = "") -> None:
+def say_line(console: Console, line: str, style: str = "") -> None:
     """Print a line, without markup, in characters that the console's encoding has."""
     from rich.text import Text
 

@@ -159,7 +159,7 @@ def cause_of(output: str) -> str:
     return next((cause for pattern, cause in CAUSES.items() if re.search(pattern, output)), "")
 
 
-def run(command: Sequence[str | Path], log: Path, what: str, cwd: Path | None = None) -> None:
+def run_apt(command: Sequence[str | Path], log: Path, what: str, cwd: Path | None = None) -> None:
     """Run one of apt's programs, which downloads something.
 
     Args:
@@ -212,7 +212,7 @@ def download_files(wanted: Mapping[str, tuple[Path, str]], log: Path) -> dict[st
     options = ["-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30"]
     begun = log.stat().st_size if log.exists() else 0
     try:
-        run([HELPER, *options, "download-file", *words], log, "files could not be downloaded")
+        run_apt([HELPER, *options, "download-file", *words], log, "files could not be downloaded")
         return {}
     except FetchError as error:
         said = log.read_bytes()[begun:].decode(errors="replace")
@@ -319,7 +319,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
             cache.need_space(self.home, INDEX_GIB, "fetching the package indexes")
             self.prepare()
             command = self.command("apt-get", "update", "--error-on=any")
-            run(command, log, "the package indexes could not be fetched")
+            run_apt(command, log, "the package indexes could not be fetched")
 
     def accepted(self) -> list[AptSource]:
         """The archives of suites whose index is there: after a failed update, those that can be used nevertheless."""
@@ -357,7 +357,7 @@ Dir::Etc::preferencesparts "{self.home}/etc/parts";
         """Run apt-get with ``words`` in ``folder``, to download ``what``. Raises FetchError."""
         folder.mkdir(parents=True, exist_ok=True)
         with cache.lock(self.home / "lock"):
-            run(self.command("apt-get", *words), log, f"{what} could not be downloaded", folder)
+            run_apt(self.command("apt-get", *words), log, f"{what} could not be downloaded", folder)
 
     def download(self, package: Package, folder: Path, log: Path) -> Path:
         """Download ``package`` into ``folder``, check its hash, and return the .deb.
@@ -448,7 +448,7 @@ def verify(path: Path, sha256: str) -> None:
         )
 
 
-def unpack(deb: Path, folder: Path, log: Path) -> None:
+def unpack_deb(deb: Path, folder: Path, log: Path) -> None:
     """Unpack the files of ``deb`` into ``folder``. No maintainer script runs. Raises FetchError."""
     process.run_logged(["dpkg-deb", "-x", deb, folder], log, error=FetchError, what=f"{deb.name} could not be unpacked")
 

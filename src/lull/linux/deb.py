@@ -74,7 +74,7 @@ def small(base: Base) -> Configuration:
     return Configuration(fragments_text(base.kernels[LULL].fragments), whole=False)
 
 
-def read(path: Path) -> str:
+def read_config(path: Path) -> str:
     """The text of the user's configuration. Raises UsageError when it cannot be read or is not one for arm64."""
     try:
         text = path.read_text()
@@ -88,7 +88,7 @@ def read(path: Path) -> str:
     return text
 
 
-def of_user(text: str, base: Base, tree: Tree, kernel: str = LULL) -> Configuration:
+def config_of_user(text: str, base: Base, tree: Tree, kernel: str = LULL) -> Configuration:
     """The user's configuration ``text`` with the options that the features of ``kernel`` need: stock needs none."""
     stock = base.kernels[STOCK].fragments
     ours = fragments_text([f for f in base.kernels[kernel].fragments if f not in stock])

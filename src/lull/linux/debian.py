@@ -108,7 +108,7 @@ def names(store: Store, name: str) -> list[str]:
     return newest(releases(archive(store))) if name == NEWEST else [name]
 
 
-def fetch(store: Store, name: str) -> DebianKernel:
+def fetch_kernel(store: Store, name: str) -> DebianKernel:
     """The kernel ``name`` (see ``resolve``), fetched if it is not in the cache.
 
     Raises: FetchError when it cannot be fetched, UsageError when there is none of that name.
@@ -117,7 +117,7 @@ def fetch(store: Store, name: str) -> DebianKernel:
     if not found:
         private = archive(store)
         release = resolve(name, releases(private))
-        found = store.remember(entry(name), download(store, private, release))
+        found = store.remember(entry(name), download_kernel(store, private, release))
         store.remember(entry(release), found)
     listed = (found.path / "modules" / "order").read_text().split()
     return DebianKernel(
@@ -132,7 +132,7 @@ def entry(name: str) -> str:
     return f"debian-{name}-{cache.key_of(*MODULES)}"
 
 
-def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
+def download_kernel(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
     """Download the packages of a release, and keep its image and the MODULES.
 
     Since 7.0 the image and the modules have packages of their own. Without the modules, fewer programs can run.
@@ -149,7 +149,7 @@ def download(store: Store, private: apt.PrivateApt, release: str) -> Fetched:
         with progress.step(f"fetching Debian's kernel {release}"):
             for package in packages:
                 deb = private.download(package, part / "debs" / package.name, store.log)
-                apt.unpack(deb, part / "root", store.log)
+                apt.unpack_deb(deb, part / "root", store.log)
         images = [*(part / "root").glob("boot/vmlinuz-*"), *(part / "root").glob("**/lib/modules/*/vmlinuz")]
         if len(images) != 1:
             raise FetchError(f"the packages of {release} have {len(images)} images", where=str(store.log))
@@ -220,7 +220,7 @@ def configuration(store: Store, base: Base, version: str, flavour: str) -> str:
         one = store.one_package(f"{name}:arm64", private, "name a configuration with --config", fits)
 
         def make(part: Path) -> None:
-            apt.unpack(one.path, part, store.log)
+            apt.unpack_deb(one.path, part, store.log)
 
         path = cache.make_entry("fetch", f"{name}-unpacked-{cache.key_of(one.package.sha256)}", make)
         found = store.remember(f"{name}-{version}", Fetched(one.package, path))

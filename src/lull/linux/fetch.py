@@ -137,7 +137,7 @@ class Store:
             gib = 2 * sum(pin.size for pin in wanted) / 2**30
             cache.need_space(part, gib, f"fetching {what}")
             with progress.step(f"fetching {what}"):
-                pins.download(wanted, part, self.log)
+                pins.download_pins(wanted, part, self.log)
 
         return cache.make_entry("fetch", f"{wanted[0].package}-{pins.key(wanted)}", make, resume=True)
 
@@ -254,7 +254,7 @@ class Store:
 
         def make(part: Path) -> None:
             for deb in debs:
-                apt.unpack(deb, part, self.log)
+                apt.unpack_deb(deb, part, self.log)
 
         path = cache.make_entry("guest", f"{group}-{cache.key_of(*map(apt.hash_of, debs))}", make)
         version = debs[0].name.split("_")[1]

@@ -27,7 +27,7 @@ ALIGNMENT = 128 << 20
 """arm64 kernels are linked to a multiple of this (KIMAGE_VADDR, arch/arm64/include/asm/memory.h), and are smaller."""
 
 
-def run(script: str, words: list[str | Path], offline: bool) -> process.ProcessEnd:
+def run_script(script: str, words: list[str | Path], offline: bool) -> process.ProcessEnd:
     """Run one of the program's scripts; the result has its output."""
     place = str(extras.fetched(EXTRA, offline=offline))
     argv = [sys.executable, "-m", f"vmlinux_to_elf.scripts.{script}", *words]
@@ -45,10 +45,10 @@ def extract(image: Path, *, offline: bool) -> Path:
     def make(part: Path) -> None:
         output = part / f"System.map{SUFFIX}"
         with progress.step(f"reading the symbols of {image.name}"):
-            done = run("kallsyms_finder", [image, "--output", output], offline)
+            done = run_script("kallsyms_finder", [image, "--output", output], offline)
             if not plausible(output, image):
                 base = f"{linked_at(image.read_bytes()):x}"
-                done = run("kallsyms_finder", [image, "--base-address", base, "--output", output], offline)
+                done = run_script("kallsyms_finder", [image, "--base-address", base, "--output", output], offline)
         full = os.strerror(errno.ENOSPC)
         if not plausible(output, image):
             raise UsageError(

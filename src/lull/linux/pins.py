@@ -84,7 +84,7 @@ def whole(path: Path, pin: Pin) -> bool:
     return path.is_file() and apt.hash_of(path) == pin.sha256
 
 
-def download(wanted: Sequence[Pin], folder: Path, log: Path) -> list[Path]:
+def download_pins(wanted: Sequence[Pin], folder: Path, log: Path) -> list[Path]:
     """Download pinned files into ``folder``, and return them. Files that are there already stay.
 
     Args:

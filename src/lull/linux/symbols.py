@@ -109,7 +109,7 @@ class Symbols:
         return found
 
 
-def parse(text: str, where: str) -> Symbols:
+def parse_map(text: str, where: str) -> Symbols:
     """Symbols in the format of System.map, nm or /proc/kallsyms. Symbols of modules are left out.
 
     Args:
@@ -144,7 +144,7 @@ def load_symbols(path: Path, nm: str) -> Symbols:
 
     Raises: UsageError when the file cannot be read, MissingError when ``nm`` is not installed.
     """
-    return parse(listing(path, nm).read_text(errors="replace"), str(path))
+    return parse_map(listing(path, nm).read_text(errors="replace"), str(path))
 
 
 def listing(path: Path, nm: str) -> Path:

@@ -66,7 +66,7 @@ def check_place(part: Path) -> None:
         )
 
 
-def unpack(source: Path, base: Base, sha256: str) -> Tree:
+def unpack_base(source: Path, base: Base, sha256: str) -> Tree:
     """The pristine tree of a source package, unpacked into the cache.
 
     Args:

@@ -73,7 +73,7 @@ def do_boots(
             place = folder / within / step.boot.name
             if complete(place):
                 before += 1
-                kept = read(step.kind, place / DONE)
+                kept = read_boot(step.kind, place / DONE)
             else:
                 booted += 1
                 begun = time.monotonic()
@@ -86,7 +86,7 @@ def do_boots(
         shown.update(account(booted, before, shown.elapsed))
 
 
-def read(kind: type[R], file: Path) -> R:
+def read_boot(kind: type[R], file: Path) -> R:
     """What is kept of a complete boot; what else the file has is left out. Raises UsageError."""
     try:
         raw = json.loads(file.read_text())

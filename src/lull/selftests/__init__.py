@@ -311,7 +311,7 @@ def with_checker(
     Args:
         release: the output of uname -r in the guest.
     """
-    output = plugin_output.read(sorted(place.glob("reports*.jsonl")))
+    output = plugin_output.read_reports(sorted(place.glob("reports*.jsonl")))
     known = [[finding.name for finding in findings if finding.describes(r, release)] for r in output.reports]
     if told := sorted(set(itertools.chain(*known))):
         say(f"known issues of the checker in {place.name}: {', '.join(told)}")
@@ -369,7 +369,7 @@ def do_suites(
             for s, t, n in boots
         ]
         loop.do_boots(steps, folder, f"Linux's selftests: {len(boots)} guest{'s' * (len(boots) > 1)}")
-        judged = suite_outcomes.judge(found, baseline)
+        judged = suite_outcomes.findings_of(found, baseline)
         if checked:
             judged[VARIES] = []  # the table of selftests.md has them
         described = json.dumps({"outcomes": suite_outcomes.described(found), "findings": judged}, indent=1)

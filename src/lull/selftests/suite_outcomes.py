@@ -86,7 +86,7 @@ CHANGING = re.compile(r"0x[0-9a-f]+|\d+(?=MB of memory allocations)|(?<=transact
 """Parts of a name that differ from boot to boot; ``read`` replaces them by ``*``."""
 
 
-def read(output: str) -> dict[str, str]:
+def verdicts_in(output: str) -> dict[str, str]:
     """Test, or ``test / case`` -> verdict, from the output of run_vmtests.sh.
 
     A test that began and has no verdict is ``unfinished``. The second test of a name gets `` (2)`` added, and so on.
@@ -134,7 +134,7 @@ def of_tests(text: str, trouble: str = "") -> SuiteOutcome:
     text = text.replace("\r", "")
     output, _, messages = text.partition(f"{BEGIN}\n")[2].partition(f"{MESSAGES}\n")
     reports = console.reports(text if trouble else messages.partition(f"{END}\n")[0])
-    verdicts = read(output)
+    verdicts = verdicts_in(output)
     # The script ends with its plan (1..N). Without it, or without any test, two empty outcomes would compare as equal.
     if not trouble and not (verdicts and PLAN.search(output) and f"{END}\n" in messages):
         trouble = f"run_vmtests.sh did not come to its end: {output.strip()[-200:]}"
@@ -176,7 +176,7 @@ FAILING = (DIFFERS, REPORTED, NEWS)
 """The kinds of findings that make the command fail."""
 
 
-def judge(found: Found, baseline: Baseline) -> dict[str, list[str]]:
+def findings_of(found: Found, baseline: Baseline) -> dict[str, list[str]]:
     """Kind of finding -> its lines. Settings are compared with the first one, and the first one with the baseline."""
     first = next(iter(found))[0]
     lines: dict[str, list[str]] = defaultdict(list)
@@ -258,7 +258,7 @@ def print_outcomes(found: Found, judged: Mapping[str, Sequence[str]]) -> None:
     console = tables.make_console()
     tables.show_grid(console, grid(found))
     for line in findings(judged):
-        tables.say(console, line)
+        tables.say_line(console, line)
 
 
 def markdown(found: Found, judged: Mapping[str, Sequence[str]]) -> str:

@@ -21,7 +21,7 @@ def names(size: int = 0x400, **functions: int) -> symbols.Symbols:
     """Symbols with functions at offsets."""
     lines = [f"{BASE:x} T _text", f"{BASE + size:x} B _end"]
     lines += [f"{BASE + at:x} t {name}" for name, at in functions.items()]
-    return symbols.parse("\n".join(lines), "map")
+    return symbols.parse_map("\n".join(lines), "map")
 
 
 @pytest.mark.parametrize("name", check_image.READERS)
@@ -40,7 +40,7 @@ def test_the_width_reads_as_zero(name: str) -> None:
     [
         (image({0x104: MRS_X2}), names(other=0x100), "not among its symbols"),
         (image({}), names(asids_init=0x100), "does not read"),
-        (image({}), symbols.parse(f"{BASE:x} T asids_init\n", "map"), "no _text"),
+        (image({}), symbols.parse_map(f"{BASE:x} T asids_init\n", "map"), "no _text"),
     ],
 )
 def test_refused(data: bytes, found: symbols.Symbols, words: str) -> None:
@@ -78,7 +78,7 @@ def test_a_truncated_image() -> None:
 def test_symbols_of_another_kernel() -> None:
     """The header's size must be theirs."""
     check_image.check_fit(image({}), names(), "Image")
-    check_image.check_fit(image({}), symbols.parse(f"{BASE:x} T schedule\n", "map"), "Image")
+    check_image.check_fit(image({}), symbols.parse_map(f"{BASE:x} T schedule\n", "map"), "Image")
     with pytest.raises(UsageError, match="another kernel"):
         check_image.check_fit(image({}), names(size=0x500), "Image")
     with pytest.raises(UsageError, match="cut off"):
@@ -87,7 +87,7 @@ def test_symbols_of_another_kernel() -> None:
 
 def test_text_by_its_first_function() -> None:
     """6.1 without CONFIG_KALLSYMS_ALL does not list _text; the kernel is linked to a multiple of 2 MiB."""
-    found = symbols.parse(
+    found = symbols.parse_map(
         f"{BASE + 0x10000:x} T _stext\n{BASE + 0x10100:x} T asids_init\n{BASE + 0x10200:x} T other\n", "map"
     )
     data = image({0x10104: MRS_X2}, 0x10200)

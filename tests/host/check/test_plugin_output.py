@@ -20,7 +20,7 @@ CHECK = DATA / "check"
 
 def sample() -> plugin_output.PluginOutput:
     """The sample's reports."""
-    return plugin_output.read([CHECK / "reports.jsonl"])
+    return plugin_output.read_reports([CHECK / "reports.jsonl"])
 
 
 def test_the_text_of_reports() -> None:
@@ -42,7 +42,7 @@ def test_a_killed_qemu(tmp_path: Path) -> None:
     path = tmp_path / "reports.jsonl"
     lines = (CHECK / "reports.jsonl").read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1] + b"\n" + lines[2][:40])
-    output = plugin_output.read([path])
+    output = plugin_output.read_reports([path])
     assert len(output.reports) == 1 and output.end is None
     assert "no verdict" in plugin_output.unseen(output.end)
 
@@ -57,7 +57,7 @@ def test_garbage_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "reports.jsonl"
     path.write_bytes(line.encode(errors="surrogateescape") + b"\n")
     with pytest.raises(GuestGarbage, match="the plugin wrote"):
-        plugin_output.read([path])
+        plugin_output.read_reports([path])
 
 
 JSON = st.recursive(st.none() | st.integers() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c))
@@ -69,7 +69,7 @@ def test_any_line(tmp_path_factory: pytest.TempPathFactory, message: dict[str, o
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text(json.dumps(message) + "\n")
     with contextlib.suppress(GuestGarbage):
-        plugin_output.read([path])
+        plugin_output.read_reports([path])
 
 
 def test_unseen() -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_checked(tmp_path: Path) -> None:
     path = tmp_path / "reports.jsonl"
     lines = [{"unchecked": [{"rule": "pending/rmap", "symbol": "tlb_flush_rmaps"}]}, {"slide": "0x10000"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert plugin_output.read([path]).unchecked == ["pending/rmap (no tlb_flush_rmaps)"]
+    assert plugin_output.read_reports([path]).unchecked == ["pending/rmap (no tlb_flush_rmaps)"]
 
 
 def test_what_the_kernel_reports_itself() -> None:

@@ -69,7 +69,7 @@ def zboot(payload: bytes, name: str, more: bytes = b"") -> bytes:
 def refusal(data: bytes) -> str:
     """What is said of a file that cannot be unpacked."""
     with pytest.raises(UsageError) as caught:
-        unpack.unpack(data, "vmlinuz", offline=True)
+        unpack.unpack_image(data, "vmlinuz", offline=True)
     assert "where: vmlinuz" in caught.value.text() and "to do: " in caught.value.text()
     return caught.value.text()
 
@@ -78,15 +78,15 @@ def test_what_packers_write(packer: str) -> None:
     """Read back, also with something behind it: a device tree, or the size that Linux appends."""
     packed = pack(packer, KERNEL)
     assert unpack.is_packed(packed) and len(packed) < len(KERNEL)
-    assert unpack.unpack(packed, "vmlinuz", offline=True) == KERNEL
-    assert unpack.unpack(packed + b"\xd0\x0d\xfe\xed" + bytes(64), "vmlinuz", offline=True) == KERNEL
+    assert unpack.unpack_image(packed, "vmlinuz", offline=True) == KERNEL
+    assert unpack.unpack_image(packed + b"\xd0\x0d\xfe\xed" + bytes(64), "vmlinuz", offline=True) == KERNEL
 
 
 def test_zboot(packer: str) -> None:
     """With each payload; newer kernels have gzip and zstd, the latter with the size behind it."""
     file = zboot(pack(packer, KERNEL), packer, struct.pack("<I", len(KERNEL)) + bytes(512))
     assert unpack.is_packed(file)
-    assert unpack.unpack(file, "vmlinuz", offline=True) == KERNEL
+    assert unpack.unpack_image(file, "vmlinuz", offline=True) == KERNEL
     assert "cut off: the kernel in it ends at byte 0x" in refusal(file[: 0x3000 + 9])
 
 
@@ -107,7 +107,10 @@ def test_damaged(packer: str) -> None:
 
 def test_streams_in_a_row() -> None:
     """As compressors with several threads write them."""
-    assert unpack.unpack(pack("gzip", KERNEL[:5000]) + pack("gzip", KERNEL[5000:]), "vmlinuz", offline=True) == KERNEL
+    assert (
+        unpack.unpack_image(pack("gzip", KERNEL[:5000]) + pack("gzip", KERNEL[5000:]), "vmlinuz", offline=True)
+        == KERNEL
+    )
 
 
 def test_forms_that_are_not_read() -> None:

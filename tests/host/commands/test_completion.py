@@ -123,7 +123,7 @@ def test_every_value_is_thought_of(command: str) -> None:
 def test_every_word_is_one_the_tool_takes() -> None:
     """The names of kernels are kernels, under settings too."""
     base = bases.load_base()
-    names = completion.kernels(base)
+    names = completion.kernel_names(base)
     assert len(set(names)) == len(names)
     for name in names:
         plan.parse_spec(name, base)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from support import DATA
 
-from lull.guest.console import judge, reports
+from lull.guest.console import diagnose, reports
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from lull.guest.console import judge, reports
 )
 def test_real_logs(log: str, kind: str, detail: str) -> None:
     """The kind, the telling line without its time stamp, and lines around it."""
-    verdict = judge((DATA / log).read_text(errors="replace"))
+    verdict = diagnose((DATA / log).read_text(errors="replace"))
     assert verdict.kind == kind
     assert verdict.detail.startswith(detail)
     assert detail in verdict.excerpt
@@ -29,7 +29,7 @@ def test_the_kernel_command_line_is_no_panic() -> None:
     """'panic=-1 oops=panic' stands in every log."""
     text = (DATA / "oom.log").read_text(errors="replace")
     fine = "\n".join(line for line in text.splitlines() if "Out of memory" not in line and "oom" not in line.lower())
-    assert judge(fine).kind == "fine"
+    assert diagnose(fine).kind == "fine"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_kernel_command_line_is_no_panic() -> None:
 def test_lines(line: str, kind: str) -> None:
     """Each with the stamps printk may put before it."""
     for stamp in ("", "[   12.345678] ", "[   12.345678][   T42] "):
-        assert judge(f"[    0.0] before\n{stamp}{line}\r\nafter\n").kind == kind
+        assert diagnose(f"[    0.0] before\n{stamp}{line}\r\nafter\n").kind == kind
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def fake_packages(fake_tree: Path, configuration: str, said: list[str], tmp_path
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("lull"))
     config = tmp_path / "config"
     config.write_text(configuration)
-    return deb.packages(source, base, deb.of_user(deb.read(config), base, source), toolchain.find(), say=said.append)
+    return deb.packages(
+        source, base, deb.config_of_user(deb.read_config(config), base, source), toolchain.find(), say=said.append
+    )
 
 
 @needs_packagers
@@ -56,8 +58,11 @@ def test_stock_beside_lull(fake_tree: Path, tmp_path: Path) -> None:
     """A package of stock has its own name, and no document."""
     base = bases.load_base(str(FAKE / "bases/fake.toml"))
     source = tree.apply_features(tree.of_user(fake_tree, base), base.features_of("stock"))
-    config = deb.of_user("CONFIG_FAKE=y\n", base, source, deb.STOCK)
-    assert deb.of_user("CONFIG_X=y\n", BASE, source).text != deb.of_user("CONFIG_X=y\n", BASE, source, deb.STOCK).text
+    config = deb.config_of_user("CONFIG_FAKE=y\n", base, source, deb.STOCK)
+    assert (
+        deb.config_of_user("CONFIG_X=y\n", BASE, source).text
+        != deb.config_of_user("CONFIG_X=y\n", BASE, source, deb.STOCK).text
+    )
     found = deb.packages(source, base, config, toolchain.find(), say=print, kernel=deb.STOCK, flavour="16k")
     assert [p.name for p in found] == ["linux-image-6.12.0-16k-stock_6.12.0-1_arm64.deb"]
     assert not list((unpack_deb(found[0], tmp_path / "root") / "usr/share/doc").rglob(f"{deb.DOCUMENT}*"))
@@ -92,7 +97,7 @@ def test_what_is_no_configuration(text: str, tmp_path: Path) -> None:
     """Of another architecture, or of nothing."""
     (tmp_path / "config").write_text(text)
     with pytest.raises(UsageError, match="configuration is"):
-        deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
+        deb.config_of_user(deb.read_config(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
 
 
 def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
@@ -101,7 +106,7 @@ def test_a_configuration_of_a_distribution(tmp_path: Path) -> None:
         "# Linux/arm64 6.12.1 Kernel Configuration\n# CONFIG_LULL is not set\n"
         'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/x.pem"\nCONFIG_SYSTEM_REVOCATION_KEYS="config"\n'
     )
-    found = deb.of_user(deb.read(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
+    found = deb.config_of_user(deb.read_config(tmp_path / "config"), BASE, tree.Tree(tmp_path, "", "6.12.0"))
     assert asked_options(found.text) == {
         "CONFIG_LULL": "y",
         "CONFIG_ARM64_HVO": "y",

@@ -19,7 +19,7 @@ ffff800080000070 B _end
 
 def test_names_and_addresses() -> None:
     """Parts are of their function, functions of one name are told apart; the plugin gets the same in its order."""
-    found = functions.list_functions(symbols.parse(MAP, "System.map"))
+    found = functions.list_functions(symbols.parse_map(MAP, "System.map"))
     assert found.names == (
         "user space", functions.OTHER, "first", "twice", "first", "twice (2)", "twice", "third", functions.OTHER,
     )  # fmt: skip
@@ -27,4 +27,4 @@ def test_names_and_addresses() -> None:
     starts = [int(address, 16) for address, _ in lines]
     assert starts == sorted(set(starts)) and starts[:2] == [0xFFFF000000000000, 0xFFFF800080000000]
     assert tuple(name for _, name in lines) == found.names[1:]
-    assert functions.list_functions(symbols.parse(MAP, "another")).path == found.path
+    assert functions.list_functions(symbols.parse_map(MAP, "another")).path == found.path

@@ -47,7 +47,7 @@ def test_addresses_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         Path(words[-1]).write_text(text)
         return process.ProcessEnd(0, "", "")
 
-    monkeypatch.setattr(kallsyms, "run", run)
+    monkeypatch.setattr(kallsyms, "run_script", run)
     if base:
         found = kallsyms.extract(tmp_path / "Image", offline=True).read_text()
         assert found == f"{base:016x} T f0\n{base + 0x400:016x} T f1\n"
@@ -66,7 +66,7 @@ def test_a_traceback_of_the_program_is_not_shown(
     """An image without symbols is no defect; a full disk is named, whoever met it."""
     (tmp_path / "Image").write_bytes(relocated(0))
     failed = process.ProcessEnd(1, "", f"Traceback (most recent call last):\n{said}\n")
-    monkeypatch.setattr(kallsyms, "run", lambda *words: failed)
+    monkeypatch.setattr(kallsyms, "run_script", lambda *words: failed)
     with pytest.raises(error) as caught:
         kallsyms.extract(tmp_path / "Image", offline=True)
     assert ("Traceback" in caught.value.text()) == (error is DiskFull)

@@ -32,7 +32,7 @@ ffff800080002000 B _end
 @pytest.fixture
 def found() -> symbols.Symbols:
     """A small file's."""
-    return symbols.parse(TEXT, "System.map")
+    return symbols.parse_map(TEXT, "System.map")
 
 
 def test_addresses_of_names(found: symbols.Symbols) -> None:
@@ -60,7 +60,7 @@ def test_functions_of_the_kernel() -> None:
     )
     base = 0xFFFF800080000000
     wanted = [(0x100, "__switch_to"), (0x200, "twice"), (0x300, None), (0x400, "twice"), (0x500, None)]
-    assert symbols.parse(lines, "System.map").functions() == [(base + offset, name) for offset, name in wanted]
+    assert symbols.parse_map(lines, "System.map").functions() == [(base + offset, name) for offset, name in wanted]
 
 
 def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
@@ -88,14 +88,14 @@ def test_spans_of_names_that_begin_alike(found: symbols.Symbols) -> None:
 def test_other_files_are_refused(text: str, words: str) -> None:
     """What is wrong, in which line, and what to do."""
     with pytest.raises(UsageError) as caught:
-        symbols.parse(text, "the file")
+        symbols.parse_map(text, "the file")
     said = caught.value.text()
     assert words in said and "where: the file" in said and "to do: " in said
 
 
 def test_modules_of_kallsyms_are_left_out() -> None:
     """They are loaded elsewhere at each boot."""
-    found = symbols.parse("ffff800080001000 T a\nffff800070001000 t b\t[zram]\n", "kallsyms")
+    found = symbols.parse_map("ffff800080001000 T a\nffff800070001000 t b\t[zram]\n", "kallsyms")
     assert found.address("b") is None
 
 
@@ -103,7 +103,7 @@ def test_modules_of_kallsyms_are_left_out() -> None:
 def test_any_text(text: str) -> None:
     """Symbols, or a UsageError; never anything else. What is read answers for any name."""
     try:
-        found = symbols.parse(text, "fuzz")
+        found = symbols.parse_map(text, "fuzz")
     except UsageError:
         return
     for name in found.addresses:

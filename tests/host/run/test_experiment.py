@@ -218,7 +218,7 @@ def test_a_boot_of_another_version_is_refused(looped: Loop) -> None:
     file = looped.folder / "boots/a" / loop.DONE
     raw = json.loads(file.read_text())
     file.write_text(json.dumps({**raw, "machine": "more"}))
-    assert loop.read(MeasuredBoot, file) == looped.ended[0][0]
+    assert loop.read_boot(MeasuredBoot, file) == looped.ended[0][0]
     file.write_text(json.dumps({**raw, "status": {"1": "0"}}))
     with pytest.raises(UsageError, match=r"boot\.json: status: 1 is not a whole number") as caught:
         looped.conduct("a")

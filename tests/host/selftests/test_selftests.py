@@ -53,7 +53,7 @@ def test_what_is_not_tap_is_read() -> None:
         "# ok 3 # SKIP no huge zeropage",
         "# not ok 4 at 0xffff8000",
     ]
-    assert suite_outcomes.read("\n".join(lines)) == {
+    assert suite_outcomes.verdicts_in("\n".join(lines)) == {
         "uffd-unit-tests": "failed",
         "uffd-unit-tests / UFFDIO_API (with syscall)": "ok",
         "uffd-unit-tests / move on anon": "skipped",
@@ -73,7 +73,7 @@ def test_nothing_is_not_compared_with_nothing(said: str) -> None:
     """A script that did not start, has no test, or broke off has no result that could be the same."""
     text = f"{suite_outcomes.BEGIN}\n{said}{suite_outcomes.MESSAGES}\n{suite_outcomes.END}\n"
     outcome = suite_outcomes.of_tests(text)
-    judged = suite_outcomes.judge({("stock", "x"): [outcome], ("lull", "x"): [outcome]}, Baseline())
+    judged = suite_outcomes.findings_of({("stock", "x"): [outcome], ("lull", "x"): [outcome]}, Baseline())
     assert any("did not come to its end" in line for line in judged[REPORTED])
     assert "KUnit" in suite_outcomes.of_kunit(said).trouble
 
@@ -84,7 +84,7 @@ def test_a_guest_that_died_is_told() -> None:
     outcome = suite_outcomes.of_tests(cut, "the guest kernel panicked")
     assert outcome.verdicts["mremap_test"] == "unfinished" and outcome.verdicts["mlock2-tests"] == "ok"
     assert "Internal error" in outcome.reports[0]
-    judged = suite_outcomes.judge({("stock", "x"): [outcome]}, Baseline())
+    judged = suite_outcomes.findings_of({("stock", "x"): [outcome]}, Baseline())
     assert any("the guest kernel panicked" in line for line in judged[REPORTED])
     kunit = (DATA / "kunit.log").read_text(errors="replace")
     assert set(suite_outcomes.of_kunit(kunit).verdicts.values()) <= {"ok", "skipped"}
@@ -102,24 +102,24 @@ def test_what_differs_fails() -> None:
     baseline = Baseline(failed={"b*": "why"}, varies={"v": "why"}, reports={"WARNING: known*": "why"})
     good = outcomes(a="ok", b1="failed", v="ok")
     found: Found = {("stock", "x"): good, ("lull", "x"): outcomes(a="ok", b1="failed", v="failed")}
-    judged = suite_outcomes.judge(found, baseline)
+    judged = suite_outcomes.findings_of(found, baseline)
     assert not any(judged[kind] for kind in FAILING)
     assert judged[VARIES] == ["v: failed on lull"]
-    judged = suite_outcomes.judge({**found, ("lull", "x"): outcomes(a="skipped", b1="ok")}, baseline)
+    judged = suite_outcomes.findings_of({**found, ("lull", "x"): outcomes(a="skipped", b1="ok")}, baseline)
     assert judged[DIFFERS] == ["a: skipped on lull, ok on stock", "b1: ok on lull, failed on stock"]
-    judged = suite_outcomes.judge({**found, ("lull", "x"): outcomes(b1="failed", c="ok")}, baseline)
+    judged = suite_outcomes.findings_of({**found, ("lull", "x"): outcomes(b1="failed", c="ok")}, baseline)
     assert judged[DIFFERS] == ["a: missing on lull, ok on stock", "c: ok on lull, missing on stock"]
     cut: Found = {
         ("stock", "x"): [SuiteOutcome({"t": "ok", "t / a": "ok", "t / b": "ok"})],
         ("lull", "x"): [SuiteOutcome({"t": "unfinished", "t / a": "ok"})],
     }
-    assert suite_outcomes.judge(cut, baseline)[DIFFERS] == ["t: unfinished on lull, ok on stock"]
-    judged = suite_outcomes.judge({("stock", "x"): outcomes(a="failed", b1="skipped")}, baseline)
+    assert suite_outcomes.findings_of(cut, baseline)[DIFFERS] == ["t: unfinished on lull, ok on stock"]
+    judged = suite_outcomes.findings_of({("stock", "x"): outcomes(a="failed", b1="skipped")}, baseline)
     assert judged[NEWS] == ["a: failed on stock", "b1: skipped on stock"]
     twice = {("stock", "x"): [*outcomes(a="ok"), *outcomes(a="failed")]}
-    assert suite_outcomes.judge(twice, baseline)[NEWS] == ["a: failed or ok on stock"]
+    assert suite_outcomes.findings_of(twice, baseline)[NEWS] == ["a: failed or ok on stock"]
     told = [SuiteOutcome({"a": "ok"}, ["WARNING: known at 1\nCall trace", "WARNING: new"])]
-    assert suite_outcomes.judge({("stock", "x"): told}, baseline)[REPORTED] == ["x on stock: WARNING: new"]
+    assert suite_outcomes.findings_of({("stock", "x"): told}, baseline)[REPORTED] == ["x on stock: WARNING: new"]
 
 
 def test_tables_have_what_did_not_pass() -> None:
@@ -141,7 +141,7 @@ def test_tables_have_what_did_not_pass() -> None:
 def test_what_is_printed_is_for_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """The table is set in columns, without Markdown, and the verdict is the last line; the file has Markdown."""
     found: Found = {("stock", "x"): [SuiteOutcome({"a": "ok"})], ("lull", "x"): [SuiteOutcome({"a": "failed"})]}
-    judged = suite_outcomes.judge(found, Baseline())
+    judged = suite_outcomes.findings_of(found, Baseline())
     suite_outcomes.print_outcomes(found, judged)
     printed = capsys.readouterr().out
     assert "|" not in printed and "*" not in printed
