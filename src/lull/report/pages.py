@@ -135,16 +135,6 @@ def _checks(checks: Sequence[Check]) -> str:
     return tables.markdown_table(grid.header, grid.rows, grid.labels)
 
 
-def _published(page: report.Page) -> list[str]:
-    """What was measured beside what each system was published with."""
-    blocks = []
-    for section in page.sections:
-        grids = [tables.grid_markdown(grid) for grid in section.grids]
-        if grids:
-            blocks += [f"## System {section.system.letter}: {section.system.title}", section.system.about, *grids]
-    return blocks
-
-
 def _metrics(name: str) -> Callable[[report.Page], list[str]]:
     """The tables of SHOWN[name], run by run; before them what several runs say side by side."""
 
@@ -202,7 +192,6 @@ def _settings(page: report.Page) -> list[str]:
 
 GROUPS = (
     Group("thresholds.md", "Thresholds and checks", "each of them with its verdict, failed ones first", _thresholds),
-    Group("published.md", "Published and measured", "what each system was published with, beside ours", _published),
     Group("tlbi.md", "TLBIs", "by workload and kernel: broadcasts, local", _metrics("tlbi")),
     Group("barriers.md", "Barriers", "by workload and kernel: `DSB ISH`", _metrics("barriers")),
     Group(

@@ -39,7 +39,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 METRIC_PAGES = {"tlbi.md"}
 """Of the metrics that the fake runs have."""
-OF_RUN = {pages.INDEX, "thresholds.md", "published.md", "settings.md", *METRIC_PAGES}
+OF_RUN = {pages.INDEX, "thresholds.md", "settings.md", *METRIC_PAGES}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_page_is_there_when_its_data_is(kinds: set[str], names: set[str], fold
 
 
 def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
-    """The same as on report.html: medians of an operation, ratios, verdicts, what was published."""
+    """The same as on report.html: medians of an operation, ratios, verdicts."""
     found = made(folders["run"])
     index, tlbi, thresholds = found[pages.INDEX], found["tlbi.md"], found["thresholds.md"]
     assert str(folders["run"]) in index.partition("\n")[0]
@@ -76,7 +76,6 @@ def test_numbers_are_those_of_the_results(folders: dict[str, Path]) -> None:
     name = f"{RUNS}: no more TLBIs: sparse on lull"
     assert rows(failed, name) == [[name, "failed", detail]] and "passed" not in failed
     assert "verified: 1 checks" in thresholds and "How to read this" in tlbi
-    assert "15.6" in rows(found["published.md"], "mprotect-threaded 10000, a copy on each CPU")[0][-1]
     assert ["linux", "6.12.117"] in rows(found["settings.md"], "linux")
 
 
@@ -91,11 +90,10 @@ def test_pages_have_what_is_read(folders: dict[str, Path]) -> None:
 
 
 def test_all_tables_of_all_kinds(folders: dict[str, Path]) -> None:
-    """Several runs side by side, HVO, and a check's."""
+    """Several runs side by side, and a check's."""
     found = made(*folders.values())
     assert "## Runs side by side" in found["tlbi.md"] and f"## {folders['more']}" in found["tlbi.md"]
     assert "seconds_emulated" not in found["tlbi.md"]
-    assert rows(found["published.md"], "demote")
     assert rows(found["checker.md"], "page-none")[0][-1] == "caught"
     assert "report 1, seen 2 times: pending/no-tlbi: a valid entry was removed\n  entry " in found["checker.md"]
     assert [row[1] for row in rows(found["settings.md"], "vcpus")] == ["4", "8"]
