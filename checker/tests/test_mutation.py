@@ -44,6 +44,7 @@ MUTATIONS = [
     Mutation("machines-free-nothing", "shadow_tlbi.c", "if (s->stage2 && !p->by_va)", "if (false)"),
     Mutation("maps-nothing", "space.c", "s->mapped[(pa - s->ram.base) >> 12] += n;", ";"),
     Mutation("all-vcpus-are-one", "stage2.c", "m->on[cpu].who != v->vmpidr[cpu]", "false"),
+    Mutation("any-vmid-flushes", "stage2.c", "if (!any && m->vmid != vmid)", "if (false)"),
     Mutation("fb-is-not-looked-at", "stage2.c", " || v->hcr[cpu] & HCR_FB", ""),
     Mutation("nobody-moves", "stage2.c", "m->on[other].stale = true;", ";"),
     # DSBs and TLBIs
