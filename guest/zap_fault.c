@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 };
 
 static volatile char *memory;
-static long turn, ready, ended, early;
+static long turn, ready, ended, touched, early;
 
 static void *touch(void *unused)
 {
@@ -40,6 +40,7 @@ static void *touch(void *unused)
 		while (here & 1);
 		early += seen(&ended) < n;
 		memory[0] = 1;
+		__atomic_store_n(&touched, n, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
@@ -77,8 +78,10 @@ int main(int argc, char **argv)
 			;
 		must(madvise((void *)memory, size, MADV_DONTNEED));
 		__atomic_store_n(&ended, n, __ATOMIC_RELEASE);
-		while (!memory[0])
+		/* Not by a look at the memory: that would map it before B sees that it is gone. */
+		while (seen(&touched) < n)
 			;
+		(void)memory[0];
 		must(madvise((void *)memory, size, MADV_DONTNEED));
 	}
 	pthread_join(other, NULL);
