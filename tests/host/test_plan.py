@@ -268,7 +268,7 @@ def test_every_suite_is_whole() -> None:
 
 def test_a_suite_may_be_workloads_alone() -> None:
     """Neither a configuration nor Debian's programs."""
-    base = bases.parse(
+    base = bases.parse_base(
         {"series": "6.12", "kernels": {}, "suites": {"more": {"workloads": "more.toml"}}}, Path("/x/bases/b.toml")
     )
     assert base.suites == {"more": bases.Suite("more", Path("/x/more.toml"))}

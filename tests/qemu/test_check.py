@@ -496,7 +496,7 @@ def test_policies_that_are_wrong_on_purpose_are_checked_when_they_are_named() ->
     check_command.add_arguments(parser)
 
     def kernels(*words: str) -> set[str]:
-        trials = check_command.kernels(lab, parser.parse_args(["--workload", "hvo", *words]), [])
+        trials = check_command.kernel_trials(lab, parser.parse_args(["--workload", "hvo", *words]), [])
         return {job.spec.name for trial in trials for job in trial.boot.jobs}
 
     assert kernels() == {"lab", "lull", f"lull+only={HVO}"}
