@@ -201,11 +201,11 @@ def test_each_size(build: Callable[[str], Path], size: str) -> None:
     assert dict(zip(OF_EACH_SIZE, found, strict=True)) == want
 
 
-@pytest.mark.parametrize("finding", data.load_findings(), ids=lambda finding: str(finding.name))
-def test_what_is_worse_than_a_known_issue(build: Callable[[str], Path], finding: data.KnownFinding) -> None:
+@pytest.mark.parametrize("finding", data.load_known_issues(), ids=lambda finding: str(finding.name))
+def test_what_is_worse_than_a_known_issue(build: Callable[[str], Path], finding: data.KnownIssue) -> None:
     """A bug at the same place: though all of it be in the functions of the known issue, some reports are of none."""
     text = (HERE / "traces" / f"bad_worse_{finding.name}.txt").read_text()
-    findings = data.load_findings()
+    findings = data.load_known_issues()
     related = [f for f in findings if f.doc == finding.doc]
     places: dict[str, Any] = {
         place: {"functions": {name for f in related for name in getattr(f, place)}} for place in ("changed", "noticed")

@@ -20,7 +20,7 @@ from typing import Any
 from lull import __version__, cache, plan, process
 from lull.base import Base
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import Hardware, KnownFinding, load_rules
+from lull.check.data import Hardware, KnownIssue, load_rules
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.trials import CheckOptions, Trial
 from lull.check.verdicts import FELL_SHORT, PASSED, BootResult, CheckedBoot, judged
@@ -277,7 +277,7 @@ def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -
 def do_rounds(
     lab: Lab,
     choice: SoakChoice,
-    findings: Sequence[KnownFinding],
+    findings: Sequence[KnownIssue],
     out: Path | None,
     *,
     seconds: float,

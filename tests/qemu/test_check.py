@@ -309,11 +309,11 @@ def test_cases_of_ci() -> None:
     assert len(re.findall(r"(?m)^(?:not )?ok \d", text)) == 5
 
 
-def test_known_findings_of_the_user(checked: Check, tmp_path: Path) -> None:
-    """In the form of checker/findings.toml; what is not of it is still a report. A file that is wrong is refused."""
+def test_known_issues_of_the_user(checked: Check, tmp_path: Path) -> None:
+    """In the form of checker/known-issues.toml; all else is still a report. A file that is wrong is refused."""
     file = tmp_path / "known.toml"
     file.write_text('[mine]\nabout = "ours"\nrule = "free"\nchanged = ["f"]\n')
-    (mine,) = check_data.load_findings(file)
+    (mine,) = check_data.load_known_issues(file)
     own = {**NEW, "rule": "free", "changed": {"functions": ["f"]}}
     assert mine.describes(own, "7.3") and not mine.describes(NEW, "7.3")
     assert (
@@ -346,7 +346,7 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
     return check_verdicts.judged(trial, f"{kernel} on {machine}", whole, FINDINGS)
 
 
-FINDINGS = [check_data.KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]
+FINDINGS = [check_data.KnownIssue("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]
 KNOWN = {
     "report": 1,
     "rule": "free",
@@ -358,7 +358,7 @@ KNOWN = {
 NEW = {**KNOWN, "report": 2, "rule": "pending", "kind": "table"}
 
 
-def test_known_findings_do_not_fail() -> None:
+def test_known_issues_do_not_fail() -> None:
     """They are shown; anything beside them fails; in a mutant a report is a report."""
     known = result("stock", "max", reports=[KNOWN])
     assert known.verdict()[0] == "passed" and check_verdicts.exit_code([known]) == 0

@@ -93,11 +93,11 @@ def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
 
 
 def test_findings_are_reported_by_rules_that_exist() -> None:
-    """checker/findings.toml names a rule, and a kind or none."""
-    for finding in data.load_findings():
+    """checker/known-issues.toml names a rule, and a kind or none."""
+    for finding in data.load_known_issues():
         named = f"{finding.rule}/{finding.kind}" if finding.kind else finding.rule
         lacking(
             {named},
             KINDS | RULES.keys(),
-            f"checker/rules.toml, which checker/findings.toml quotes: [{finding.name}]: it",
+            f"checker/rules.toml, which checker/known-issues.toml quotes: [{finding.name}]: it",
         )

@@ -124,4 +124,4 @@ def test(lab: Lab, tree: Path) -> int:
     trials = plan_kernels(pairs, [data.parse_hardware("max", data.load_machines())], 1)
     out = tree / ".git" / f"lull-check-{lab.kernel('lull').path.name}"
     with eta.keeping(eta.Part("port check", FIRST["port check"])):
-        return do_check(lab, trials, [], CheckOptions(), data.load_findings(), out, as_json=False)
+        return do_check(lab, trials, [], CheckOptions(), data.load_known_issues(), out, as_json=False)

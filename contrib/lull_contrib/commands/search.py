@@ -9,7 +9,7 @@ import secrets
 from functools import partial
 
 from lull import options, plan
-from lull.check.data import load_findings, load_machines, load_mutants, parse_hardware
+from lull.check.data import load_known_issues, load_machines, load_mutants, parse_hardware
 from lull.check.trials import CheckOptions, Trial
 from lull.errors import UsageError, require_known
 from lull.lab import Lab
@@ -69,7 +69,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     chosen = CheckOptions(arguments.vcpus, arguments.memory, arguments.append)
     trial.machine(chosen)  # refuses what cannot be
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    findings = load_findings()
+    findings = load_known_issues()
     words = ("--seed", str(seed), *(["--unguided"] if arguments.unguided else []), repr(chosen))
     what = f"would search {trial.what(chosen)}programs for {arguments.minutes:g} minutes with the seed {seed}"
     if arguments.dry_run:

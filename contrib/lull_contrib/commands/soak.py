@@ -9,7 +9,7 @@ from functools import partial
 
 from lull import options, plan
 from lull.base import DEFAULT
-from lull.check.data import load_findings, load_machines, matrix, parse_hardware
+from lull.check.data import load_known_issues, load_machines, matrix, parse_hardware
 from lull.errors import UsageError, require_known
 from lull.lab import Lab
 from lull.progress import print_result
@@ -91,7 +91,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     choice = choice_of(lab, arguments)
     first = soak.draw(lab.base, choice, arguments.round or 1)
     first.trial.machine(first.options)  # refuses what cannot be
-    findings = load_findings()
+    findings = load_known_issues()
     if arguments.dry_run:
         numbers = range(1, SHOWN + 1) if arguments.round is None else [arguments.round]
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]

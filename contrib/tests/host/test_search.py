@@ -104,7 +104,7 @@ def test_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said["found"][0]["rule"] == "pending/none" and said["caught"] and said["reached"][0] <= 16
 
 
-def test_known_findings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_issues_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They end nothing."""
     one = searching(known="pending")
     draw = without(DEADLY, STUCK)

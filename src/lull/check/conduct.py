@@ -10,7 +10,7 @@ from pathlib import Path
 from lull import cache, eta, plan
 from lull.check import ci
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import KnownFinding
+from lull.check.data import KnownIssue
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.results import as_results, missed, to_json
 from lull.check.show import print_check
@@ -29,7 +29,7 @@ def do_check(
     trials: Sequence[Trial],
     given: Sequence[CheckedKernel],
     options: CheckOptions,
-    findings: Sequence[KnownFinding],
+    findings: Sequence[KnownIssue],
     out: Path | None,
     *,
     as_json: bool,

@@ -17,7 +17,7 @@ from lull.errors import UsageError, unknown
 Made = TypeVar("Made")
 RULES = paths.CHECKER / "rules.toml"
 MACHINES = paths.CHECKER / "machines.toml"
-FINDINGS = paths.CHECKER / "findings.toml"
+FINDINGS = paths.CHECKER / "known-issues.toml"
 REMEDY = "correct the file: the comment at its beginning explains the form"
 CONSOLE = "console/"
 """The beginning of a rule that matches text on the console."""
@@ -132,8 +132,8 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class KnownFinding:
-    """A known defect of Linux: a report of it does not fail a check (checker/findings.toml).
+class KnownIssue:
+    """A known defect of Linux: a report of it does not fail a check (checker/known-issues.toml).
 
     Args:
         name: its name in the file.
@@ -274,9 +274,9 @@ def load_mutants(path: Path, base: Base | None = None) -> dict[str, Mutant]:
     return {m.name: m for m in found.values() if not series or not m.bases or series in m.bases}
 
 
-def load_findings(path: Path = FINDINGS) -> list[KnownFinding]:
+def load_known_issues(path: Path = FINDINGS) -> list[KnownIssue]:
     """The known issues. Raises UsageError when an entry is malformed."""
-    return [*read_tables(path, "findings", lambda name, entry: toml.made(KnownFinding, entry, name=name)).values()]
+    return [*read_tables(path, "findings", lambda name, entry: toml.made(KnownIssue, entry, name=name)).values()]
 
 
 def died_of(what: str, rules: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lull.check import plugin_output
 from lull.check import tables as check_tables
-from lull.check.data import KnownFinding, Mutant, died_of, matches
+from lull.check.data import KnownIssue, Mutant, died_of, matches
 from lull.check.tables import Score
 from lull.check.trials import CheckOptions, Trial
 from lull.guest.runner import SKIPPED
@@ -61,7 +61,7 @@ class BootResult:
     trial: Trial
     what: str
     kept: CheckedBoot
-    known: dict[int, KnownFinding] = field(default_factory=dict)
+    known: dict[int, KnownIssue] = field(default_factory=dict)
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def rule(report: Mapping[str, Any]) -> str:
     return f"{report['rule']}/{report['kind']}"
 
 
-def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownFinding]) -> BootResult:
+def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownIssue]) -> BootResult:
     """The result of a boot, its reports matched with the known issues, or with those beside its mutant."""
     known = {
         place: finding

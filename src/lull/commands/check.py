@@ -83,7 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("timing", help="also show what page walks for over-invalidated entries cost, by the cost 'walk' of this model")
     add("append")
     add("out")
-    own("--known", metavar="FILE", type=Path, help="findings of yours, as in checker/findings.toml: they fail no check")
+    own(
+        "--known",
+        metavar="FILE",
+        type=Path,
+        help="issues of yours, as in checker/known-issues.toml, that fail no check",
+    )
     own("--ktap", metavar="FILE", type=options.FILE, help="also write the results as KTAP")
     own("--junit", metavar="FILE", type=options.FILE, help="also write the results as JUnit's XML")
     own(
@@ -216,7 +221,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     trials = mutants(lab, arguments) if of_mutants else kernel_trials(lab, arguments, users_names(lab, arguments))
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
-    findings = data.load_findings() + (data.load_findings(arguments.known) if arguments.known else [])
+    findings = data.load_known_issues() + (data.load_known_issues(arguments.known) if arguments.known else [])
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]

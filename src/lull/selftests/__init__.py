@@ -302,7 +302,7 @@ def checked_guest(lab: Lab, kernel: CheckedKernel, userland: Path) -> Guest:
 
 
 def with_checker(
-    outcome: SuiteOutcome, place: Path, findings: Sequence[check_data.KnownFinding], release: str
+    outcome: SuiteOutcome, place: Path, findings: Sequence[check_data.KnownIssue], release: str
 ) -> SuiteOutcome:
     """``outcome`` with what the checker wrote to the folder of the boot, if it did: its reports are the kernel's.
 
@@ -343,7 +343,7 @@ def do_suites(
         as_json: print selftests.json instead of the table.
     """
     baseline = suite_outcomes.load_baseline()
-    known = check_data.load_findings()
+    known = check_data.load_known_issues()
     if checked:
         baseline = Baseline(varies={"*": "this kernel has another configuration"}, reports=baseline.reports)
     userland = initramfs(lab, build(lab.pristine, lab.toolchain, lab.store.libraries(LIBRARIES)))

@@ -100,7 +100,8 @@ def test_malformed_files(tmp_path: Path, text: str) -> None:
     """The file is named."""
     path = tmp_path / "file.toml"
     path.write_text(text)
-    for load in (check_data.load_rules, check_data.load_mutants, check_data.load_machines, check_data.load_findings):
+    data = check_data
+    for load in (data.load_rules, data.load_mutants, data.load_machines, data.load_known_issues):
         with pytest.raises(UsageError) as caught:
             load(path)
         assert str(path) in caught.value.text()
@@ -108,7 +109,7 @@ def test_malformed_files(tmp_path: Path, text: str) -> None:
 
 def test_the_findings_file_is_whole() -> None:
     """Every finding is documented where it says."""
-    for finding in check_data.load_findings():
+    for finding in check_data.load_known_issues():
         document, _, anchor = finding.doc.partition("#")
         text = (check_data.paths.REPOSITORY / document).read_text().lower()
         assert f"#-{anchor}\n" in re.sub(r"[:,`]", "", text).replace(" ", "-"), finding.name
@@ -117,7 +118,7 @@ def test_the_findings_file_is_whole() -> None:
 def test_what_a_finding_describes() -> None:
     """Its rule and kind, and all functions that it names, each on the stack that it names; what the entry lost, and why
     a TLBI was not enough."""
-    made = partial(check_data.KnownFinding, "f", "about", "free", "doc#f")
+    made = partial(check_data.KnownIssue, "f", "about", "free", "doc#f")
     report = {
         "rule": "free",
         "kind": "table",
@@ -153,7 +154,7 @@ def test_what_a_finding_describes() -> None:
 )
 def test_a_defect_that_has_been_fixed(release: str, known: bool) -> None:
     """A later kernel that reports it has a defect that is not known. Of a guest that died early no release is known."""
-    finding = check_data.KnownFinding("f", "about", "free", "doc#f", ("__p4d_free_tlb",), before="6.14")
+    finding = check_data.KnownIssue("f", "about", "free", "doc#f", ("__p4d_free_tlb",), before="6.14")
     report = {"rule": "free", "kind": "table", "changed": {"functions": ["__p4d_free_tlb"]}}
     assert finding.describes(report, release) is known
 

@@ -12,7 +12,7 @@ from support import DATA, LOCAL, lab_under_test, write_files
 
 from lull import base as bases
 from lull import paths, plan, selftests
-from lull.check.data import KnownFinding
+from lull.check.data import KnownIssue
 from lull.errors import BuildError, UsageError
 from lull.selftests import SelftestSuite, Setting, suite_outcomes
 from lull.selftests.suite_outcomes import DIFFERS, FAILING, NEWS, REPORTED, VARIES, Baseline, Found, SuiteOutcome
@@ -208,7 +208,7 @@ def test_patterns_of_the_baseline(pattern: str, name: str, fits: bool) -> None:
 SEEN = {"verdict": "passed", "text": "1 frees of pages", "unseen": []}
 INCONCLUSIVE = {"verdict": "inconclusive", "text": "it did not see frees of pages", "unseen": ["frees"]}
 FREED = {"report": 1, "rule": "free", "kind": "table", "text": ["report 1: free/table: early", "  entry"]}
-KNOWN = KnownFinding("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))
+KNOWN = KnownIssue("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))
 
 
 @pytest.mark.parametrize(
