@@ -94,6 +94,21 @@ ask() {
     echo "$1" >"$place/monitor.in"
 }
 
+# page_out MIB: memory of the guests. What they have read from files goes first, and is no guest's memory
+page_out() {
+    wanted=$(($(anon_taken) + $1 * 256))
+    for _ in $(seq 64); do
+        echo 16M >$cgroup/memory.reclaim || :
+        [ "$(anon_taken)" -lt "$wanted" ] || return 0
+    done
+    fail "less than $1 MiB were paged out"
+}
+
+# anon_taken: pages of anonymous memory that were paged out so far
+anon_taken() {
+    sed -n 's/^pgsteal_anon //p' /proc/vmstat
+}
+
 # migrate: to nowhere, while the guest runs; then it goes on
 migrate() {
     migrated=$(grep -c '^Migration status: completed' "$place/monitor" || :)
@@ -108,12 +123,12 @@ migrate() {
 if [ "$1" = rounds ]; then
     kernel=stock vcpus=pinned cgroup=/sys/fs/cgroup/guest
     for _ in $(seq "$2"); do
-        echo 48M >$cgroup/memory.reclaim || :
+        page_out 16
         migrate
-        start other 0 "program sh -c 'head -c 64M /dev/zero >/tmp/used; echo used; sleep 1000'"
+        start other 0 "program sh -c 'head -c 32M /dev/zero >/tmp/used; echo used; while :; do sleep 0.1; done'"
         other=$guest
         await other '^used'
-        echo 48M >$cgroup/memory.reclaim || :
+        page_out 16
         stop "$other"
         # Nothing of the first guest is lost: it still counts.
         rounds=$(grep -c '^round' "$place/measured/console")
@@ -127,7 +142,7 @@ if [ "$1" = host ]; then
     mkdir "$cgroup"
     mkdir -p "$place"
     mkfifo "$place/monitor.in" "$place/monitor.out"
-    start measured 0 "program sh -c 'while :; do head -c 64M /dev/zero | tee /tmp/used | cksum; echo round; done'"
+    start measured 0 "program sh -c 'while :; do head -c 16M /dev/zero | tee /tmp/used | cksum; echo round; sleep 0.1; done'"
     measured=$guest
     tr -d '\r' <"$place/monitor.out" >"$place/monitor" &
     await measured '^round'
