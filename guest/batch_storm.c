@@ -11,16 +11,19 @@
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/swap.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
 
-static long hotplug, refuse;
+static long hotplug, refuse, discards;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
 	{ "hotplug", &hotplug, NULL, "1: a CPU goes offline and comes back while memory is reclaimed" },
 	{ "refuse", &refuse, NULL, "1: the swap device refuses writes in every second turn of reclaim" },
+	{ "discards", &discards, NULL, "1: the swap device is told which slots were freed" },
 	{ }
 };
 
@@ -613,6 +616,21 @@ static void fill_swap(long turn)
 	verify(put_file(SWAP "mem_limit", turn % 2 ? "0" : "1"), "the swap device has no limit");
 }
 
+/* Use the swap device with discards. The kernel says so by the letters at the end of its last line about it. */
+static void swap_with_discards(void)
+{
+	static char log[1 << 18];
+	char *line = log, *next;
+
+	must(swapoff("/dev/zram0"));
+	must(swapon("/dev/zram0", SWAP_FLAG_DISCARD));
+	log[must(klogctl(3 /* read all */, log, sizeof(log) - 1))] = 0;
+	while ((next = strstr(line + 1, "swap on /dev/zram0")))
+		line = next;
+	line[strcspn(line, "\n")] = 0;
+	verify(strstr(line, "Dsc"), "the swap device discards nothing: %s", line);
+}
+
 static bool in_a_hurry;
 
 /*
@@ -629,6 +647,8 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		cannot("no swap, or no memory.reclaim");
 		return;
 	}
+	if (discards)
+		swap_with_discards();
 	cgroup_make("batch-storm");
 	if (limit)
 		cgroup_write("memory.max", limit);
