@@ -43,6 +43,9 @@
 #define PAGEMAP_PRESENT	(1UL << 63)
 #define PAGEMAP_PFN	((1UL << 55) - 1)
 
+/* HugeTLB pages are mapped below it, and moved to it. Addresses may have 39 bits. */
+#define PLACE		((char *)(256UL << 30))
+
 static long sweep, unplug, optimize = 1, poison = 4;
 
 static const struct option_spec options[] = {
@@ -509,9 +512,8 @@ static bool discard(const struct holding *h, size_t page)
 
 static void move(struct holding *h)
 {
-	char *other = (char *)(0x8000UL << 30);
+	char *other = h->memory < PLACE ? PLACE : PLACE - (8UL << 30);
 
-	other += h->memory < other ? 0 : -(8UL << 30);
 	must(mremap(h->memory, h->length, h->length, MREMAP_MAYMOVE | MREMAP_FIXED, other));
 	h->memory = other;
 	count(MOVED);
@@ -599,7 +601,6 @@ static bool use(struct holding *h, uint64_t *random)
 /* Map pages that the pool has, or that it allocates as surplus. Returns false if there are none. */
 static bool take(struct holding *h, uint64_t *random)
 {
-	static char *const place = (char *)(0x8000UL << 30) - (16UL << 30);
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | h->size->log << MAP_HUGE_SHIFT;
 
 	h->page = h->size->bytes;
@@ -611,7 +612,7 @@ static bool take(struct holding *h, uint64_t *random)
 		must(ftruncate(h->fd, h->length));
 		flags = MAP_SHARED;
 	}
-	h->memory = mmap(place, h->length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, h->fd, 0);
+	h->memory = mmap(PLACE - (16UL << 30), h->length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, h->fd, 0);
 	if (h->memory != MAP_FAILED)
 		return true;
 	verify(errno == ENOMEM, "pages of %lu KiB cannot be mapped: errno %d", h->page >> 10, errno);

@@ -34,7 +34,7 @@ class TestGuests:
 
     @pytest.mark.parametrize(
         "kernel",
-        ["lull", *(pytest.param(name, marks=pytest.mark.whole) for name in ("stock", "lab", "kunit16k", "kunit64k"))],
+        ["lull", *(pytest.param(name, marks=pytest.mark.whole) for name in ("stock", "lab", "kunit16k", "kunit39", "kunit64k"))],
     )
     def test_it_hammers(self, kernel: str, tmp_path: Path) -> None:
         """All of it happens, the kernel reports nothing; Lull's pages give memory back, and take it again.
