@@ -14,6 +14,7 @@ from lull.guest.runner import BootOutcome, launch_retrying
 
 MEMORY = 6144
 LOOK = "loglevel=7"
+WHOLE = ("stock", "lab", "kunit16k", "kunit39", "kunit64k")
 ON = "hugetlb_free_vmemmap=on kunit.enable=0"
 """HVO is on, and a kernel that has KUnit's suites does not run them."""
 PLACE = 0x1FFC00000000
@@ -34,7 +35,7 @@ class TestGuests:
 
     @pytest.mark.parametrize(
         "kernel",
-        ["lull", *(pytest.param(name, marks=pytest.mark.whole) for name in ("stock", "lab", "kunit16k", "kunit39", "kunit64k"))],
+        ["lull", *(pytest.param(name, marks=pytest.mark.whole) for name in WHOLE)],
     )
     def test_it_hammers(self, kernel: str, tmp_path: Path) -> None:
         """All of it happens, the kernel reports nothing; Lull's pages give memory back, and take it again.

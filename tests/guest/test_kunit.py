@@ -34,7 +34,7 @@ def test_kunit(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.bases
 @pytest.mark.parametrize("kernel", ["kunit16k", "kunit39", "kunit64k"])
 def test_kunit_with_other_pages(lab: Lab, tmp_path: Path, kernel: str) -> None:
-    """With pages of 16 and 64 KiB, and with addresses of 39 bits: the same suites, none failed; what needs HugeTLB pages of 1 GiB is skipped."""
+    """With other pages and addresses: the same suites, none failed; what needs HugeTLB pages of 1 GiB is skipped."""
     cases = suites(lab, tmp_path, "", kernel)
     assert {c.suite for c in cases} == {suite for f in lab.base.features.values() for suite in f.kunit}
     assert [c for c in cases if c.verdict not in ("ok", "skipped")] == []
