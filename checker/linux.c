@@ -60,6 +60,7 @@ static const struct {
 	{ "folio_mc_copy", HOOK_FOLIO_COPY },
 	{ "copy_highpage", HOOK_COPY_HIGHPAGE },
 	{ "folio_unlock", HOOK_FOLIO_UNLOCK },
+	{ "memcmp_pages", HOOK_MEMCMP_PAGES },
 };
 
 #define N_SYMBOLS (sizeof(symbols) / sizeof(symbols[0]))
@@ -488,6 +489,7 @@ void linux_enter(struct linux_guest *l, unsigned int cpu, enum linux_hook hook,
 	case HOOK_FOLIO_COPY:
 	case HOOK_COPY_HIGHPAGE:
 	case HOOK_FOLIO_UNLOCK:
+	case HOOK_MEMCMP_PAGES:
 		linux_written(l, cpu, hook, x, pc);
 		break;
 	case HOOK_UNMAP:

@@ -51,6 +51,7 @@ enum linux_hook {
 	HOOK_FOLIO_COPY,	/* (struct folio *to, struct folio *from) */
 	HOOK_COPY_HIGHPAGE,	/* (struct page *to, struct page *from) */
 	HOOK_FOLIO_UNLOCK,	/* (struct folio *) */
+	HOOK_MEMCMP_PAGES,	/* (struct page *, struct page *) */
 	LINUX_HOOKS
 };
 

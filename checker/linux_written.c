@@ -19,6 +19,8 @@
  * folio_unlock()             A page of a file that is not mapped. The task that locks it
  *	next may clean it, and finds no entry to flush. Small folios only: kernels differ
  *	in where they count the mappings of larger ones.
+ * memcmp_pages()             KSM has made a page read-only, and compares it with another one
+ *	before it merges both. It also compares pages that may be written, while it searches.
  */
 #include "linux.h"
 
@@ -165,6 +167,10 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 	case HOOK_FOLIO_UNLOCK:
 		if (folio_read(l, cpu, x[0], &f) && folio_unmapped(l, &f))
 			written(l, cpu, f.at, 1, SYNC_UNLOCK, pc);
+		break;
+	case HOOK_MEMCMP_PAGES:
+		written(l, cpu, x[0], 1, SYNC_OWN, pc);
+		written(l, cpu, x[1], 1, SYNC_OWN, pc);
 		break;
 	default:
 		break;

@@ -351,6 +351,8 @@ MUTATIONS = [
              "bool issued = pending_nearest(inv) >= MISS_DSB,", "bool issued = false,"),
     Mutation("written-io-is-unlock", "written.c", "unlocked = issued && at->unlock;", "unlocked = issued;"),
     Mutation("written-unlock-is-all", "written.c", " || (inv->sync_point.unlock && !at->unlock))", ")"),
+    Mutation("compared-first-unseen", "linux_written.c", "written(l, cpu, x[0], 1, SYNC_OWN, pc);", ";"),
+    Mutation("compared-second-unseen", "linux_written.c", "written(l, cpu, x[1], 1, SYNC_OWN, pc);", ";"),
     # Contiguous blocks
     Mutation("set-unchecked", "contig.c", "report(&told->s->reports, &f);", ";"),
     Mutation("set-of-others", "contig.c", "if (set->task == task) {", "if (true) {"),

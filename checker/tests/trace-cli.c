@@ -840,6 +840,7 @@ static void do_enter(char **w, int n)
 		[HOOK_UNMAP] = "unmap_page_range", [HOOK_PROTECT] = "change_protection",
 		[HOOK_MOVE] = "move_page_tables", [HOOK_RMAPS] = "tlb_flush_rmaps",
 		[HOOK_UNLOCK] = "_raw_spin_unlock", [HOOK_PURGE] = "purge_vmap_node",
+		[HOOK_MEMCMP_PAGES] = "memcmp_pages", [HOOK_SCHEDULE] = "schedule",
 		[HOOK_NOTIFIED] = "__mmu_notifier_invalidate_range_end",
 	};
 	unsigned int cpu = cpu_of(w[1]);
