@@ -198,7 +198,7 @@ bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook h
 	const struct shadow *s = l->shadow;
 
 	if (hook == HOOK_SCHEDULE)
-		return !read_once(&s->pendings.open_kernel);
+		return !read_once(&s->pendings.open_kernel) && !read_once(&s->contigs.n);
 	if (hook == HOOK_UNLOCK)
 		return !s->cpus[cpu].section;
 	if (hook == HOOK_NOTIFIED)

@@ -80,13 +80,14 @@ void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc)
 }
 
 /*
- * A task sleeps. Its pending invalidations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
+ * A task sleeps. The contiguous sets that it has stored to must agree. Its pending invalidations in the kernel's half become due: a kernel thread never returns to user space, and nothing limits
  * how long a task sleeps.
  */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
 	uint64_t task = s->cpus[cpu].task;
 
+	contig_user(s, task);
 	for (struct pending *inv = pending_of_kernel(&s->pendings, task); inv;
 	     inv = pending_of_kernel(&s->pendings, task))
 		falls_due(s, cpu, inv, pc);

@@ -674,7 +674,8 @@ class Reference:
         self.find_freed(cpu, self.cpu[cpu].context)
 
     def do_sleep(self, cpu: int) -> None:
-        """Of its own accord: what is pending in the kernel's half is due."""
+        """Of its own accord: its sets must agree; permissions that it took away in the kernel's half are due."""
+        self.find_odd(self.cpu[cpu].task)
         for w in list(self.pending):
             if not w.due and w.task == self.cpu[cpu].task and w.context.kernel:
                 self.falls_due(w)

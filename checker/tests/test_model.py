@@ -290,7 +290,7 @@ class Generator:
             other = self.pick([0, desc, desc & ~CONT, desc & ~(1 << 10), desc | 1 << 7, READ_ONLY | CONT])
             output = BIG + 0x1000 * self.pick([n, n, n, n + 1])
             events.append(("store", self.cpu(), slot + 8 * n, other and other | output))
-        return [*events, *self.pick([list, self.flush, self.leave])(), ("user", cpu)]
+        return [*events, *self.pick([list, self.flush, self.leave])(), (self.pick(["user", "sleep"]), cpu)]
 
     def unload(self) -> list[Event]:
         """A CPU says that it has left an address space; often right. Others work meanwhile; it comes back, or not."""

@@ -355,6 +355,8 @@ MUTATIONS = [
     Mutation("compared-second-unseen", "linux_written.c", "written(l, cpu, x[1], 1, SYNC_OWN, pc);", ";"),
     # Contiguous blocks
     Mutation("set-unchecked", "contig.c", "report(&told->s->reports, &f);", ";"),
+    Mutation("set-asleep-idle", "linux.c", " && !read_once(&s->contigs.n)", ""),
+    Mutation("set-asleep", "shadow_context.c", "contig_user(s, task);", ""),
     Mutation("set-of-others", "contig.c", "if (set->task == task) {", "if (true) {"),
     Mutation("set-unaligned", "contig.c", "output & (((uint64_t)size", "0 & (((uint64_t)size"),
     Mutation("set-permissions", "contig.c", "| at) == CHANGE_NOTHING;", "| at) != CHANGE_BBM;"),
