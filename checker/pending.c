@@ -151,11 +151,6 @@ static void pending_open(struct pendings *o, struct pending *inv)
 	add_once(&o->open_kernel, inv->context->kernel);
 }
 
-bool pending_lazy(const struct pending *inv)
-{
-	return inv->context->kernel && inv->change == CHANGE_GONE;
-}
-
 struct pending *pending_make(struct pendings *o, const struct pending *model)
 {
 	struct pending *inv;
@@ -187,7 +182,7 @@ struct pending *pending_make(struct pendings *o, const struct pending *model)
 	add_once(&o->n, 1);
 	if (o->n > o->most)
 		o->most = o->n;
-	if (pending_lazy(inv))
+	if (inv->lazy)
 		pending_due(o, inv);
 	return inv;
 }
@@ -196,7 +191,8 @@ void pending_less(struct pendings *o, struct pending *inv, uint64_t task, uint64
 {
 	pending_due(o, inv);
 	inv->context->n_due--;
-	inv->due = false;
+	inv->context->n_urgent -= !inv->lazy && !(inv->said & SAID_PENDING);
+	inv->due = inv->lazy = false;
 	o->n_reported -= !!(inv->said & SAID_PENDING);
 	inv->said &= ~SAID_PENDING;
 	inv->change = CHANGE_LESS;
@@ -213,7 +209,7 @@ void pending_due(struct pendings *o, struct pending *inv)
 		return;
 	inv->due = true;
 	inv->context->n_due++;
-	inv->context->n_urgent += inv->context->kernel && !pending_lazy(inv);
+	inv->context->n_urgent += inv->context->kernel && !inv->lazy;
 	add_once(&o->open, -1);
 	add_once(&o->open_kernel, -inv->context->kernel);
 	list_del(&inv->in_task);
@@ -247,7 +243,7 @@ void pending_reported(struct pendings *o, struct pending *inv)
 	pending_due(o, inv);
 	if (!pending_say(inv, SAID_PENDING))
 		return;
-	inv->context->n_urgent -= inv->context->kernel && !pending_lazy(inv);
+	inv->context->n_urgent -= inv->context->kernel && !inv->lazy;
 	if (++o->n_reported > MOST_REPORTED)
 		pending_drop(o, inv);
 }
@@ -270,7 +266,7 @@ void pending_drop(struct pendings *o, struct pending *inv)
 		inv->met = true;
 		inv->held = inv->walkers = 0;
 		c->n_due--;
-		c->n_urgent -= c->kernel && !pending_lazy(inv) && !(inv->said & SAID_PENDING);
+		c->n_urgent -= c->kernel && !inv->lazy && !(inv->said & SAID_PENDING);
 		o->n_reported -= !!(inv->said & SAID_PENDING);
 		add_once(&c->n_freed, -inv->freed);
 		add_once(&c->n_sync_points, -inv->sync_point.is);
@@ -346,7 +342,7 @@ struct pending *pending_of_kernel(struct pendings *o, uint64_t task)
 	list_for(node, l) {
 		struct pending *inv = container_of(node, struct pending, in_task);
 
-		if (inv->context->kernel)
+		if (inv->context->kernel && inv->change != CHANGE_GONE)
 			return inv;
 	}
 	return NULL;

@@ -15,9 +15,9 @@
  * This is what lets a kernel elide TLBIs: an address space that is loaded nowhere
  * may have stale entries, if each CPU removes them before it loads it again.
  *
- * Cleared leaves of the kernel's half are never reported as due, because vfree() may
- * flush at any later time. Permissions taken away there are, and leaves that were
- * pointed to another page without break-before-make.
+ * Cleared leaves of vmalloc's addresses are never reported as due, because vfree() may
+ * flush at any later time. Others of the kernel's half are, and permissions taken away there, and
+ * leaves that were pointed to another page without break-before-make.
  *
  * A pending invalidation can also be found by the page that the old entry leads to, for
  * when that page is freed. The caller serialises all calls.
@@ -97,6 +97,7 @@ struct pending {
 	uint64_t pc;
 	unsigned int stack;		/* see report.h */
 	uint8_t cpu;
+	bool lazy;			/* nobody waits for the flush: an entry of vmalloc's addresses was cleared (vfree()) */
 	bool due, freed, met;
 	uint8_t said;			/* what was reported of it, enum said */
 	struct sync_point sync_point;
@@ -149,9 +150,6 @@ void pendings_free(struct pendings *o, struct spaces *s);
 /* Make a pending invalidation with the fields of *model up to cpu, held and walkers. Returns NULL at the limit. */
 struct pending *pending_make(struct pendings *o, const struct pending *model);
 
-/* Return true if nobody waits for the flush: an entry of the kernel's half was cleared (vfree()). */
-bool pending_lazy(const struct pending *inv);
-
 /* Return true the first time that this is to be reported of the pending invalidation. */
 bool pending_say(struct pending *inv, enum said what);
 
@@ -193,7 +191,10 @@ struct also *also_of(const struct pendings *o, uint64_t task);
 /* The open pending invalidations of a task; an empty list or NULL when there are none. */
 struct list *pendings_of_task(struct pendings *o, uint64_t task);
 
-/* One open pending invalidation of a task in the kernel's half, or NULL. */
+/*
+ * One open pending invalidation of a task in the kernel's half that is due when the task sleeps, or NULL: not
+ * of a cleared entry, which the task may flush after it has slept (vfree() of code, memfd_secret()).
+ */
 struct pending *pending_of_kernel(struct pendings *o, uint64_t task);
 
 /*

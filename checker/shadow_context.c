@@ -35,7 +35,7 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 
 		if (!inv->due || !(inv->held & CPU(cpu)))
 			continue;
-		if (pending_lazy(inv))
+		if (inv->lazy)
 			continue;
 		if ((inv->freed && !inv->what.table) || inv->said & SAID_PENDING)
 			continue;	/* check_freed() */

@@ -25,9 +25,12 @@ static void page_freed(struct shadow *s, unsigned int cpu, struct pending *inv, 
 {
 	unsigned int who;
 
-	/* After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. */
+	/*
+	 * After vfree() the kernel frees pages before it flushes; nothing uses the addresses any more. Not those
+	 * of code (VM_FLUSH_RESET_PERMS), through which a CPU could execute what the page has next.
+	 */
 	if (!inv->held || inv->said & SAID_FREE ||
-	    (pending_lazy(inv) && !inv->what.table && inv->what.va >= s->lazy_start && inv->what.va < s->lazy_end))
+	    (inv->lazy && !inv->what.table && !desc_executable(inv->old)))
 		return;
 	/* A walk may use a table descriptor in the TLB at any time, whatever TTBR0 points to. */
 	if (inv->context->kernel || (inv->what.table ? inv->held & inv->context->current :

@@ -71,6 +71,7 @@ static void pend_entry(struct change *ch, struct context *c, uint64_t va, const 
 		.twin = ch->kind == CHANGE_BBM && !ch->bbm ? desc_output(r, level, new) : 0,
 		.slot = slot,
 		.since = since,
+		.lazy = c->kernel && ch->kind == CHANGE_GONE && va >= s->lazy_start && va < s->lazy_end,
 		.when = ch->when,
 		.task = s->cpus[ch->cpu].task,
 		.pc = ch->pc,
@@ -254,7 +255,7 @@ static void made_anew(struct change *ch, struct context *c, uint64_t va, struct 
 		}
 		if (kind == CHANGE_BBM)
 			contradicts(ch, c, t, index, inv);
-		else if (pending_lazy(inv))
+		else if (c->kernel && inv->change == CHANGE_GONE)
 			/* The same page again, and less is allowed: no vfree(). */
 			pending_less(&s->pendings, inv, s->cpus[ch->cpu].task, desc);
 		/* What its task wrote in place of the old entry, which it cleared before. */

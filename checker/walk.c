@@ -352,6 +352,11 @@ bool desc_writable(const struct regime *r, uint64_t desc)
 	return writable(r, desc);
 }
 
+bool desc_executable(uint64_t desc)
+{
+	return !(desc & LEAF_PXN);
+}
+
 bool desc_clash(const struct regime *r, uint64_t old, uint64_t new)
 {
 	return leaf_change(r, old, new) == CHANGE_BBM;

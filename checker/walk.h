@@ -127,6 +127,8 @@ enum desc_change desc_change(const struct regime *r, int level, uint64_t old, ui
  */
 bool desc_writable(const struct regime *r, uint64_t desc);
 
+bool desc_executable(uint64_t desc);	/* PXN clear: for leaves of the kernel's half */
+
 /* Return true if two leaves need break-before-make whatever their output addresses are. */
 bool desc_clash(const struct regime *r, uint64_t old, uint64_t new);
 

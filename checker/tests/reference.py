@@ -191,6 +191,7 @@ class Pending:
     pc: int
     held: set[int]
     due: bool
+    lazy: bool = False  # a cleared entry of vmalloc: vfree() flushes whenever it likes
     slot: int = 0
     when: int = 0
     twin: int = 0  # what the new entry leads to, if it was allowed to replace the old one
@@ -215,11 +216,6 @@ class Pending:
     @property
     def size(self) -> int:
         return 1 << SHIFT[self.level]
-
-    @property
-    def lazy(self) -> bool:
-        """vfree() flushes whenever it likes."""
-        return self.context.kernel and self.change == GONE
 
     def kind(self) -> str:
         nearest = max(self.misses, default=MISS_VA)
@@ -677,7 +673,7 @@ class Reference:
         """Of its own accord: its sets must agree; permissions that it took away in the kernel's half are due."""
         self.find_odd(self.cpu[cpu].task)
         for w in list(self.pending):
-            if not w.due and w.task == self.cpu[cpu].task and w.context.kernel:
+            if not w.due and w.task == self.cpu[cpu].task and w.context.kernel and w.change != GONE:
                 self.falls_due(w)
 
     def falls_due(self, w: Pending) -> None:
@@ -999,7 +995,7 @@ class Reference:
         me = self.cpu[cpu]
         w = Pending(c, va, level, table, old, new, life, change, me.task, cpu, self.line, held, False)
         w.slot, w.when, w.walkers, w.twin = slot, self.time, walkers, twin
-        w.due = w.lazy
+        w.lazy = w.due = c.kernel and change == GONE and self.lazy[0] <= va < self.lazy[1]
         self.pending.append(w)
 
     def made(self, cpu: int, c: Context, va: int, level: int, slot: int, new: int, anew: bool, judge: bool) -> None:
@@ -1020,15 +1016,15 @@ class Reference:
                     self.pending.remove(w)
                 continue
             mine = w.task == self.cpu[cpu].task and not w.due
-            if mine and w.level == level and not w.lazy:
+            if mine and w.level == level:
                 w.new = new
             larger = w.level > level or (new & CONT and not w.old & CONT)
             if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine or larger):
                 if w.level != level or self.bbm(level, w.old, new):
                     kind = "anew" if anew else "older"
                     self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
-            elif change == LESS and w.lazy:
-                w.change, w.task, w.new, w.due = LESS, self.cpu[cpu].task, new, False
+            elif change == LESS and c.kernel and w.change == GONE:
+                w.change, w.task, w.new, w.due, w.lazy = LESS, self.cpu[cpu].task, new, False, False
                 w.said.discard("pending")
             if anew and change >= LESS and w.collected and w.held & self.loaded(c) - w.issued:
                 self.find_pending("bbm", "collected", w, "collected")
@@ -1273,7 +1269,7 @@ class Reference:
         if not w.held or "free" in w.said:
             return
         running = w.held & self.current(w.context)
-        if w.lazy and not w.table and self.lazy[0] <= w.va < self.lazy[1]:
+        if w.lazy and not w.table and w.old & PXN:
             return
         if w.context.kernel or (running if w.table else any(self.cpu[n].user for n in running)):
             self.find_pending("free", "table" if w.table else "page", w, "free")

@@ -56,6 +56,7 @@ static const struct name flags[] = {
 	{ "rw", USER | PTE_DBM },
 	{ "ro", USER | PTE_AP2 },
 	{ "rx", (USER | PTE_AP2) & ~PTE_UXN },
+	{ "krx", (KERNEL | PTE_AP2) & ~PTE_PXN },
 	{ "krw", KERNEL | PTE_DBM },
 	{ "kro", KERNEL | PTE_AP2 },
 	{ "clean", PTE_AP2 },		/* beside DBM: hardware may make it writable */
