@@ -159,6 +159,15 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, enum r
 	report(&s->reports, &f);
 }
 
+/*
+ * Returns the CPUs that may use two entries of a context. With KPTI a CPU in user space does not have the kernel's
+ * tables loaded, and comes back with what it holds.
+ */
+static cpumask may_hit(const struct context *c)
+{
+	return c->kernel ? ~(cpumask)0 : c->loaded;
+}
+
 /* A valid descriptor has changed for the worse: for one context that reaches it, at @va. */
 static void old_place(void *arg, struct context *c, uint64_t va)
 {
@@ -168,7 +177,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 	if (ch->bbm) {
 		cpumask held = holders_of(ch->s, c, va, t->level,
 					  desc_kind(&t->r, t->level, ch->old) == DESC_TABLE,
-					  ch->since) & c->loaded;
+					  ch->since) & may_hit(c);
 
 		if (held)
 			report_bbm(ch, c, va, ch->bbm, ch->bbm, t, ch->old, ch->new, held, NULL);
@@ -199,9 +208,10 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 {
 	bool larger = inv->what.level > t->level ||
 		      (desc_contiguous(t->desc[index]) && !desc_contiguous(inv->old));
+	cpumask held = inv->held & may_hit(c);
 	enum rule conflict;
 
-	if (!ch->judge_older || !(inv->held & c->loaded) ||
+	if (!ch->judge_older || !held ||
 	    (!c->kernel && !larger &&
 	     (inv->task != ch->s->cpus[ch->cpu].task || inv->due)))
 		return;
@@ -211,7 +221,7 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 		   bbm_kind(ch, &t->r, t->level, inv->old, t->desc[index]);
 	if (conflict)
 		report_bbm(ch, c, inv->what.va, ch->was_valid ? RULE_BBM_OLDER : RULE_BBM_ANEW, conflict, t, inv->old,
-			   t->desc[index], inv->held & c->loaded, inv);
+			   t->desc[index], held, inv);
 }
 
 /* bbm/collected: the flush of the old entry was deferred, and no TLBI was issued for it yet. */

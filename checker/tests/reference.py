@@ -960,7 +960,8 @@ class Reference:
     ) -> None:
         """A valid descriptor is not any more what it was."""
         table = kind_of(level, old) == "table"
-        if wrong and self.holders(c, va, level, table, self.life[slot]) & self.loaded(c):
+        held = self.holders(c, va, level, table, self.life[slot])
+        if wrong and (held if c.kernel else held & self.loaded(c)):
             self.find("bbm", wrong, va=va, asid=c.asid, level=level, table=table)
         twin = output_of(level, new) if change == BBM and not wrong else 0
         self.pend(cpu, c, va, level, old, new, self.life[slot], change, slot, twin)
@@ -1019,7 +1020,8 @@ class Reference:
             if mine and w.level == level:
                 w.new = new
             larger = w.level > level or (new & CONT and not w.old & CONT)
-            if change == BBM and judge and w.held & self.loaded(c) and (c.kernel or mine or larger):
+            who = w.held if c.kernel else w.held & self.loaded(c)
+            if change == BBM and judge and who and (c.kernel or mine or larger):
                 if w.level != level or self.bbm(level, w.old, new):
                     kind = "anew" if anew else "older"
                     self.find("bbm", kind, pc=w.pc, va=w.va, asid=c.asid, level=w.level, table=w.table)
