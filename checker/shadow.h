@@ -53,6 +53,8 @@ struct incomplete {
 
 struct cpu {
 	bool mmu;
+	uint64_t off;			/* when its translation was turned off (CPU_OFF); 0: never */
+	uint64_t flushed;		/* when it issued its last TLBI of everything, which is complete */
 	bool no_ttl;			/* does not implement FEAT_TTL */
 	uint64_t ttbr0, ttbr1, tcr;
 	struct regime lower, upper;

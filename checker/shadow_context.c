@@ -255,6 +255,25 @@ static void reload(struct shadow *s, unsigned int cpu, uint64_t pc)
 		s->moved(s->arg, CPU(cpu), &(struct scope){ .any_asid = true, .end = LOWER_END });
 }
 
+/*
+ * Translation is turned on or off. A TLB is UNKNOWN after a reset, and broadcasts need not have reached
+ * a CPU that was off, so it has to invalidate all of its own.
+ */
+static void turn(struct shadow *s, unsigned int cpu, bool on, uint64_t pc)
+{
+	struct cpu *c = &s->cpus[cpu];
+	struct finding f;
+
+	if (c->mmu && !on)
+		c->off = tick(s);
+	if (!c->mmu && on && c->flushed < c->off) {
+		f = finding_here(s, cpu, pc, RULE_ASID_KEPT);
+		f.holders = CPU(cpu);
+		report(&s->reports, &f);
+	}
+	c->mmu = on;
+}
+
 void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t value,
 		uint64_t pc)
 {
@@ -278,7 +297,7 @@ void shadow_msr(struct shadow *s, unsigned int cpu, enum sysreg reg, uint64_t va
 		c->lower.mair = c->upper.mair = &s->mair;
 		break;
 	case REG_SCTLR:
-		c->mmu = value & SCTLR_M;
+		turn(s, cpu, value & SCTLR_M, pc);
 		break;
 	case REG_MAIR:
 		s->mair = value;

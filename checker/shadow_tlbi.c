@@ -404,6 +404,7 @@ static void complete(struct shadow *s, unsigned int by, const struct incomplete 
 	if (p->by_va)
 		return;
 	if (p->any_asid) {
+		s->cpus[by].flushed = p->when;
 		for_cpus(cpu, p->cpus)
 			if (s->spaces.flushed_all[cpu] < p->when)
 				s->spaces.flushed_all[cpu] = p->when;

@@ -144,6 +144,9 @@ MUTATIONS = [
     Mutation("speculation-always", "shadow_store.c", "if (s->speculation || c->kernel)", "if (true)"),
     Mutation("speculation-never", "shadow_store.c", "if (s->speculation || c->kernel)", "if (c->kernel)"),
     Mutation("reuse-unchecked", "shadow_context.c", "check_reuse(s, cpu, next, pc);", ""),
+    Mutation("kept-unseen", "shadow_context.c", "c->flushed < c->off", "false"),
+    Mutation("kept-always", "shadow_context.c", "c->flushed < c->off", "c->off"),
+    Mutation("kept-flushed-by-any", "shadow_context.c", "c->flushed < c->off", "s->spaces.flushed_all[cpu] < c->off"),
     Mutation("cnp-ignored", "shadow_context.c", "if (s->cpus[cpu].ttbr0 & TTBR_CNP)", "if (true)"),
     Mutation("asid-16-bits", "shadow_context.c", "? 0xffff : 0xff;", "? 0xffff : 0xffff;"),
     # Sync points
