@@ -192,7 +192,8 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc)
  *	53	PXN		EL1 may not execute
  *	54	UXN		EL0 may not execute
  *	58:55	software
- *	62:59	PBHA		implementation defined; ignored
+ *	62:60	POIndex		FEAT_S1POE: a protection key. Without it PBHA, which Linux leaves 0
+ *	59	PBHA		implementation defined; ignored
  *	63	ignored
  */
 #define LEAF_ATTR(d)	field(d, 2, 3)
@@ -207,6 +208,7 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc)
 #define LEAF_CONT	(1ull << 52)
 #define LEAF_PXN	(1ull << 53)
 #define LEAF_UXN	(1ull << 54)
+#define LEAF_KEY	(7ull << 60)
 
 /*
  * Attributes of a table, for all below it (Arm ARM D8.3.1). Linux 6.12 sets
@@ -316,7 +318,7 @@ static enum desc_change leaf_change(const struct regime *r, uint64_t old, uint64
 	 */
 	if (type == CHANGE_BBM || (set | cleared) & make_anew || cleared & LEAF_NG)
 		return CHANGE_BBM;
-	if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) ||
+	if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) || (set | cleared) & LEAF_KEY ||
 	    cleared & LEAF_AP1 || writable(r, new) < writable(r, old))
 		return CHANGE_LESS;
 	if (cleared & LEAF_LIMITS || set & LEAF_AP1 || writable(r, new) > writable(r, old))

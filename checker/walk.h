@@ -112,11 +112,11 @@ uint64_t desc_output(const struct regime *r, int level, uint64_t desc);
  * shareability (without lpa2), NS, the contiguous bit, or nG cleared.
  * LESS: AP[2] set; DBM cleared while AP[2] is set, whether or not TCR_EL1.HD
  * lets hardware use it; AP[1] cleared; PXN, UXN or GP set; nG set (the old
- * entry serves every ASID); tags on or off; of tables, one of bits 63:59 set.
+ * entry serves every ASID); tags on or off; another protection key; of tables, one of bits 63:59 set.
  * Of stage 2: MemAttr in place of AttrIndx and NS; S2AP in place of AP, and XN[1:0], by
  * what EL1 and EL0 may execute.
  * MORE: the opposite of these permissions.
- * NOTHING: AF, nT, bits for software, PBHA and other ignored ones; DBM while
+ * NOTHING: AF, nT, bits for software, PBHA[0] and other ignored ones; DBM while
  * AP[2] is clear.
  */
 enum desc_change desc_change(const struct regime *r, int level, uint64_t old, uint64_t new);

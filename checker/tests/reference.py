@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 VALID, LINK = 1, 2
 ATTR, NS, AP1, AP2, SH, AF, NG = 7 << 2, 1 << 5, 1 << 6, 1 << 7, 3 << 8, 1 << 10, 1 << 11
 GP, DBM, CONT, PXN, UXN = 1 << 50, 1 << 51, 1 << 52, 1 << 53, 1 << 54
+KEY = 7 << 60  # a protection key
 SHIFT = {1: 30, 2: 21, 3: 12}
 UPPER = 0xFFFFFF80 << 32
 
@@ -80,7 +81,7 @@ def change_of(level: int, old: int, new: int) -> int:
     put, taken = new & ~old, old & ~new
     if clash(old, new):
         return BBM
-    if put & (PXN | UXN | GP | NG) or taken & AP1 or writable(new) < writable(old):
+    if put & (PXN | UXN | GP | NG) or (put | taken) & KEY or taken & AP1 or writable(new) < writable(old):
         return LESS
     if taken & (PXN | UXN | GP) or put & AP1 or writable(new) > writable(old):
         return MORE

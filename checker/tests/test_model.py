@@ -55,7 +55,7 @@ class Focus:
 
 
 LEAVES = [PAGE, PAGE, PAGE, READ_ONLY, READ_ONLY, PAGE | 1 << 7, PAGE & ~(1 << 10), PAGE | 8, PAGE | 1 << 52]
-LEAVES += [PAGE & ~(1 << 11)]  # global
+LEAVES += [PAGE & ~(1 << 11), PAGE | 1 << 60]  # global; with a protection key
 KERNEL_READ_ONLY = READ_ONLY & ~(1 << 6 | 1 << 11)
 KERNEL_LEAVES = [KERNEL, KERNEL, KERNEL | 1 << 7, KERNEL | 1 << 11, KERNEL & ~(1 << 53), KERNEL_READ_ONLY]
 LINKS = [(A2, A3), (A2, A3), (A2, A4), (A2 + 8, A4), (B2, B3), (ROOT_A, A2), (ROOT_B, B2), (K2, K3), (K2, K4)]

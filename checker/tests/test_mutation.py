@@ -132,6 +132,7 @@ MUTATIONS = [
     Mutation("unlocks-idle", "linux.c", "return !s->cpus[cpu].section;", "return true;"),
     Mutation("less-is-nothing", "walk.c", "if (type == CHANGE_LESS || set & (LEAF_LIMITS | LEAF_NG) ||",
              "if (type == CHANGE_LESS ||"),
+    Mutation("keys-ignored", "walk.c", "(set | cleared) & LEAF_KEY", "false"),
     Mutation("dbm-ignored", "walk.c", "return desc & LEAF_DBM ? 1 : 0;", "return 0;"),
     # Who holds what
     Mutation("flushed-ignored", "space.c", "c->unloaded[cpu] > c->flushed[cpu] && ", ""),

@@ -302,8 +302,11 @@ LEAF_CHANGES = [
     (AF, 0, "nothing"),
     (0, AF, "nothing"),
     (0xF << 55, 0, "nothing"),  # software
-    (0x1F << 59, 0, "nothing"),  # PBHA, ignored
-    (0, 0x1F << 59, "nothing"),
+    (0x11 << 59, 0, "nothing"),  # ignored
+    (0, 0x11 << 59, "nothing"),
+    (1 << 60, 0, "less"),  # protection keys: what they forbid is in a register
+    (0, 1 << 62, "less"),
+    (AP1, 1 << 61, "less"),
     (DBM, 0, "nothing"),  # AP[2] is clear: writable anyhow
     (0, DBM, "nothing"),
     (AP2, 0, "less"),
