@@ -45,14 +45,13 @@ static const struct option_spec options[] = {
 
 /* x1: the first address, x2: the end, x6: from page to page. */
 static const uint32_t program[] = {
-	0xd508871f,	/* again:	tlbi vmalle1 */
-	0xaa0103e4,	/*		mov x4, x1 */
+	0xaa0103e4,	/* again:	mov x4, x1 */
 	0xf9000083,	/* next:	str x3, [x4] */
 	0x8b060084,	/*		add x4, x4, x6 */
 	0xeb02009f,	/*		cmp x4, x2 */
 	0x54ffffa3,	/*		b.lo next */
 	0x91000463,	/*		add x3, x3, #1 */
-	0x17fffff9,	/*		b again */
+	0x17fffffa,	/*		b again */
 };
 
 static struct machine {
