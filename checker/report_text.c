@@ -105,6 +105,11 @@ void report_text(FILE *out, const struct reports *r, unsigned int number,
 
 	fprintf(out, "report %u: %s/%s: %s\n", number, rule->rule, rule->kind, rule->says);
 	fprintf(out, "  rule     " MANUAL " %s\n", rule->manual);
+	if (f->rule == RULE_ASID_KEPT) {	/* of a TLB, not an entry */
+		holders(out, f->holders);
+		place(out, r, "noticed", f->cpu, f->pc, f->stack);
+		return;
+	}
 	fprintf(out, "  entry    %s0x%" PRIx64 ", %s %u, a %s at level %d, seen on CPU %u\n",
 		f->stage2 ? "IPA " : "", f->va, f->stage2 ? "VMID" : "ASID", f->asid, f->table ? "table" : f->level == 3 ? "page" : "block", f->level, f->cpu);
 	target(out, "old", f->old_page, f->old);

@@ -241,6 +241,12 @@ def for_people(cli: Path, script: str, tmp_path: Path) -> str:
     return text
 
 
+def test_what_is_said_of_a_whole_tlb(build: Callable[[str], Path], tmp_path: Path) -> None:
+    """No entry: there is none."""
+    text = for_people(build("trace-cli"), (HERE / "traces/bad_asid_kept.txt").read_text(), tmp_path)
+    assert "  held by  CPU 1\n  noticed  by CPU 1 at 0x8\nverdict" in text
+
+
 EXAMPLE = """\
 on 0; on 1; page mm x y z; load 0 mm 17; load 1 mm 17; task 0 1
 map 0 mm 0x1000 x rw; map 0 mm 0x200000 y rw; map 0 mm 0x300000 z rw; user 0; task 0 1
