@@ -28,6 +28,7 @@ INSTRUCTIONS = {
     "vmalle1is": 0xD5088300,
     "vmalls12e1": 0xD50C87C0,
     "vmalls12e1is": 0xD50C83C0,
+    "alle1is": 0xD50C8380,
     "msr vttbr_el2": 0xD51C2100,
     "clear tge": 0x9264F800,
 }
