@@ -17,7 +17,7 @@ LOOK = "loglevel=7"
 WHOLE = ("stock", "lab", "kunit16k", "kunit39", "kunit64k")
 ON = "hugetlb_free_vmemmap=on kunit.enable=0"
 """HVO is on, and a kernel that has KUnit's suites does not run them."""
-PLACE = 0x1FFC00000000
+PLACE = (256 << 30) - (16 << 30)
 """Where users of HugeTLB pages map them first: guest/hvo_hammer.c, take()."""
 WORK = ("walked", "huge_seen", "grown", "shrunk", "demoted", "held", "looked_at", "discarded", "moved", "churned")
 """What each run goes on for until it has happened, and must have done; the rest depends on the kernel."""
