@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from lull import base
+from lull import base, plan
 from lull.check import data
 from lull.check.broken import INSTRUCTIONS, broken
 from lull.errors import UsageError
@@ -80,11 +80,12 @@ def test_what_is_not_there(change: str, said: str) -> None:
 
 
 def test_mutants_of_kvm() -> None:
-    """Each is a change of instructions that can be named."""
-    path = base.load_base().suites["host"].mutants
+    """Each is a change of instructions that can be named, and has a workload of hosts."""
+    suite = base.load_base().suites["host"]
+    path, workloads = suite.mutants, plan.load_workloads(suite.workloads)
     assert path
     for mutant in data.load_mutants(path).values():
-        assert mutant.changes
+        assert mutant.changes and mutant.workload in workloads
         for change in mutant.changes:
             what, instead = change.split(": ")[1].split(" #")[0].split(" -> ")[0], change.split(" -> ")[1]
             assert what.startswith("call ") or what == "entry" or what in INSTRUCTIONS, change
