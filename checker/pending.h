@@ -192,8 +192,8 @@ struct also *also_of(const struct pendings *o, uint64_t task);
 struct list *pendings_of_task(struct pendings *o, uint64_t task);
 
 /*
- * One open pending invalidation of a task in the kernel's half that is due when the task sleeps, or NULL: not
- * of a cleared entry, which the task may flush after it has slept (vfree() of code, memfd_secret()).
+ * Returns an open pending invalidation of a task in the kernel's half that is due when the task sleeps, or NULL.
+ * Those of cleared entries are not: the task may flush after it has slept (vfree() of code, memfd_secret()).
  */
 struct pending *pending_of_kernel(struct pendings *o, uint64_t task);
 

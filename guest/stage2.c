@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two small virtual machines, by KVM alone: while their vCPUs store to all of their memory, what maps it changes in every
- * way that changes tables of stage 2. For the checker.
+ * Two small virtual machines, by KVM alone, for the checker. Their vCPUs store to all of their memory. Meanwhile the
+ * tables of stage 2 that map it are changed in every way that there is:
  *
  *	discard		one page goes, and a whole table of them; the same of a block
  *	protect		the process may not write a page for a moment
- *	fork		a child shares all pages for a moment, so that each is copied when it is written
+ *	fork		a child shares all pages for a moment: each is copied when it is written
  *	pageout		pages go to swap
  *	log		pages are write-protected, and each page that is written meanwhile must be in the log
  *	split, join	blocks become tables when they are logged, and blocks again when they are not
