@@ -277,7 +277,7 @@ def to_json(lab: Lab, choice: SoakChoice, rounds: Sequence[Mapping[str, Any]]) -
 def do_rounds(
     lab: Lab,
     choice: SoakChoice,
-    findings: Sequence[KnownIssue],
+    known_issues: Sequence[KnownIssue],
     out: Path | None,
     *,
     seconds: float,
@@ -290,7 +290,7 @@ def do_rounds(
     Returns the exit status: 0 when all rounds passed, else 1.
 
     Args:
-        findings: known defects, whose reports do not fail a round.
+        known_issues: known defects, whose reports do not fail a round.
         out: the folder of the results; None: a new one in ./results, or that of an interrupted soak of the same choice.
             Rounds that such a soak finished there count.
         only: do only the round of this number; None: rounds 1, 2, ...
@@ -316,7 +316,7 @@ def do_rounds(
                 )
 
         def write(drawn: Round, line: str, before: bool, kept: CheckedBoot, place: Path) -> None:
-            result = judged(drawn.trial, drawn.what, kept, findings)
+            result = judged(drawn.trial, drawn.what, kept, known_issues)
             rounds.append(entry(result, drawn, line))
             if result.verdict()[0] == PASSED:
                 for path in place.iterdir():

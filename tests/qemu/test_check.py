@@ -343,10 +343,10 @@ def result(kernel: str, machine: str, mutant: check_data.Mutant | None = None, *
     whole = from_json(check_verdicts.CheckedBoot, {"guest": "6.12.117", "end": end, **raw}, "boot")
     boot = plan.Boot("r01", 1, kernel, kernel)
     trial = check_trials.Trial(boot, check_data.parse_hardware(machine, check_data.load_machines()), mutant)
-    return check_verdicts.judged(trial, f"{kernel} on {machine}", whole, FINDINGS)
+    return check_verdicts.judged(trial, f"{kernel} on {machine}", whole, KNOWN_ISSUES)
 
 
-FINDINGS = [check_data.KnownIssue("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]
+KNOWN_ISSUES = [check_data.KnownIssue("early", "freed early", "free", "docs/findings.md#early", ("__p4d_free_tlb",))]
 KNOWN = {
     "report": 1,
     "rule": "free",

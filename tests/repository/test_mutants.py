@@ -38,7 +38,7 @@ NOT_EXPRESSED = {
 def test_each_known_issue_has_a_worse_mutant() -> None:
     """So that a known issue hides nothing worse at its place."""
     beside = {name for mutant in MUTANTS.values() for name in mutant.beside}
-    assert beside | NOT_EXPRESSED.keys() == {finding.name for finding in check_data.load_known_issues()}
+    assert beside | NOT_EXPRESSED.keys() == {issue.name for issue in check_data.load_known_issues()}
 
 
 def test_bases_of_mutants_are_there() -> None:

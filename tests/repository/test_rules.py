@@ -92,12 +92,12 @@ def test_mutants_are_caught_by_rules_that_exist(path: Path) -> None:
         lacking(named, KINDS | RULES.keys(), f"checker/rules.toml, which {place} quotes: [{mutant.name}]: it")
 
 
-def test_findings_are_reported_by_rules_that_exist() -> None:
+def test_known_issues_are_reported_by_rules_that_exist() -> None:
     """checker/known-issues.toml names a rule, and a kind or none."""
-    for finding in data.load_known_issues():
-        named = f"{finding.rule}/{finding.kind}" if finding.kind else finding.rule
+    for issue in data.load_known_issues():
+        named = f"{issue.rule}/{issue.kind}" if issue.kind else issue.rule
         lacking(
             {named},
             KINDS | RULES.keys(),
-            f"checker/rules.toml, which checker/known-issues.toml quotes: [{finding.name}]: it",
+            f"checker/rules.toml, which checker/known-issues.toml quotes: [{issue.name}]: it",
         )

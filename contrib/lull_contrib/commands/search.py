@@ -69,7 +69,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     chosen = CheckOptions(arguments.vcpus, arguments.memory, arguments.append)
     trial.machine(chosen)  # refuses what cannot be
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    findings = load_known_issues()
+    known_issues = load_known_issues()
     words = ("--seed", str(seed), *(["--unguided"] if arguments.unguided else []), repr(chosen))
     what = f"would search {trial.what(chosen)}programs for {arguments.minutes:g} minutes with the seed {seed}"
     if arguments.dry_run:
@@ -79,7 +79,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     wanted = search.Search(
         calls.Engine(random.Random(seed), ops, not arguments.unguided),
         60 * arguments.minutes,
-        lambda report: not trial.mutant and any(finding.describes(report, release) for finding in findings),
+        lambda report: not trial.mutant and any(issue.describes(report, release) for issue in known_issues),
         trial.mutant.rules if trial.mutant else (),
     )
     return search.conduct(lab, trial, chosen, wanted, words, arguments.out, as_json=arguments.json)

@@ -91,7 +91,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     choice = choice_of(lab, arguments)
     first = soak.draw(lab.base, choice, arguments.round or 1)
     first.trial.machine(first.options)  # refuses what cannot be
-    findings = load_known_issues()
+    known_issues = load_known_issues()
     if arguments.dry_run:
         numbers = range(1, SHOWN + 1) if arguments.round is None else [arguments.round]
         drawn = [soak.draw(lab.base, choice, number) for number in numbers]
@@ -101,7 +101,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     return soak.do_rounds(
         lab,
         choice,
-        findings,
+        known_issues,
         arguments.out,
         seconds=60 * arguments.minutes,
         only=arguments.round,

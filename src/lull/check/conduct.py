@@ -29,7 +29,7 @@ def do_check(
     trials: Sequence[Trial],
     given: Sequence[CheckedKernel],
     options: CheckOptions,
-    findings: Sequence[KnownIssue],
+    known_issues: Sequence[KnownIssue],
     out: Path | None,
     *,
     as_json: bool,
@@ -43,7 +43,7 @@ def do_check(
 
     Args:
         given: kernels that are not of the base, which the trials name.
-        findings: known defects, whose reports do not fail a boot.
+        known_issues: known defects, whose reports do not fail a boot.
         out: the folder of the results; None: a new one in ./results.
         as_json: print check.json instead of the tables.
         files: ``ci.ktap`` and ``ci.junit`` -> the file that is written in this form.
@@ -64,7 +64,7 @@ def do_check(
     with holding(out, key) as folder:
 
         def write(trial: Trial, kept: CheckedBoot, place: Path) -> None:
-            results.append(judged(trial, trial.what(options), kept, findings))
+            results.append(judged(trial, trial.what(options), kept, known_issues))
             cache.write_atomic(folder / "check.json", to_json(lab, results, options))
             cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
 

@@ -17,7 +17,7 @@ from lull.errors import UsageError, unknown
 Made = TypeVar("Made")
 RULES = paths.CHECKER / "rules.toml"
 MACHINES = paths.CHECKER / "machines.toml"
-FINDINGS = paths.CHECKER / "known-issues.toml"
+KNOWN_ISSUES = paths.CHECKER / "known-issues.toml"
 REMEDY = "correct the file: the comment at its beginning explains the form"
 CONSOLE = "console/"
 """The beginning of a rule that matches text on the console."""
@@ -274,9 +274,9 @@ def load_mutants(path: Path, base: Base | None = None) -> dict[str, Mutant]:
     return {m.name: m for m in found.values() if not series or not m.bases or series in m.bases}
 
 
-def load_known_issues(path: Path = FINDINGS) -> list[KnownIssue]:
+def load_known_issues(path: Path = KNOWN_ISSUES) -> list[KnownIssue]:
     """The known issues. Raises UsageError when an entry is malformed."""
-    return [*read_tables(path, "findings", lambda name, entry: toml.made(KnownIssue, entry, name=name)).values()]
+    return [*read_tables(path, "known issues", lambda name, entry: toml.made(KnownIssue, entry, name=name)).values()]
 
 
 def died_of(what: str, rules: Sequence[str]) -> list[str]:

@@ -112,7 +112,7 @@ def _cell(boots: Sequence[BootVerdict], *, names: bool = False) -> str:
     workloads that were skipped.
 
     Args:
-        names: with the names of findings and workloads, not only how many there are.
+        names: with the names of known issues and workloads, not only how many there are.
     """
     bad = Counter(b.verdict for b in boots if b.verdict != PASSED)
     of = f" {{}} of {len(boots)}" if len(boots) > 1 else ""

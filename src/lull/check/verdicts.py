@@ -120,8 +120,8 @@ class BootResult:
         found = [self.what]
         for place, report in enumerate(self.reports):
             if place in self.known:
-                finding = self.known[place]
-                found.append(f"known issue {finding.name}: {finding.about}" + f" ({finding.doc})" * bool(finding.doc))
+                issue = self.known[place]
+                found.append(f"known issue {issue.name}: {issue.about}" + f" ({issue.doc})" * bool(issue.doc))
                 found.append(f"  report {report['report']}{plugin_output.times(report['count'])}: {rule(report)}")
             else:
                 found += plugin_output.lines(report)
@@ -155,7 +155,7 @@ class BootResult:
             "verdict": verdict,
             "detail": detail,
             "seen": (self.kept.end or {}).get("seen", {}),
-            "known": {self.reports[n]["report"]: finding.name for n, finding in self.known.items()},
+            "known": {self.reports[n]["report"]: issue.name for n, issue in self.known.items()},
             **asdict(self.kept),
         }
 
@@ -165,13 +165,13 @@ def rule(report: Mapping[str, Any]) -> str:
     return f"{report['rule']}/{report['kind']}"
 
 
-def judged(trial: Trial, what: str, kept: CheckedBoot, findings: Sequence[KnownIssue]) -> BootResult:
+def judged(trial: Trial, what: str, kept: CheckedBoot, known_issues: Sequence[KnownIssue]) -> BootResult:
     """The result of a boot, its reports matched with the known issues, or with those beside its mutant."""
     known = {
-        place: finding
+        place: issue
         for place, report in enumerate(kept.reports)
-        for finding in findings
-        if (not trial.mutant or finding.name in trial.mutant.beside) and finding.describes(report, kept.guest)
+        for issue in known_issues
+        if (not trial.mutant or issue.name in trial.mutant.beside) and issue.describes(report, kept.guest)
     }
     return BootResult(trial, what, kept, known)
 
@@ -206,7 +206,7 @@ def mutant_scores(results: Sequence[BootResult]) -> list[Score]:
 
 def how_passed(results: Sequence[BootResult]) -> str:
     """What is said of boots that passed: ``passed`` or, with reports of known issues, how many of these."""
-    known = {finding.name for result in results for finding in result.known.values()}
+    known = {issue.name for result in results for issue in result.known.values()}
     return f"{check_tables.NEWS}; {check_tables.defects(len(known))}" if known else PASSED
 
 

@@ -221,7 +221,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     trials = mutants(lab, arguments) if of_mutants else kernel_trials(lab, arguments, users_names(lab, arguments))
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
-    findings = data.load_known_issues() + (data.load_known_issues(arguments.known) if arguments.known else [])
+    known_issues = data.load_known_issues() + (data.load_known_issues(arguments.known) if arguments.known else [])
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]
@@ -234,7 +234,7 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
         trials,
         given,
         chosen,
-        findings,
+        known_issues,
         arguments.out,
         as_json=arguments.json,
         files={ci.ktap: arguments.ktap, ci.junit: arguments.junit},

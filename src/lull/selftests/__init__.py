@@ -302,7 +302,7 @@ def checked_guest(lab: Lab, kernel: CheckedKernel, userland: Path) -> Guest:
 
 
 def with_checker(
-    outcome: SuiteOutcome, place: Path, findings: Sequence[check_data.KnownIssue], release: str
+    outcome: SuiteOutcome, place: Path, known_issues: Sequence[check_data.KnownIssue], release: str
 ) -> SuiteOutcome:
     """``outcome`` with what the checker wrote to the folder of the boot, if it did: its reports are the kernel's.
 
@@ -312,7 +312,7 @@ def with_checker(
         release: the output of uname -r in the guest.
     """
     output = plugin_output.read_reports(sorted(place.glob("reports*.jsonl")))
-    known = [[finding.name for finding in findings if finding.describes(r, release)] for r in output.reports]
+    known = [[issue.name for issue in known_issues if issue.describes(r, release)] for r in output.reports]
     if told := sorted(set(itertools.chain(*known))):
         say(f"known issues of the checker in {place.name}: {', '.join(told)}")
     new = [report for report, names in zip(output.reports, known, strict=True) if not names]

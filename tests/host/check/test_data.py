@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines, mutants and findings: what their files say, and what is refused."""
+"""Machines, mutants and known issues: what their files say, and what is refused."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ def test_malformed_files(tmp_path: Path, text: str) -> None:
         assert str(path) in caught.value.text()
 
 
-def test_the_findings_file_is_whole() -> None:
-    """Every finding is documented where it says."""
-    for finding in check_data.load_known_issues():
-        document, _, anchor = finding.doc.partition("#")
+def test_the_known_issues_file_is_whole() -> None:
+    """Every known issue is documented where it says."""
+    for issue in check_data.load_known_issues():
+        document, _, anchor = issue.doc.partition("#")
         text = (check_data.paths.REPOSITORY / document).read_text().lower()
-        assert f"#-{anchor}\n" in re.sub(r"[:,`]", "", text).replace(" ", "-"), finding.name
+        assert f"#-{anchor}\n" in re.sub(r"[:,`]", "", text).replace(" ", "-"), issue.name
 
 
-def test_what_a_finding_describes() -> None:
+def test_what_a_known_issue_describes() -> None:
     """Its rule and kind, and all functions that it names, each on the stack that it names; what the entry lost, and why
     a TLBI was not enough."""
     made = partial(check_data.KnownIssue, "f", "about", "free", "doc#f")
