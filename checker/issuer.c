@@ -9,6 +9,11 @@ bool issuer_in_guest(const struct issuer_state *s)
 	return s->el < 2 && (s->hcr & (HCR_VM | HCR_TGE)) == HCR_VM;
 }
 
+bool issuer_is_bare(const struct issuer_state *s)
+{
+	return s->el == 2 && !(s->hcr & HCR_E2H);
+}
+
 uint16_t issuer_vmid(const struct issuer_state *s)
 {
 	return s->vttbr >> 48;

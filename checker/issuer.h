@@ -40,6 +40,13 @@ struct issuer_state {
 /* Return true if the CPU executes a guest, at EL1 or EL0. */
 bool issuer_in_guest(const struct issuer_state *s);
 
+/*
+ * Return true if the CPU executes a hypervisor, or its boot code, at EL2 without a kernel there (nVHE).
+ * Its memory accesses are of the EL2 regime. What it writes to registers of EL1 is for a guest, or what a
+ * kernel at EL1 had there before the guest ran.
+ */
+bool issuer_is_bare(const struct issuer_state *s);
+
 /* The number of the guest (VMID). All 16 bits; the upper 8 are 0 if VMIDs have 8. */
 uint16_t issuer_vmid(const struct issuer_state *s);
 

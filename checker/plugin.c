@@ -13,6 +13,7 @@ QEMU_EXPORT int qemu_plugin_version = API_VERSION;
 
 struct options options;
 struct vcpu *vcpus;
+__thread unsigned int this_vcpu;
 unsigned int ncpus;
 int api;
 qemu_plugin_id_t plugin_id;
@@ -145,6 +146,7 @@ static void on_vcpu_init(EVENT(unsigned int cpu))
 	pthread_mutex_lock(&lock);
 	vcpus[cpu].thread = pthread_self();
 	vcpus[cpu].started = true;
+	this_vcpu = cpu;
 	refuse_shared_thread(cpu);
 	find_registers(&vcpus[cpu], cpu);
 	if (mode->vcpu)

@@ -29,6 +29,7 @@ struct vcpu {
 
 extern struct options options;
 extern struct vcpu *vcpus;
+extern __thread unsigned int this_vcpu;	/* the vCPU of the calling thread */
 extern unsigned int ncpus;
 extern int api;			/* QEMU's version of the plugin interface */
 extern qemu_plugin_id_t plugin_id;
@@ -37,7 +38,7 @@ extern FILE *out;
 /* Serialises markers, the checker, output and exit. */
 extern pthread_mutex_t lock;
 
-/* Call these only for the current vCPU, in callbacks registered with QEMU_PLUGIN_CB_R_REGS. */
+/* Call these only for the current vCPU, in callbacks registered with QEMU_PLUGIN_CB_R_REGS, or while it translates. */
 uint64_t read_x(unsigned int cpu, unsigned int reg);
 uint64_t read_pc(unsigned int cpu);
 uint64_t read_register(unsigned int cpu, struct qemu_plugin_register *reg);

@@ -118,6 +118,18 @@ static void user_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t v
 	pthread_mutex_unlock(&lock);
 }
 
+/* To @pa, perhaps a table of either stage. */
+static void stored(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t pa, uint64_t pc)
+{
+	if (!page_is_followed(&shadow.spaces, pa))
+		return;
+	pthread_mutex_lock(&lock);
+	shadow_store(&shadow, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
+	if (machines.on)
+		shadow_store(&machines.s, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
+	pthread_mutex_unlock(&lock);
+}
+
 static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, uint64_t pc)
 {
 	struct filter *f = &filters[cpu];
@@ -130,14 +142,7 @@ static void kernel_store(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t 
 	}
 	if (pa == NO_PA)
 		return;
-	pa |= va & 0xfff;
-	if (!page_is_followed(&shadow.spaces, pa))
-		return;
-	pthread_mutex_lock(&lock);
-	shadow_store(&shadow, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
-	if (machines.on)
-		shadow_store(&machines.s, cpu, pa, 1u << qemu_plugin_mem_size_shift(info), pc);
-	pthread_mutex_unlock(&lock);
+	stored(cpu, info, pa | (va & 0xfff), pc);
 }
 
 static void on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, void *pc)
@@ -342,25 +347,9 @@ static void on_hook(unsigned int cpu, void *userdata)
 
 /* --- With EL2: the same callbacks, without what guests execute --- */
 
-/*
- * Return true for code that is not the host kernel's or its processes'. Before the kernel moves to EL2,
- * what runs there does so without translation.
- */
-static bool foreign(unsigned int cpu)
-{
-	return stage2_in_guest(&machines, cpu) ||
-	       (!(read_once(&machines.vhe) & CPU(cpu)) && (read_register(cpu, vcpus[cpu].cpsr) >> 2 & 3) == 2);
-}
-
-static void host_on_user_block(unsigned int cpu, void *guess)
-{
-	if (!foreign(cpu))
-		on_user_block(cpu, guess);
-}
-
 static void host_on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, void *pc)
 {
-	if (!foreign(cpu))
+	if (!stage2_in_guest(&machines, cpu))
 		on_access(cpu, info, va, pc);
 }
 
@@ -371,6 +360,7 @@ static void host_##name(unsigned int cpu, void *userdata) \
 		name(cpu, userdata); \
 }
 
+OF_HOST(on_user_block)
 OF_HOST(on_kernel_block)
 OF_HOST(on_call)
 OF_HOST(on_mark)
@@ -439,6 +429,22 @@ static void host_on_msr(unsigned int cpu, void *userdata)
 	pthread_mutex_unlock(&lock);
 }
 
+/* --- At EL2 without a kernel there: issuer_is_bare() --- */
+
+static void bare_on_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t va, void *pc)
+{
+	if (qemu_plugin_mem_is_store(info))
+		stored(cpu, info, where(info, va), (uintptr_t)pc);
+}
+
+static void bare_on_msr(unsigned int cpu, void *userdata)
+{
+	const struct site *site = userdata;
+
+	if (site->insn.reg >= REG_HCR)
+		host_on_msr(cpu, userdata);
+}
+
 /* What on_translate() registers. */
 struct callbacks {
 	qemu_plugin_vcpu_udata_cb_t user_block, kernel_block, schedule, hook, tlbi, dsb, sync, msr, call, mark, window;
@@ -456,6 +462,23 @@ static const struct callbacks with_el2 = {
 	.hook = host_on_hook, .tlbi = host_on_tlbi, .dsb = host_on_dsb, .sync = host_on_sync, .msr = host_on_msr,
 	.call = host_on_call, .mark = host_on_mark, .window = host_on_window, .access = host_on_access,
 };
+
+static const struct callbacks bare = {
+	.kernel_block = host_on_kernel_block, .schedule = host_on_schedule, .hook = host_on_hook,
+	.tlbi = host_on_tlbi, .dsb = host_on_dsb, .sync = host_on_sync, .msr = bare_on_msr,
+	.call = host_on_call, .mark = host_on_mark, .window = host_on_window, .access = bare_on_access,
+};
+
+/* QEMU translates code for each exception level and value of HCR_EL2.E2H by itself. */
+static const struct callbacks *callbacks_here(void)
+{
+	struct issuer_state state;
+
+	if (!machines.on)
+		return &without_el2;
+	state = read_issuer(this_vcpu);
+	return issuer_is_bare(&state) ? &bare : &with_el2;
+}
 
 /* --- Translation --- */
 
@@ -529,10 +552,21 @@ static void find_ram(const struct qemu_plugin_insn *handle)
 	report_guest(out, "ram", ram.size);
 }
 
+/* A hypervisor has the kernel's code at addresses of its own. Returns that of the kernel's symbols, if it is known. */
+static uint64_t name_in_image(const struct qemu_plugin_insn *handle, uint64_t pc)
+{
+	const unsigned char *host = qemu_plugin_insn_haddr(handle);
+	uint64_t vectors = guest.vectors + read_once(&guest.symbols.slide), pa;
+
+	if (!host || !guest.vectors || !linux_translate(&guest, this_vcpu, vectors, &pa))
+		return pc;
+	return vectors + (host - shadow.spaces.ram.host) + shadow.spaces.ram.base - pa;
+}
+
 static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 {
 	size_t n = qemu_plugin_tb_n_insns(tb);
-	const struct callbacks *on = machines.on ? &with_el2 : &without_el2;
+	const struct callbacks *on = callbacks_here();
 	bool user = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -554,7 +588,9 @@ static void on_translate(EVENT(struct qemu_plugin_tb *tb))
 		}
 		insn = decode(word);
 		user = !(pc >> 63);
-		if (i == 0 && user)
+		if (on == &bare)
+			pc = name_in_image(handle, pc);
+		if (i == 0 && user && on->user_block)
 			qemu_plugin_register_vcpu_tb_exec_cb(tb, on->user_block, regs,
 							     (void *)(uintptr_t)pc);
 		if (i == 0 && !user && shadow.reports.cover)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "once.h"
 #include "stage2.h"
 
 bool stage2_init(struct stage2 *v, struct shadow *host)
@@ -140,12 +139,13 @@ const char *stage2_msr(struct stage2 *v, unsigned int cpu, enum sysreg reg, uint
 	case REG_HCR:
 		v->hcr[cpu] = value;
 		if ((value & (HCR_E2H | HCR_TGE)) == (HCR_E2H | HCR_TGE))
-			write_once(&v->vhe, v->vhe | CPU(cpu));
+			v->vhe |= CPU(cpu);
 		else if (!(value & HCR_E2H))
-			write_once(&v->vhe, v->vhe & ~CPU(cpu));
-		if (value & HCR_VM && !(v->vhe & CPU(cpu)))
-			return "mode=check models hosts whose kernel runs at EL2 (VHE), and this one runs at EL1: "
-			       "boot it without kvm-arm.mode=nvhe or protected, on CPUs with FEAT_VHE";
+			v->vhe &= ~CPU(cpu);
+		/* VMID 0 is the host's. */
+		if (value & HCR_VM && !(v->vhe & CPU(cpu)) && (value & HCR_E2H || !vmid_of(&v->s.cpus[cpu])))
+			return "mode=check does not model pKVM, nor hosts at EL1 under HCR_EL2.E2H (hVHE): "
+			       "boot the host without kvm-arm.mode=protected or arm64_sw.hvhe";
 		break;
 	default:
 		break;

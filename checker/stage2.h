@@ -2,11 +2,12 @@
 /*
  * stage2 - virtual machines: their translations of stage 2, and their virtual CPUs.
  *
- * A hypervisor at EL2 whose kernel runs there too (VHE: HCR_EL2.{E2H, TGE} is {1, 1} while no guest
- * runs). The kernel's own regime, EL2&0, is judged as EL1&0 is elsewhere, by another struct
- * shadow. The one here has the tables of stage 2: its contexts are VMIDs with a root each, its
- * addresses IPAs, and a CPU has a context loaded while it runs a guest. It is at EL2 then
- * for a moment, too: from the write of HCR_EL2 to the ERET, and after the exception.
+ * The host's kernel runs at EL2, as its hypervisor does (VHE: HCR_EL2.{E2H, TGE} is {1, 1} while no
+ * guest runs), or at EL1 (nVHE: HCR_EL2.VM is 0 then). The kernel's own regime, EL2&0 or EL1&0, is
+ * judged as EL1&0 is elsewhere, by another struct shadow. The one here has the tables of stage 2: its
+ * contexts are VMIDs with a root each, its addresses IPAs, and a CPU has a context loaded while it runs
+ * a guest. It is at EL2 then for a moment, too: from the write of HCR_EL2 to the ERET, and after the
+ * exception.
  *
  * A walk of both stages leaves one combined entry in the TLB, by VMID, ASID and virtual address. Tables
  * of stage 1 are the guest's and are not followed: of each entry of stage 2, a CPU is taken to hold
@@ -51,8 +52,7 @@ bool stage2_init(struct stage2 *v, struct shadow *host);
 bool stage2_ram(struct stage2 *v, const struct shadow *host);
 
 /*
- * A CPU writes a register of EL2, from REG_HCR on. Returns NULL, or why a host like this one is not
- * modelled: its kernel does not run at EL2.
+ * A CPU writes a register of EL2, from REG_HCR on. Returns NULL, or why a host like this one is not modelled.
  */
 const char *stage2_msr(struct stage2 *v, unsigned int cpu, enum sysreg reg, uint64_t value, uint64_t pc);
 

@@ -81,6 +81,8 @@ static struct {
 	uint64_t next_page, last_block;
 	struct regime lower, upper, stage2;
 	struct stage2 machines;
+	cpumask hosts;
+	bool nvhe;
 	struct linux_guest linux_guest;
 	bool is_linux;
 	struct filter *filters;
@@ -619,12 +621,12 @@ static void el2(unsigned int cpu, enum sysreg reg, uint64_t value)
 		bad("%s", why);
 }
 
-/* host CPU: the host has it, at EL2. The first one of a trace makes the machine one with EL2. */
+/* host CPU [nvhe]: the host has it, at EL2, or at EL1. The first one of a trace makes the machine one with EL2. */
 static void do_host(char **w, int n)
 {
 	const uint64_t vtcr = 25 | 1 << 6 | 2 << 16 | 1 << 19;	/* 4 KiB, IPAs of 39 bits, VMIDs of 16 */
 
-	(void)n;
+	m.nvhe = m.nvhe || n > 2;
 	if (!m.machines.on) {
 		if (!stage2_init(&m.machines, &m.s) || !stage2_ram(&m.machines, &m.s))
 			bad("no memory");
@@ -632,12 +634,15 @@ static void do_host(char **w, int n)
 		for (unsigned int cpu = 0; cpu < m.ncpus; cpu++)
 			el2(cpu, REG_VTCR, vtcr);
 	}
-	el2(cpu_of(w[1]), REG_HCR, HCR_E2H | HCR_TGE);
+	el2(cpu_of(w[1]), REG_HCR, m.nvhe ? 0 : HCR_E2H | HCR_TGE);
+	if (m.nvhe)
+		el2(cpu_of(w[1]), REG_VTTBR, 0);
+	m.hosts |= CPU(cpu_of(w[1]));
 }
 
 static void need_host(unsigned int cpu)
 {
-	if (!m.machines.on || !(m.machines.vhe & CPU(cpu)))
+	if (!(m.hosts & CPU(cpu)))
 		bad("CPU %u has no host", cpu);
 }
 
@@ -649,7 +654,7 @@ static void do_guest(char **w, int n)
 	need_host(cpu);
 	el2(cpu, REG_VMPIDR, n > 4 ? value_of(w[4]) : 0);
 	el2(cpu, REG_VTTBR, value_of(w[3]) << 48 | value_of(w[2]));
-	el2(cpu, REG_HCR, HCR_E2H | HCR_VM | (n > 5 ? 0 : HCR_FB));
+	el2(cpu, REG_HCR, (m.nvhe ? 0 : HCR_E2H) | HCR_VM | (n > 5 ? 0 : HCR_FB));
 }
 
 /* vtlbi CPU VMID NAME [IPA [PAGES]] [ttl=LEVEL]: by the host, for a guest */
@@ -914,7 +919,7 @@ static const struct command {
 	{ "map", do_map, 5, 6, false },
 	{ "unmap", do_unmap, 3, 4, false },
 	{ "tlbi", do_tlbi, 2, 6, false },
-	{ "host", do_host, 1, 1, false },
+	{ "host", do_host, 1, 2, false },
 	{ "guest", do_guest, 3, 5, false },
 	{ "gmap", do_map, 5, 6, false },
 	{ "gunmap", do_unmap, 3, 4, false },

@@ -692,6 +692,39 @@ REPOINTED = """
 """
 
 
+# The same at EL1, by a hypervisor at EL2, which has loaded a guest's table of the same ASID in between, as nVHE does.
+FROM_EL2 = f"""
+    as_guest 0, {RW:#x}
+    {REPOINTED[: REPOINTED.index("const64 x3")]}
+    as_host
+    adr x2, stage2
+    msr ttbr0_el1, x2
+    isb
+    msr ttbr0_el1, x1
+    const64 x2, 0x0000000000000401
+    str x2, [x1, #16]
+    dsb ish
+"""
+
+
+def test_a_hypervisor_below_the_kernel(build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path) -> None:
+    """Its stores to the kernel's tables are judged; what it writes to TTBR0_EL1 is not the kernel's."""
+    done = boot(tmp_path, gcc, qemu, FROM_EL2, f"{build(qemu.plugin)},mode=check", el2=True)
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("report 1: bbm/output: "), done.stderr
+    assert lines[-1] == "verdict: reports: 1, seen 1 time", done.stderr
+
+
+@pytest.mark.parametrize(("vmid", "hcr"), [(0, GUEST), (5, GUEST | E2H)])
+def test_hosts_that_are_not_modelled(
+    build: Callable[[str], Path], gcc: str, qemu: Qemu, tmp_path: Path, vmid: int, hcr: int
+) -> None:
+    """The host has a second stage itself (pKVM), or its kernel is at EL1 although HCR_EL2.E2H is set."""
+    body = f"as_guest {vmid}, {hcr:#x}"
+    done = boot(tmp_path, gcc, qemu, body, f"{build(qemu.plugin)},mode=check", el2=True)
+    assert (done.returncode, done.stderr.startswith("lull: mode=check does not model pKVM")) == (1, True)
+
+
 # A table in the second half of a page of 16 or 64 KiB. The page is freed while the table is loaded.
 FREED = """
     const64 x1, {root:#x}
