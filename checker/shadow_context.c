@@ -80,8 +80,8 @@ void shadow_settles(struct shadow *s, unsigned int cpu, uint64_t pc)
 }
 
 /*
- * A task sleeps. The contiguous sets that it has stored to must agree, and its pending invalidations in the kernel's
- * half become due: a kernel thread never returns to user space, and nothing limits how long a task sleeps.
+ * A task sleeps, and nothing limits for how long; a kernel thread never returns to user space. So now the contiguous
+ * sets that it has stored to must agree, and its pending invalidations in the kernel's half are due.
  */
 void shadow_sleeps(struct shadow *s, unsigned int cpu, uint64_t pc)
 {
