@@ -87,6 +87,7 @@ static void *use_page(void *unused)
 	while (!other.stop) {
 		other.seen = other.use(other.page);
 		other.uses++;
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);	/* counted before the next use: see used() */
 	}
 	return NULL;
 }
