@@ -25,7 +25,21 @@
 
 /* --- Pending invalidations become due, and are checked --- */
 
-/* The CPU has the context: report the due pending invalidations whose old entry it can still hold. */
+/* Returns the CPUs that may use the entries of a context that they hold. */
+static cpumask using(const struct context *c)
+{
+	return c->kernel ? c->loaded : c->current;
+}
+
+/* Returns the CPUs that may use the old entry now: they hold it, or share it with a CPU that does. */
+static cpumask usable(const struct pending *inv)
+{
+	const struct context *c = inv->context;
+
+	return (inv->held | (inv->held & c->shared ? c->shared : 0)) & using(c);
+}
+
+/* The CPU has the context: report the due pending invalidations whose old entry it can still use. */
 static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uint64_t pc)
 {
 	if (!c->n_due)
@@ -33,9 +47,7 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 	list_for(node, &c->pendings) {
 		struct pending *inv = container_of(node, struct pending, in_context);
 
-		if (!inv->due || !(inv->held & CPU(cpu)))
-			continue;
-		if (inv->lazy)
+		if (!inv->due || inv->lazy || !(usable(inv) & CPU(cpu)))
 			continue;
 		if ((inv->freed && !inv->what.table) || inv->said & SAID_PENDING)
 			continue;	/* check_freed() */
@@ -44,20 +56,14 @@ static void check_due(struct shadow *s, unsigned int cpu, struct context *c, uin
 	}
 }
 
-/* Returns the CPUs that may use the entries of a context that they hold. */
-static cpumask using(const struct context *c)
-{
-	return c->kernel ? c->loaded : c->current;
-}
-
 /* A pending invalidation becomes due: report it if a CPU can use the old entry now. */
 static void falls_due(struct shadow *s, unsigned int cpu, struct pending *inv, uint64_t pc)
 {
-	bool usable = inv->held & using(inv->context);
+	bool used = usable(inv);
 
 	pending_due(&s->pendings, inv);
 	walks_due(s, cpu, inv, pc);	/* may end it, if no CPU holds it */
-	if (!usable)
+	if (!used)
 		return;
 	report_pending(s, cpu, pc, pending_kind(inv), inv);
 	pending_reported(&s->pendings, inv);
@@ -201,6 +207,8 @@ static void set_context(struct shadow *s, unsigned int cpu, struct context *next
 	s->seen.loads++;
 	check_reuse(s, cpu, next, pc);
 	context_load(next, cpu, now);
+	if (c->ttbr0 & TTBR_CNP && !s->stage2)
+		next->shared |= CPU(cpu);
 	unload_check(s, cpu, next, pc);
 	for (o = context_first(&s->spaces, next->asid); o; o = context_next(o)) {
 		if (o->current & CPU(cpu))

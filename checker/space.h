@@ -62,6 +62,7 @@ struct context {
 	bool hollow;			/* its root never had a valid descriptor */
 	cpumask loaded;			/* CPUs that have it in TTBR0, or TTBR1, now */
 	cpumask current;		/* CPUs whose ASID is this one, whatever is in TTBR0 */
+	cpumask shared;			/* CPUs that have loaded it with CnP (FEAT_TTCNP): each may use the others' entries */
 	uint64_t unloaded[MAX_CPUS];	/* when each CPU last unloaded it; 0: never had it */
 	uint64_t left[MAX_CPUS];	/* when it could last walk: that, or until when it kept the ASID */
 	uint64_t first[MAX_CPUS];	/* when each CPU first loaded it; 0: never */

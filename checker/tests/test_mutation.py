@@ -149,6 +149,8 @@ MUTATIONS = [
     Mutation("kept-always", "shadow_context.c", "c->flushed < c->off", "c->off"),
     Mutation("kept-flushed-by-any", "shadow_context.c", "c->flushed < c->off", "s->spaces.flushed_all[cpu] < c->off"),
     Mutation("cnp-ignored", "shadow_context.c", "if (s->cpus[cpu].ttbr0 & TTBR_CNP)", "if (true)"),
+    Mutation("cnp-lends-nothing", "shadow_context.c", "(inv->held & c->shared ? c->shared : 0)", "0"),
+    Mutation("cnp-always", "shadow_context.c", "if (c->ttbr0 & TTBR_CNP && !s->stage2)", "if (!s->stage2)"),
     Mutation("asid-16-bits", "shadow_context.c", "? 0xffff : 0xff;", "? 0xffff : 0xffff;"),
     # Sync points
     Mutation("range-unseen", "sync_point.c",
