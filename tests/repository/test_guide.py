@@ -128,13 +128,18 @@ def test_the_guide_lists_every_exit_code() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Command lines in the documents, without what explains them or takes their output: (file, words behind ./lull)."""
+    """Command lines in the documents, without what explains them or takes their output: (file, words behind ./lull).
+
+    A document may define a shell variable, of one capital letter.
+    """
     found = set()
     for path in DOCUMENTS:
         text = path.read_text()
         for name in cli.COMMANDS:
             text = text.replace(synopsis(name), "")
         text = text.replace("\\\n", " ")
+        for name, value in re.findall(r'`([A-Z])="(.*?)"`', text):
+            text = text.replace(f" ${name} ", f" {value} ")
         for line in re.findall(r"(?:^|    |\$ |`)\./lull ([^`\n]*)", text, re.MULTILINE):
             words = re.split(r" {3,}| [|>]", line.strip())[0]
             if words.split()[0] != "COMMAND":
