@@ -18,22 +18,14 @@ QUOTES = {
         ("docs/linux-7.3.md", r"\| redis \| (\d+, \d+ \| \d+, \d+) \| 0 \|"),
         ("README.md", r"\| redis: .* \| (\d+, \d+ \| \d+, \d+) \| 0, 0 \|"),
     ),
-    "an mprotect() on 6.12": (
-        (
-            "docs/results/instructions.md",
-            r"\A(?:.*\n)*?\*\*insns_work\*\*\n(?:.*\n)*?\| mprotect_threaded \| .* \| ([\d.]+) \[",
-        ),
-        ("docs/upstream.md", r"2486 on stock \(([\d.]+) times\)"),
-        ("README.md", r"times stock's instructions \(6\.12: ([\d.]+)\)"),
-        ("kernel/6.12/*/cover-letter.txt", r"becomes local takes ([\d.]+) times stock's"),
-    ),
     "an mprotect() on 7.3": (
         (
             "docs/results/7.3/instructions.md",
             r"\A(?:.*\n)*?\*\*insns_work\*\*\n(?:.*\n)*?\| mprotect_threaded \| .* \| ([\d.]+) \?",
         ),
         ("README.md", r"executes ([\d.]+) times stock's instructions"),
-        ("kernel/7.3/*/cover-letter.txt", r"becomes local takes ([\d.]+) times stock's"),
+        ("kernel/*/residency/cover-letter.txt", r"becomes local takes ([\d.]+) times stock's"),
+        ("docs/upstream.md", r"On 7\.3 an mprotect\(\) executes ([\d.]+) times"),
     ),
     "lines of residency": (
         ("docs/decisions/*.md", r"add (\d+) lines of code, neither"),
