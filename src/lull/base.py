@@ -74,6 +74,7 @@ class Feature:
         kunit: its KUnit suites.
         parameter: the boot parameter that people have, as README.md shows it.
         local: it makes flushes local.
+        fixes: known issues (checker/known-issues.toml) that it fixes: on a kernel with it, their reports fail a check.
         only: the kernels that the feature is applied to, also if they have no other features; empty: all kernels with
             features. A feature with ``only`` is the lab's own, and is not for Linux.
     """
@@ -89,6 +90,7 @@ class Feature:
     kunit: tuple[str, ...] = ()
     parameter: str = "none"
     local: bool = False
+    fixes: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
 
     @property

@@ -328,6 +328,18 @@ def test_known_issues_of_the_user(checked: Check, tmp_path: Path) -> None:
     assert done.returncode == 2 and "'rule' is missing" in done.stderr
 
 
+def test_a_known_issue_that_is_fixed(checked: Check, tmp_path: Path) -> None:
+    """Its reports fail the check of the kernel that has the fix: by --fixed, or a feature that fixes it."""
+    file = tmp_path / "known.toml"
+    file.write_text('[mine]\nabout = "ours"\nrule = "pending"\n')
+    words = ["--known", str(file), "--kernel"]
+    assert checked(*words, "stock", what="reports").returncode == 0
+    assert checked(*words, "lull", what="reports").returncode == 1
+    assert checked(*words, "stock", "--fixed", "mine", what="reports").returncode == 1
+    done = checked(*words, "stock", "--fixed", "min")
+    assert done.returncode == 2 and "did you mean mine?" in done.stderr
+
+
 def test_json(checked: Check) -> None:
     """The whole of check.json."""
     done = checked("--kernel", "stock", "--json", what="reports")

@@ -10,7 +10,7 @@ from pathlib import Path
 from lull import cache, eta, plan
 from lull.check import ci
 from lull.check.boots import guests_of, one_boot
-from lull.check.data import KnownIssue
+from lull.check.data import KnownIssue, unfixed
 from lull.check.kernels import CheckedKernel, of_base
 from lull.check.results import as_results, missed, to_json
 from lull.check.show import print_check
@@ -64,7 +64,8 @@ def do_check(
     with holding(out, key) as folder:
 
         def write(trial: Trial, kept: CheckedBoot, place: Path) -> None:
-            results.append(judged(trial, trial.what(options), kept, known_issues))
+            known = known_issues if trial.mutant else unfixed(known_issues, lab.base, trial.boot.image)
+            results.append(judged(trial, trial.what(options), kept, known))
             cache.write_atomic(folder / "check.json", to_json(lab, results, options))
             cache.write_atomic(folder / "results.json", as_results(lab, results, options).to_json())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -277,6 +277,12 @@ def load_mutants(path: Path, base: Base | None = None) -> dict[str, Mutant]:
 def load_known_issues(path: Path = KNOWN_ISSUES) -> list[KnownIssue]:
     """The known issues. Raises UsageError when an entry is malformed."""
     return [*read_tables(path, "known issues", lambda name, entry: toml.made(KnownIssue, entry, name=name)).values()]
+
+
+def unfixed(issues: Iterable[KnownIssue], base: Base, kernel: str) -> list[KnownIssue]:
+    """Those of ``issues`` that no feature of ``kernel`` fixes; all, if it is no kernel of ``base``."""
+    fixed = {name for f in base.features_of(kernel) for name in f.fixes} if kernel in base.kernels else set()
+    return [issue for issue in issues if issue.name not in fixed]
 
 
 def died_of(what: str, rules: Sequence[str]) -> list[str]:

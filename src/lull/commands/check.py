@@ -89,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="issues of yours, as in checker/known-issues.toml, that fail no check",
     )
+    own("--fixed", metavar="NAME", **options.SEVERAL, help="a known issue that fails this check; repeatable")
     own("--ktap", metavar="FILE", type=options.FILE, help="also write the results as KTAP")
     own("--junit", metavar="FILE", type=options.FILE, help="also write the results as JUnit's XML")
     own(
@@ -222,6 +223,8 @@ def run(lab: Lab, arguments: argparse.Namespace) -> int:
     for trial in trials:
         trial.machine(chosen)  # refuses what cannot be
     known_issues = data.load_known_issues() + (data.load_known_issues(arguments.known) if arguments.known else [])
+    require_known("known issue", arguments.fixed, [issue.name for issue in known_issues])
+    known_issues = [issue for issue in known_issues if issue.name not in arguments.fixed]
     if arguments.dry_run:
         whats = [(trial.boot.name, trial.what(chosen)) for trial in trials]
         lines = [f"would boot {what}" for _, what in whats]

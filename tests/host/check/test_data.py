@@ -159,6 +159,18 @@ def test_a_defect_that_has_been_fixed(release: str, known: bool) -> None:
     assert finding.describes(report, release) is known
 
 
+def test_a_defect_that_a_feature_fixes() -> None:
+    """It is known of kernels without the feature, and of the user's own ones; the features name issues that exist."""
+    issues = {issue.name: issue for issue in check_data.load_known_issues()}
+    for base in map(bases.load_base, ("6.12", "7.3")):
+        assert {name for feature in base.features.values() for name in feature.fixes} <= issues.keys()
+        for kernel, known in (("lab", False), ("lull", False), ("reclaim", True), ("stock", True), ("Image", True)):
+            left = check_data.unfixed(issues.values(), base, kernel)
+            assert (issues["mprotect-folds-unflushed"] in left) is known, kernel
+            assert issues["hugetlb-moved-unflushed"] in left
+        assert issues["reclaim-unlocks-before-dsb"] not in check_data.unfixed(issues.values(), base, "reclaim")
+
+
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
