@@ -8,7 +8,7 @@ import argparse
 from lull import base as bases
 from lull import cli, options, plan, selftests, timing
 from lull.base import Base
-from lull.check.data import load_machines, load_mutants
+from lull.check.data import load_known_issues, load_machines, load_mutants
 from lull.lab import Lab
 
 SHELLS = ("bash", "zsh", "fish")
@@ -50,6 +50,7 @@ def words(base: Base) -> dict[str, list[str]]:
         "cpu C": list(load_machines()),
         "cpu MODEL": list(dict.fromkeys(machine.cpu for machine in load_machines().values())),
         "mutant M": list(load_mutants(base.mutants, base)),
+        "fixed NAME": [issue.name for issue in load_known_issues()],
         "tests T": list(selftests.load_suites()),
         "timing NAME": timing.known(),
         "guest NAME": timing.known(),
