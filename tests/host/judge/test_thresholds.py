@@ -263,6 +263,17 @@ def test_thresholds_of_reclaim(waits: int, verdict_: str) -> None:
     assert found["reclaim: dsb_ish of swap_bench on reclaim"].verdict == "skipped"
 
 
+@pytest.mark.parametrize(("ipis", "verdict_"), [(81, "passed"), (10, "failed")])
+def test_barriers_of_ipis_are_none_of_reclaim(ipis: int, verdict_: str) -> None:
+    """Each IPI has a DSB ISHST."""
+    values = good()
+    values["lull", "swap_bench_threads", "dsb_ishst"] = [150] * 3
+    values["lull", "swap_bench_threads", "ipi"] = [ipis] * 3
+    values["stock", "swap_bench_threads", "dsb_ishst"] = [1050] * 3
+    found = {c.name: c for c in thresholds.check("reclaim", results(values), reclaim.judge)}
+    assert found["reclaim: dsb_ishst of swap_bench_threads on lull"].verdict == verdict_
+
+
 @pytest.mark.parametrize(("workload", "metric", "most"), reclaim.THRESHOLDS)
 def test_a_threshold_of_reclaim_needs_only_its_own_workload(workload: str, metric: str, most: float) -> None:
     """Also with no other kernel than stock and reclaim. What was published is shown beside its own program only."""
