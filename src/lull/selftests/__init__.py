@@ -361,8 +361,7 @@ def do_suites(
             read = suite_outcomes.of_tests if suite.options else suite_outcomes.of_kunit
             outcome = read((place / "console.log").read_text(errors="replace"), kept.trouble)
             if checked:
-                issues = check_data.unfixed(known, lab.base, setting.kernel)
-                outcome = with_checker(outcome, place, issues, kept.guest)
+                outcome = with_checker(outcome, place, known, kept.guest)
             found[setting.name, suite.name].append(outcome)
 
         steps = [
