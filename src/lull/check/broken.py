@@ -2,7 +2,7 @@
 """Break a kernel on purpose, by other instructions in its Image: the mutants of kernels that have none of their own.
 
 A *change* is a text, ``FUNCTION: WHAT -> INSTEAD``. WHAT is an instruction of INSTRUCTIONS, with ``#N`` behind it for
-the Nth of the function only; ``call OTHER``, a BL to that function; or ``entry``, the first two instructions. INSTEAD
+the Nth of the function only; ``call OTHER``, a BL to that function; or ``entry``, where the function begins. INSTEAD
 is an instruction of INSTRUCTIONS, ``return N``, or ``N``, which is what the call returns. A register is kept.
 """
 
@@ -35,19 +35,33 @@ INSTRUCTIONS = {
 """Words of A64 instructions, with 0 for register Rt or Rd where there is one. ``clear tge`` is AND with ~HCR_EL2.TGE,
 of and to the same register."""
 SYSTEM, RT, CLEAR_TGE = 0xD5, 0x1F, 0x9264F800
-BL, BL_MASK, RET, MOV_W0 = 0x94000000, 0xFC000000, 0xD65F03C0, 0x52800000
+B, BL, BL_MASK, RET, MOV_W0 = 0x14000000, 0x94000000, 0xFC000000, 0xD65F03C0, 0x52800000
 CHANGE = re.compile(r"(\w+): (.+?)(?: #(\d+))? -> (.+)")
 
 
 def _matches(word: int, name: str, at: int, symbols: Symbols) -> bool:
     """Whether the instruction ``word`` at address ``at`` is what a change names."""
     if name.startswith("call "):
-        offset = (word & 0x3FFFFFF) - (1 << 26 if word & 1 << 25 else 0)
-        return word & BL_MASK == BL and at + 4 * offset == symbols.address(name.removeprefix("call "))
+        return word & BL_MASK == BL and _target(word, at) == symbols.address(name.removeprefix("call "))
     wanted = INSTRUCTIONS[name]
     if wanted == CLEAR_TGE:
         return word & ~0x3FF == wanted and word & RT == word >> 5 & RT
     return word == wanted or (wanted >> 24 == SYSTEM and not wanted & RT and word & ~RT == wanted)
+
+
+def _target(word: int, at: int) -> int:
+    """Where the B or BL ``word`` at address ``at`` leads."""
+    return at + 4 * ((word & 0x3FFFFFF) - (1 << 26 if word & 1 << 25 else 0))
+
+
+def _entries(word: int, at: int) -> list[int]:
+    """Where a function begins whose first instruction is ``word``, at address ``at``.
+
+    Linux may replace a B or NOP there by the other one when it boots (arch/arm64/kernel/alternative.c).
+    """
+    if word & BL_MASK == B:
+        return [at + 4, _target(word, at)]
+    return [at + 4] if word == INSTRUCTIONS["nop"] else [at]
 
 
 def _instead(word: int, name: str) -> int:
@@ -79,7 +93,9 @@ def broken(data: bytes, symbols: Symbols, changes: Sequence[str], where: str) ->
             raise UsageError(f"the kernel has no {form[1]}()", where=where, remedy=remedy)
         if form[2] == "entry":
             result = int(form[4].removeprefix("return "))
-            struct.pack_into("<II", patched, span[0] - text, MOV_W0 | result << 5, RET)
+            (word,) = struct.unpack_from("<I", data, span[0] - text)
+            for at in _entries(word, span[0]):
+                struct.pack_into("<II", patched, at - text, MOV_W0 | result << 5, RET)
             continue
         places = []
         for at in range(span[0], span[1], 4):

@@ -50,7 +50,8 @@ class CheckedKernel:
         """
         if not narrow and not sme and not changes:
             return self.image
-        key = cache.key_of_files([self.image, self.place], *changes)
+        code = [Path(module.__file__) for module in (broken, check_image) if module.__file__]
+        key = cache.key_of_files([self.image, self.place, *code], *changes)
 
         def make(part: Path) -> None:
             data = self.image.read_bytes()

@@ -26,21 +26,31 @@ CODE = [
     0x94000002,  # bl other
     RET,
     RET,  # other
+    NOP,  # maybe_b
+    0xD503233F,
+    RET,
+    0x14000003,  # maybe_nop: b to its fourth instruction
+    0xD503233F,
+    RET,
+    0xD503233F,
+    RET,
 ]
 SYMBOLS = Symbols(
     [
         Entry(TEXT, "T", "_text"),
         Entry(TEXT, "T", "flush"),
         Entry(TEXT + 36, "T", "other"),
-        Entry(TEXT + 40, "T", "_end"),
+        Entry(TEXT + 40, "T", "maybe_b"),
+        Entry(TEXT + 52, "T", "maybe_nop"),
+        Entry(TEXT + 72, "T", "_end"),
     ]
 )
 
 
 def changed(*changes: str) -> dict[int, int]:
     """The words that the changes put into CODE, by their number."""
-    made = broken(struct.pack("<10I", *CODE), SYMBOLS, changes, "Image")
-    return {n: new for n, (old, new) in enumerate(zip(CODE, struct.unpack("<10I", made), strict=True)) if old != new}
+    made = broken(struct.pack("<18I", *CODE), SYMBOLS, changes, "Image")
+    return {n: new for n, (old, new) in enumerate(zip(CODE, struct.unpack("<18I", made), strict=True)) if old != new}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,8 @@ def changed(*changes: str) -> dict[int, int]:
         ("flush: call other -> 1", {7: 0x52800020}),
         ("flush: call other -> nop", {7: NOP}),
         ("flush: entry -> return 0", {0: 0x52800000, 1: RET}),
+        ("maybe_b: entry -> return 0", {11: 0x52800000}),
+        ("maybe_nop: entry -> return 0", {14: 0x52800000, 16: 0x52800000}),
     ],
 )
 def test_what_is_changed(change: str, want: dict[int, int]) -> None:
