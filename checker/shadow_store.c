@@ -161,11 +161,11 @@ static void report_bbm(struct change *ch, struct context *c, uint64_t va, enum r
 
 /*
  * Returns the CPUs that may use two entries of a context. With KPTI a CPU in user space does not have the kernel's
- * tables loaded, and comes back with what it holds.
+ * tables loaded, and comes back with what it holds. Nor does a host know when a virtual CPU comes back.
  */
-static cpumask may_hit(const struct context *c)
+static cpumask may_hit(const struct change *ch, const struct context *c)
 {
-	return c->kernel ? ~(cpumask)0 : c->loaded;
+	return c->kernel || ch->s->stage2 ? ~(cpumask)0 : c->loaded;
 }
 
 /* A valid descriptor has changed for the worse: for one context that reaches it, at @va. */
@@ -177,7 +177,7 @@ static void old_place(void *arg, struct context *c, uint64_t va)
 	if (ch->bbm) {
 		cpumask held = holders_of(ch->s, c, va, t->level,
 					  desc_kind(&t->r, t->level, ch->old) == DESC_TABLE,
-					  ch->since) & may_hit(c);
+					  ch->since) & may_hit(ch, c);
 
 		if (held)
 			report_bbm(ch, c, va, ch->bbm, ch->bbm, t, ch->old, ch->new, held, NULL);
@@ -208,7 +208,7 @@ static void contradicts(struct change *ch, struct context *c, const struct table
 {
 	bool larger = inv->what.level > t->level ||
 		      (desc_contiguous(t->desc[index]) && !desc_contiguous(inv->old));
-	cpumask held = inv->held & may_hit(c);
+	cpumask held = inv->held & may_hit(ch, c);
 	enum rule conflict;
 
 	if (!ch->judge_older || !held ||

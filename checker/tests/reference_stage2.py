@@ -253,7 +253,7 @@ class Machines:
         table = kind_of(level, old) == "table"
         w = Pending(vmid, ipa, level, table, old, new, self.life[slot], change, self.cpu[cpu].task, cpu)
         held = self.held(w)
-        if change == BBM and new and held & self.running(vmid):
+        if change == BBM and new and held:
             self.find("bbm", self.bbm(level, old, new))
         # One that is due, for the same CPUs, forbids as much.
         if held and not any(
@@ -305,7 +305,7 @@ class Machines:
 
     def contradicts(self, cpu: int, w: Pending, judged: bool, larger: bool, was_valid: bool) -> None:
         mine = w.task == self.cpu[cpu].task and not w.due
-        if judged and self.held(w) & self.running(w.vmid) and (larger or mine):
+        if judged and self.held(w) and (larger or mine):
             self.find("bbm", "older" if was_valid else "anew")
 
     # --- TLBIs
