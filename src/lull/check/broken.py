@@ -54,12 +54,13 @@ def _target(word: int, at: int) -> int:
     return at + 4 * ((word & 0x3FFFFFF) - (1 << 26 if word & 1 << 25 else 0))
 
 
-def _entries(word: int, at: int) -> list[int]:
-    """Where a function begins whose first instruction is ``word``, at address ``at``.
+def _entries(word: int, at: int, end: int) -> list[int]:
+    """Where a function from ``at`` to ``end`` begins whose first instruction is ``word``.
 
-    Linux may replace a B or NOP there by the other one when it boots (arch/arm64/kernel/alternative.c).
+    Linux may replace a B or NOP there by the other one when it boots (arch/arm64/kernel/alternative.c). A B to another
+    function stays.
     """
-    if word & BL_MASK == B:
+    if word & BL_MASK == B and at < _target(word, at) < end:
         return [at + 4, _target(word, at)]
     return [at + 4] if word == INSTRUCTIONS["nop"] else [at]
 
@@ -94,7 +95,7 @@ def broken(data: bytes, symbols: Symbols, changes: Sequence[str], where: str) ->
         if form[2] == "entry":
             result = int(form[4].removeprefix("return "))
             (word,) = struct.unpack_from("<I", data, span[0] - text)
-            for at in _entries(word, span[0]):
+            for at in _entries(word, *span):
                 struct.pack_into("<II", patched, at - text, MOV_W0 | result << 5, RET)
             continue
         places = []

@@ -35,6 +35,7 @@ CODE = [
     0xD503233F,
     RET,
 ]
+FORM = f"<{len(CODE)}I"
 SYMBOLS = Symbols(
     [
         Entry(TEXT, "T", "_text"),
@@ -49,8 +50,8 @@ SYMBOLS = Symbols(
 
 def changed(*changes: str) -> dict[int, int]:
     """The words that the changes put into CODE, by their number."""
-    made = broken(struct.pack("<18I", *CODE), SYMBOLS, changes, "Image")
-    return {n: new for n, (old, new) in enumerate(zip(CODE, struct.unpack("<18I", made), strict=True)) if old != new}
+    made = broken(struct.pack(FORM, *CODE), SYMBOLS, changes, "Image")
+    return {n: new for n, (old, new) in enumerate(zip(CODE, struct.unpack(FORM, made), strict=True)) if old != new}
 
 
 @pytest.mark.parametrize(
