@@ -26,7 +26,7 @@ KERNELS = (TOGETHER, ALONE)
 
 PUBLISHED = "swap_bench"
 BUSY = ("swap_bench_threads", "swap_bench_shared")
-BARRIERS, WAITS, IPIS = "dsb_ishst", "dsb_ish", "ipi"
+BARRIERS, WAITS, IPIS = "dsb_ishst", "dsb_ish_own", "ipi"
 THRESHOLDS = (
     (PUBLISHED, WAITS, 0.04),
     ("swap_bench_threads", BROADCASTS, 0.07),
