@@ -12,17 +12,20 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/klog.h>
+#include <sys/mount.h>
 #include <sys/swap.h>
 
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 #define POOL	"/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages"
 
-static long hotplug, refuse, discards;
+static long hotplug, refuse, starve, damon, discards;
 
 static const struct option_spec options[] = {
 	STORM_OPTIONS,
 	{ "hotplug", &hotplug, NULL, "1: a CPU goes offline and comes back while memory is reclaimed" },
 	{ "refuse", &refuse, NULL, "1: the swap device refuses writes in every second turn of reclaim" },
+	{ "starve", &starve, NULL, "1: three in ten allocations of the task that reclaims fail" },
+	{ "damon", &damon, NULL, "1: DAMON reclaims, from all tasks" },
 	{ "discards", &discards, NULL, "1: the swap device is told which slots were freed" },
 	{ }
 };
@@ -631,6 +634,63 @@ static void swap_with_discards(void)
 	verify(strstr(line, "Dsc"), "the swap device discards nothing: %s", line);
 }
 
+/* Write words to files of a folder: names and words in turn, ended by NULL. */
+static void put_words(const char *folder, const char *const *words)
+{
+	char path[128];
+
+	for (; *words; words += 2) {
+		snprintf(path, sizeof(path), "%s/%s", folder, words[0]);
+		verify(put_file(path, words[1]), "%s does not take '%s'", path, words[1]);
+	}
+}
+
+#define DEBUG		"/sys/kernel/debug"
+#define FAIL_PAGES	DEBUG "/fail_page_alloc"
+#define FAIL_SLAB	DEBUG "/failslab"
+#define STARVE		"/proc/self/make-it-fail"
+
+/* Let three in ten allocations fail of each task that asks for it. */
+static void let_allocations_fail(void)
+{
+	static const char *const rules[] = { "ignore-gfp-wait", "N", "task-filter", "Y", "verbose", "0",
+					     "times", "1000000", "probability", "30", NULL };
+
+	mount("debugfs", DEBUG, "debugfs", 0, NULL);	/* may be there, or not exist */
+	if (access(FAIL_SLAB, F_OK))
+		skip("starve=1: this kernel has no fault injection");
+	put_words(FAIL_SLAB, rules);
+	put_words(FAIL_PAGES, rules);
+	verify(put_file(FAIL_PAGES "/min-order", "0"), FAIL_PAGES "/min-order");
+}
+
+#define DAMON	"/sys/kernel/mm/damon/admin/kdamonds"
+#define RAM	(1UL << 30)	/* where it begins on QEMU's virt */
+
+/* Let DAMON page out, ten times a second, each page that nobody has used since it last looked. */
+static void let_damon_reclaim(void)
+{
+	static const char *const parts[] = {
+		"nr_kdamonds", "1", "0/contexts/nr_contexts", "1", "0/contexts/0/operations", "paddr",
+		"0/contexts/0/targets/nr_targets", "1", "0/contexts/0/targets/0/regions/nr_regions", "1",
+		"0/contexts/0/schemes/nr_schemes", "1", NULL,
+	}, *const scheme[] = {
+		"action", "pageout", "access_pattern/sz/max", "1099511627776", "access_pattern/nr_accesses/max", "1000000",
+		"access_pattern/age/max", "1000000", NULL,
+	};
+	char first[32], last[32];
+	const char *const region[] = { "start", first, "end", last, NULL };
+
+	if (access(DAMON, F_OK))
+		skip("damon=1: this kernel has no DAMON");
+	snprintf(first, sizeof(first), "%lu", RAM);
+	snprintf(last, sizeof(last), "%lu", RAM + sysconf(_SC_PHYS_PAGES) * PAGE);
+	put_words(DAMON, parts);
+	put_words(DAMON "/0/contexts/0/targets/0/regions/0", region);
+	put_words(DAMON "/0/contexts/0/schemes/0", scheme);
+	verify(put_file(DAMON "/0/state", "on"), "DAMON does not start");
+}
+
 static bool in_a_hurry;
 
 /*
@@ -649,6 +709,10 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	}
 	if (discards)
 		swap_with_discards();
+	if (starve)
+		let_allocations_fail();
+	if (damon)
+		let_damon_reclaim();
 	cgroup_make("batch-storm");
 	if (limit)
 		cgroup_write("memory.max", limit);
@@ -658,16 +722,27 @@ static void reclaim_from(void (*work)(void), const char *limit)
 		work();
 		_exit(0);
 	}
+	if (starve)
+		verify(put_file(STARVE, "1"), STARVE);
 	for (turn = 0; !must(waitpid(pid, &status, WNOHANG)); turn++) {
 		if (refuse)
 			fill_swap(turn);
 		/* Reclaim keeps pages that were used meanwhile, and then fails the write. */
-		put_file(cgroup_file("memory.reclaim"), "1M");
+		if (!damon)
+			put_file(cgroup_file("memory.reclaim"), "1M");
 		if (!in_a_hurry)
 			usleep(2000);
 		if (hotplug)
 			plug(turn);
 	}
+	if (starve) {
+		while (!put_file(STARVE, "0"))
+			;	/* an allocation for it failed */
+		verify(number_in(FAIL_SLAB "/times") + number_in(FAIL_PAGES "/times") < 2 * 1000000,
+		       "no allocation has failed");
+	}
+	if (damon)
+		verify(put_file(DAMON "/0/state", "off"), "DAMON does not stop");
 	if (hotplug)
 		plug(1);
 	if (refuse) {
