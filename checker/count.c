@@ -11,7 +11,7 @@
 
 /* Sums over all forms, of one vCPU or of all vCPUs. */
 struct totals {
-	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, dsb_ish_own, ipi, ipi_all, ic, dsb[DSB_FORMS];
+	uint64_t insns, insns_own, insns_spin, insns_spin_own, atomics, atomics_own, waits_own, ipi, ipi_all, ic, dsb[DSB_FORMS];
 	uint64_t broadcast[CLASSES], local[CLASSES], range, asid;
 	uint64_t guest[GUESTS + 1][GUEST_KINDS][CLASSES], hyp_local, hyp_broadcast, hyp_stage2, forced[CLASSES];
 };
@@ -327,7 +327,7 @@ static void write_total(struct json *j, const struct counts *c, const struct tot
 	json_field(j, "insns_spin_own", t->insns_spin_own);
 	json_field(j, "atomics", t->atomics);
 	json_field(j, "atomics_own", t->atomics_own);
-	json_field(j, "dsb_ish_own", t->dsb_ish_own);
+	json_field(j, "waits_own", t->waits_own);
 	json_field(j, "tlbi_broadcast", sum(t->broadcast));
 	json_field(j, "tlbi_local", sum(t->local));
 	json_field(j, "tlbi_range", t->range);
@@ -369,7 +369,7 @@ static void write_rest(struct counts *c, struct json *j, unsigned int own)
 			totals.insns_own = c->shown[cpu].insns;
 			totals.insns_spin_own = c->shown[cpu].insns_spin;
 			totals.atomics_own = c->shown[cpu].atomics;
-			totals.dsb_ish_own = c->shown[cpu].dsb[DSB_ISH];
+			totals.waits_own = c->shown[cpu].dsb[DSB_ISH];
 		}
 	}
 	json_close(j, ']');

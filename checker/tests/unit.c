@@ -291,7 +291,7 @@ static void test_count_window(void)
 		"\"dsb\":{\"ish\":2},\"ipi\":0,\"ipi_all\":0,\"ic_broadcast\":0},"
 		"{\"cpu\":1,\"insns\":2,\"insns_spin\":1,\"atomics\":1,\"tlbi\":{\"vmalle1/all\":1,\"aside1is/user\":1,"
 		"\"rvae1/user\":1,\"rvae1/kernel\":1},\"dsb\":{\"ishst\":1},\"ipi\":1,\"ipi_all\":0,\"ic_broadcast\":0}],"
-		"\"total\":{\"insns\":62,\"insns_own\":2,\"insns_spin\":41,\"insns_spin_own\":1,\"atomics\":8,\"atomics_own\":1,\"dsb_ish_own\":0,"
+		"\"total\":{\"insns\":62,\"insns_own\":2,\"insns_spin\":41,\"insns_spin_own\":1,\"atomics\":8,\"atomics_own\":1,\"waits_own\":0,"
 		"\"tlbi_broadcast\":4,\"tlbi_local\":3,\"tlbi_range\":2,\"tlbi_asid\":1,"
 		"\"tlbi_user\":3,\"tlbi_broadcast_user\":2,\"tlbi_local_user\":1,"
 		"\"tlbi_kernel\":3,\"tlbi_broadcast_kernel\":2,\"tlbi_local_kernel\":1,"
@@ -310,7 +310,7 @@ static void test_count_window(void)
 	fflush(f);
 	CHECK(strstr(text, "{\"window\":\"whole-run\",\"seq\":2,") == text);
 	CHECK(strstr(text, "\"cpu\":0,\"insns\":160,\"insns_spin\":70,\"atomics\":17,\"tlbi\":{\"vale1is/user\":2,\"vale1is/kernel\":2}"));
-	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"insns_spin\":80,\"insns_spin_own\":0,\"atomics\":23,\"atomics_own\":0,\"dsb_ish_own\":0,\"tlbi_broadcast\":5,"));
+	CHECK(strstr(text, "\"total\":{\"insns\":212,\"insns_own\":0,\"insns_spin\":80,\"insns_spin_own\":0,\"atomics\":23,\"atomics_own\":0,\"waits_own\":0,\"tlbi_broadcast\":5,"));
 	CHECK(strstr(text, "\"ipi\":2,\"ipi_all\":0,\"ic_broadcast\":0}}\n"));
 	CHECK(!strstr(text, "error"));
 	forget(f);

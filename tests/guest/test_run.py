@@ -57,7 +57,7 @@ def test_full_run_once(real: Tool, tmp_path: Path) -> None:
     waits = {
         r["kernel"]: r["values"][0]
         for r in results["records"]
-        if (r["workload"], r["metric"]) == ("swap_bench", "dsb_ish_own")
+        if (r["workload"], r["metric"]) == ("swap_bench", "waits_own")
     }
     assert waits["lull"] < 0.1 * waits["stock"]
     judged = features.modules()[LOCAL]

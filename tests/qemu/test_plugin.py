@@ -133,7 +133,7 @@ def check_totals(line: dict[str, Any]) -> None:
             sums["insns_own"] += cpu["insns"]
             sums["insns_spin_own"] += cpu["insns_spin"]
             sums["atomics_own"] += cpu["atomics"]
-            sums["dsb_ish_own"] += cpu["dsb"].get("ish", 0)
+            sums["waits_own"] += cpu["dsb"].get("ish", 0)
         sums["ipi"] += cpu["ipi"]
         sums["ipi_all"] += cpu["ipi_all"]
         sums["ic_broadcast"] += cpu["ic_broadcast"]

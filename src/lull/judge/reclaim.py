@@ -28,7 +28,7 @@ PUBLISHED = "swap_bench"
 BUSY = ("swap_bench_threads", "swap_bench_shared")
 ALL_BROADCASTS = "tlbi_broadcast"
 """Those for every address space, too: reclaim issues one in place of many."""
-BARRIERS, WAITS, IPIS = "dsb_ishst", "dsb_ish_own", "ipi"
+BARRIERS, WAITS, IPIS = "dsb_ishst", "waits_own", "ipi"
 THRESHOLDS = (
     (PUBLISHED, WAITS, 0.04),
     ("swap_bench_threads", BROADCASTS, 0.07),

@@ -257,10 +257,10 @@ def test_thresholds_of_reclaim(waits: int, verdict_: str) -> None:
     """For each page, on the kernel with all features; the kernel with reclaim alone was not measured."""
     values = good()
     for kernel, count in (("stock", 1010), ("lull", waits)):
-        values[kernel, "swap_bench", "dsb_ish_own"] = [count] * 3
+        values[kernel, "swap_bench", "waits_own"] = [count] * 3
     found = {c.name: c for c in thresholds.check("reclaim", results(values), reclaim.judge)}
-    assert found["reclaim: dsb_ish_own of swap_bench on lull"].verdict == verdict_
-    assert found["reclaim: dsb_ish_own of swap_bench on reclaim"].verdict == "skipped"
+    assert found["reclaim: waits_own of swap_bench on lull"].verdict == verdict_
+    assert found["reclaim: waits_own of swap_bench on reclaim"].verdict == "skipped"
 
 
 @pytest.mark.parametrize(("ipis", "verdict_"), [(81, "passed"), (10, "failed")])
