@@ -649,12 +649,13 @@ static void put_words(const char *folder, const char *const *words)
 #define FAIL_PAGES	DEBUG "/fail_page_alloc"
 #define FAIL_SLAB	DEBUG "/failslab"
 #define STARVE		"/proc/self/make-it-fail"
+#define FAILURES	"1000000"	/* the most that each may have */
 
 /* Let three in ten allocations fail of each task that asks for it. */
 static void let_allocations_fail(void)
 {
 	static const char *const rules[] = { "ignore-gfp-wait", "N", "task-filter", "Y", "verbose", "0",
-					     "times", "1000000", "probability", "30", NULL };
+					     "times", FAILURES, "probability", "30", NULL };
 
 	mount("debugfs", DEBUG, "debugfs", 0, NULL);	/* may be there, or not exist */
 	if (access(FAIL_SLAB, F_OK))
@@ -738,7 +739,7 @@ static void reclaim_from(void (*work)(void), const char *limit)
 	if (starve) {
 		while (!put_file(STARVE, "0"))
 			;	/* an allocation for it failed */
-		verify(number_in(FAIL_SLAB "/times") + number_in(FAIL_PAGES "/times") < 2 * 1000000,
+		verify(number_in(FAIL_SLAB "/times") + number_in(FAIL_PAGES "/times") < 2 * atol(FAILURES),
 		       "no allocation has failed");
 	}
 	if (damon)
