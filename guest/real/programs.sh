@@ -21,7 +21,6 @@ postgres() {
     $user "$bin/pg_ctl" -D pg -l pg/log -o "-k /tmp -c listen_addresses=" -w start >/dev/null
     bench="$user $bin/pgbench -h /tmp -U postgres"
     $bench -q -i -s 1 postgres 2>/dev/null
-    # shellcheck disable=SC2086
     window connect 120 transaction $bench -n -C -c 2 -t 60 postgres
     window keep 400 transaction $bench -n -c 2 -t 200 postgres
     sum=$($user "$bin/psql" -h /tmp -U postgres -At -c \
