@@ -88,12 +88,13 @@ static void written(struct linux_guest *l, unsigned int cpu, uint64_t page, uint
 		shadow_written(l->stage2, cpu, pa >> 12, pages << more, how, pc);
 }
 
-static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio, uint64_t pc)
+static void folio_written(struct linux_guest *l, unsigned int cpu, uint64_t folio,
+			  enum sync_what how, uint64_t pc)
 {
 	struct folio f;
 
 	if (folio_read(l, cpu, folio, &f))
-		written(l, cpu, f.at, f.pages, SYNC_ALL, pc);
+		written(l, cpu, f.at, f.pages, how, pc);
 	else
 		l->refused++;
 }
@@ -142,19 +143,19 @@ void linux_written(struct linux_guest *l, unsigned int cpu, enum linux_hook hook
 
 	switch (hook) {
 	case HOOK_START_WRITEBACK:
-		folio_written(l, cpu, x[0], pc);
+		folio_written(l, cpu, x[0], SYNC_ALL, pc);
 		break;
 	case HOOK_SWAP_WRITEPAGE:
 		/* swap_writeout() of 7.x has the folio behind what it writes to. */
-		folio_written(l, cpu, linux_page(l, cpu, x[0], 1, &pa) ? x[0] : x[1], pc);
+		folio_written(l, cpu, linux_page(l, cpu, x[0], 1, &pa) ? x[0] : x[1], SYNC_ALL, pc);
 		break;
 	case HOOK_FOLIO_COPY:
-		folio_written(l, cpu, x[1], pc);
+		folio_written(l, cpu, x[1], SYNC_COPY, pc);
 		break;
 	case HOOK_COPY_HIGHPAGE:
 		if (folio_read(l, cpu, x[1], &f) &&
 		    (f.mapping & MAPPING_ANON || (f.flags & PG_LOCKED && folio_unmapped(l, &f))))
-			written(l, cpu, x[1], 1, SYNC_ALL, pc);
+			written(l, cpu, x[1], 1, SYNC_COPY, pc);
 		break;
 	case HOOK_RMAPS:
 		if (!l->shadow->pendings.n || !linux_batch(l, cpu, x[0], &batch))

@@ -181,6 +181,7 @@ enum sync_what {
 	SYNC_ALL,		/* through any old entry */
 	SYNC_OWN,		/* through old entries that the CPU's current task took away */
 	SYNC_UNLOCK,		/* any; the page is unlocked: an incomplete TLBI has the kind "unlocked" */
+	SYNC_COPY,		/* as SYNC_ALL; who wants to store to the page from now on gets the copy */
 };
 
 void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t pages,
@@ -198,6 +199,12 @@ void shadow_verdict(struct shadow *s);
 void shadow_report_pending(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
 			      enum rule rule, const struct pending *inv);
 /* For the same modules: a finding in which the place where it was noticed is filled in. */
+/*
+ * A page is freed, or copied, while stage 2 maps it, or lets it be written: a guest may do so at any time. Report it once for
+ * each root.
+ */
+void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule rule, uint64_t pc);
+
 struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule);
 
 /* Advance the clock of the model. Returns the time of the event at hand. */

@@ -97,6 +97,7 @@ static void table_freed(struct shadow *s, unsigned int cpu, struct table *t, uin
 
 struct search {
 	uint64_t page;
+	bool written;		/* only entries that may be written */
 	struct finding f;
 	bool found;
 };
@@ -107,7 +108,8 @@ static void leads_to(void *arg, struct table *t, unsigned int index, uint64_t of
 	uint64_t first = desc_output(&t->r, t->level, t->desc[index]);
 
 	if (at->found || desc_kind(&t->r, t->level, t->desc[index]) != DESC_LEAF || at->page < first ||
-	    at->page - first >= 1ull << level_shift(&t->r, t->level))
+	    at->page - first >= 1ull << level_shift(&t->r, t->level) ||
+	    (at->written && !desc_writable(&t->r, t->desc[index])))
 		return;
 	at->found = true;
 	at->f.va = offset;
@@ -116,16 +118,18 @@ static void leads_to(void *arg, struct table *t, unsigned int index, uint64_t of
 	at->f.old_page = at->f.new_page = first;
 }
 
-/* A page is freed while stage 2 maps it: a guest may use it at any time. Say so once for each root. */
-static void mapped_freed(struct shadow *s, unsigned int cpu, uint64_t page, uint64_t pc)
+void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule rule, uint64_t pc)
 {
+	if (!s->spaces.mapped || !ram_has(&s->spaces.ram, page, 1) ||
+	    !s->spaces.mapped[(page - s->spaces.ram.base) >> 12])
+		return;
 	list_for(node, &s->spaces.contexts) {
 		struct context *c = container_of(node, struct context, all);
-		struct search at = { .page = page };
+		struct search at = { .page = page, .written = rule != RULE_FREE_MAPPED };
 
 		if (!c->root || c->root->told)
 			continue;
-		at.f = finding_here(s, cpu, pc, RULE_FREE_MAPPED);
+		at.f = finding_here(s, cpu, pc, rule);
 		at.f.asid = c->asid;
 		at.f.holders = c->loaded;
 		table_all(&s->spaces, c->root, leads_to, &at);
@@ -150,9 +154,7 @@ void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int 
 			if (t && t->pa == page + at)
 				table_freed(s, cpu, t, pc);
 		}
-		if (s->spaces.mapped && ram_has(&s->spaces.ram, page, 1) &&
-		    s->spaces.mapped[(page - s->spaces.ram.base) >> 12])
-			mapped_freed(s, cpu, page, pc);
+		shadow_mapped(s, cpu, page, RULE_FREE_MAPPED, pc);
 		s->seen.table_frees += page_was_table(&s->spaces, page);
 		if (!s->pendings.n)
 			continue;

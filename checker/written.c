@@ -53,6 +53,8 @@ void shadow_written(struct shadow *s, unsigned int cpu, uint64_t pfn, uint64_t p
 	uint64_t task = s->cpus[cpu].task;
 
 	add_once(&s->seen.cleaned, 1);
+	for (uint64_t page = pfn << 12; how == SYNC_COPY && page < (pfn + pages) << 12; page += 0x1000)
+		shadow_mapped(s, cpu, page, RULE_WRITTEN_MAPPED, pc);
 	if (!s->pendings.n)
 		return;
 	for (uint64_t page = pfn << 12; page < (pfn + pages) << 12; page += 0x1000) {

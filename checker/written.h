@@ -22,7 +22,8 @@
  * memory.
  *
  * Kinds: no-tlbi, no TLBI that covers the entry was issued; no-dsb, one was issued and
- * no DSB has completed it; unlocked, the same when a page of a file is unlocked.
+ * no DSB has completed it; unlocked, the same when a page of a file is unlocked; mapped, no old entry
+ * but a valid one of stage 2 lets a guest write to a page that is copied.
  */
 #ifndef LULL_WRITTEN_H
 #define LULL_WRITTEN_H

@@ -243,8 +243,10 @@ static void share(const struct machine *m)
 {
 	pid_t child = fork_plain();
 
-	if (!child)
+	if (!child) {
+		*(volatile char *)m->memory = 0;	/* copied for the child */
 		_exit(0);
+	}
 	wait_child(child);
 	await(m);
 }

@@ -756,7 +756,8 @@ static void do_sync(char **w, int n)
 {
 	uint64_t pa = value_of(w[2]), order = n > 3 ? value_of(w[3]) : 0;
 	enum sync_what how = !strcmp(w[0], "sync-own") ? SYNC_OWN :
-			  !strcmp(w[0], "sync-unlock") ? SYNC_UNLOCK : SYNC_ALL;
+			  !strcmp(w[0], "sync-unlock") ? SYNC_UNLOCK :
+			  !strcmp(w[0], "sync-copy") ? SYNC_COPY : SYNC_ALL;
 
 	if (order > 18 || !ram_has(&m.ram, pa, PAGE << order))
 		bad("no pages: 0x%" PRIx64, pa);
@@ -935,6 +936,7 @@ static const struct command {
 	{ "sync", do_sync, 2, 3, false },
 	{ "sync-own", do_sync, 2, 3, false },
 	{ "sync-unlock", do_sync, 2, 3, false },
+	{ "sync-copy", do_sync, 2, 3, false },
 	{ "wrote", do_wrote, 2, 2, false },
 	{ "range", do_range, 4, 4, false },
 	{ "collected", do_collected, 3, 3, false },
