@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * States of page tables that are rare: rights to execute that are taken away, pages given back lazily, parts of contiguous
- * blocks, HugeTLB pages of contiguous entries, huge zero pages, userfaultfd, KSM, memory of a device. In each case another CPU uses an entry all the
+ * blocks, HugeTLB pages of contiguous entries or with a shared table, huge zero pages, userfaultfd, KSM, memory of a device,
+ * guard pages that are moved, forks that fail. In each case another CPU uses an entry all the
  * time, up to the moment in which it is changed. The metric reached_CASE counts how often that was so, and the entry was
  * the one that the case is about. A case that never reached its state says so.
  */
@@ -25,6 +26,9 @@
 #define RETURN	0xd65f03c0u
 #else
 #define RETURN	0xc3u
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL	102
 #endif
 #ifndef PROT_BTI
 #define PROT_BTI	0x10
@@ -425,6 +429,136 @@ static void case_hugetlb_cow(long round)
 	reached(n);
 }
 
+/* HugeTLB pages are unmapped, with a table that another process shares, while the other CPU reads the last of them. */
+static void case_hugetlb_shared(long round)
+{
+	const size_t size = 1UL << 30;	/* of a table */
+	volatile bool *mapped = (void *)map_memory(PAGE, MAP_SHARED);
+	char *place = (char *)(((uintptr_t)fresh(2 * size) + size - 1) & ~(size - 1)), *memory = MAP_FAILED;
+	int file = memfd_create("shared", MFD_HUGETLB | MFD_CLOEXEC), i;
+	long n = 0;
+
+	if (file < 0 || !room_for(8) || ftruncate(file, size) ||
+	    !put_file(HUGETLB "hugepages-2048kB/nr_hugepages", "4")) {
+		cannot("this kernel has no HugeTLB pages of 2 MiB");
+		return;
+	}
+	for (i = 0; i < TURNS; i++) {
+		pid_t pid;
+		long uses;
+
+		memory = mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+		if (memory == MAP_FAILED)
+			break;
+		*(volatile long *)memory = *(volatile long *)(memory + 3 * HUGE) = round;
+		*mapped = false;
+		pid = fork_child();
+		if (!pid) {
+			load(memory);
+			*mapped = true;
+			while (*mapped)
+				sched_yield();
+			_exit(0);
+		}
+		begin(load, memory + 3 * HUGE);
+		wait_for(*mapped, "the child does not begin");
+		used("the other CPU does not read what it may");
+		other.hold = true;
+		must(munmap(memory, size));
+		uses = other.uses;
+		must_fault(uses, 0);
+		end();
+		*mapped = false;
+		wait_child(pid);
+		n++;
+	}
+	close(file);
+	put_file(HUGETLB "hugepages-2048kB/nr_hugepages", "0");
+	must(munmap((void *)mapped, PAGE));
+	reached(n);
+}
+
+/* A page that the other CPU writes to is moved, and a guard page behind it, which is the last that is moved. */
+static void case_move_guard(long round)
+{
+	long n = 0;
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		char *memory = small(2 * PAGE, round), *place = fresh(2 * PAGE);
+		long start = load(memory) - other.uses, uses;
+
+		if (madvise(memory + PAGE, PAGE, MADV_GUARD_INSTALL)) {
+			cannot("this kernel has no guard pages");
+			return;
+		}
+		begin(store, memory);
+		other.hold = true;
+		verify(mremap(memory, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place, "mremap");
+		uses = other.uses;
+		must_fault(uses, 0);
+		end();
+		verify(load(place) == start + other.uses, "a write to a page that was moved is lost");
+		must(munmap(place, 2 * PAGE));
+		n++;
+	}
+	reached(n);
+}
+
+/* What all processes could write to, less what can be swapped, in KiB. */
+static long committed(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	long swap = 0, all = 0;
+	char line[128];
+
+	verify(file, "/proc/meminfo");
+	while (fgets(line, sizeof(line), file))
+		if (!sscanf(line, "SwapTotal: %ld", &swap))
+			sscanf(line, "Committed_AS: %ld", &all);
+	fclose(file);
+	return all - swap;
+}
+
+/* A fork fails when it has made the other CPU's page read-only; mprotect() has nothing to change then, and must flush. */
+static void case_fork_fails(long round)
+{
+	const char *setting = "/proc/sys/vm/overcommit_memory";
+	char *memory = small(PAGE, round), *big;
+	char limit[24];
+	long n = 0;
+	int i;
+
+	big = mmap(fresh(256 * HUGE), 256 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	verify(big != MAP_FAILED, "no memory");
+	for (i = 0; i < TURNS; i++) {
+		long uses, faults;
+		pid_t pid;
+
+		begin(store, memory);
+		faults = other.faults;
+		snprintf(limit, sizeof(limit), "%ld", committed() + (128 * HUGE >> 10));
+		put_file("/proc/sys/vm/overcommit_kbytes", limit);
+		put_file(setting, "2");
+		pid = fork();
+		put_file(setting, "0");
+		if (!pid)
+			_exit(0);
+		if (pid > 0)
+			wait_child(pid);
+		other.hold = true;
+		must(mprotect(memory, PAGE, PROT_READ));
+		uses = other.uses;
+		must_fault(uses, faults);
+		must(mprotect(memory, PAGE, PROT_READ | PROT_WRITE));
+		end();
+		n += pid < 0;
+	}
+	must(munmap(memory, PAGE));
+	must(munmap(big, 256 * HUGE));
+	reached(n);
+}
+
 /* Open a userfaultfd with a feature for this memory. Returns -1 if this kernel has none. */
 static int open_uffd(char *memory, size_t size, unsigned long mode, unsigned long feature)
 {
@@ -594,6 +728,7 @@ struct hmm_dmirror_cmd {
 	__u64 addr, ptr, npages, cpages, faults;
 };
 #define HMM_DMIRROR_MIGRATE_TO_DEV	_IOWR('H', 2, struct hmm_dmirror_cmd)
+#define HMM_DMIRROR_EXCLUSIVE		_IOWR('H', 5, struct hmm_dmirror_cmd)
 
 static long drop_and_store(char *page)
 {
@@ -601,8 +736,11 @@ static long drop_and_store(char *page)
 	return store(page) + store(page + 2 * PAGE) - 1;
 }
 
-/* Pages go to the device while the other CPU uses them: it writes, which brings them back, or discards them first. */
-static void to_device(long round, long (*use)(char *))
+/*
+ * Pages go to the device, or stay but are the device's alone, while the other CPU uses them: it writes, which brings them
+ * back, or discards them first.
+ */
+static void to_device(long round, unsigned long request, long (*use)(char *))
 {
 	char *memory = small(4 * PAGE, round), *buffer = small(4 * PAGE, round);
 	struct hmm_dmirror_cmd move = { .addr = (unsigned long)memory, .ptr = (unsigned long)buffer, .npages = 4 };
@@ -616,13 +754,13 @@ static void to_device(long round, long (*use)(char *))
 		for (i = 0; i < 32 * TURNS && n < TURNS; i++) {
 			uint64_t frame = frame_of(memory);
 			long uses = other.uses;
-			bool away = !ioctl(device, HMM_DMIRROR_MIGRATE_TO_DEV, &move);
+			bool away = !ioctl(device, request, &move);
 
 			/* ENOENT: a page did not go, or has come back by now. */
 			verify(away || errno == ENOENT, "the device takes no pages: %s", strerror(errno));
 			away &= other.uses > uses;
 			used("the other CPU does not write what it may");
-			n += use == store ? frame_of(memory) != frame : away;
+			n += use == store && request == HMM_DMIRROR_MIGRATE_TO_DEV ? frame_of(memory) != frame : away;
 			verify(use == store || other.seen == 1, "a page that was discarded holds %ld", other.seen);
 		}
 		end();
@@ -636,12 +774,17 @@ static void to_device(long round, long (*use)(char *))
 
 static void case_device(long round)
 {
-	to_device(round, store);
+	to_device(round, HMM_DMIRROR_MIGRATE_TO_DEV, store);
+}
+
+static void case_device_alone(long round)
+{
+	to_device(round, HMM_DMIRROR_EXCLUSIVE, store);
 }
 
 static void case_device_drop(long round)
 {
-	to_device(round, drop_and_store);
+	to_device(round, HMM_DMIRROR_MIGRATE_TO_DEV, drop_and_store);
 }
 
 static const struct storm_case cases[] = {
@@ -649,7 +792,8 @@ static const struct storm_case cases[] = {
 	{ "zero_split", case_zero_split }, { "lazyfree", case_lazyfree }, { "part", case_part },
 	{ "hugetlb_cow", case_hugetlb_cow }, { "uffd_wp", case_uffd_wp }, { "uffd_move", case_uffd_move },
 	{ "uffd_copy", case_uffd_copy }, { "uffd_continue", case_uffd_continue }, { "ksm", case_ksm },
-	{ "device", case_device }, { "device_drop", case_device_drop },
+	{ "device", case_device }, { "device_drop", case_device_drop }, { "device_alone", case_device_alone },
+	{ "hugetlb_shared", case_hugetlb_shared }, { "move_guard", case_move_guard }, { "fork_fails", case_fork_fails },
 };
 
 int main(int argc, char **argv)
