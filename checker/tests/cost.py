@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the plugin costs: CPU time of QEMU with it over CPU time without, in both modes. Run it alone.
 
-    PYTHONPATH=src python checker/tests/cost.py [ROUNDS [BASE]]
+    PYTHONPATH=src python checker/tests/cost.py [ROUNDS [BASE [SUITE [WORKLOAD ...]]]]
 
-Each round boots stock with the default workloads: without plugin, counting, and checking, in turning order. A ratio is
+Each round boots stock with the default workloads, or those named: without plugin, counting, and checking, in turning order. A ratio is
 of one round; medians and ranges are printed. CPU time, because boots wait for timers at times, which costs nothing.
 """
 
@@ -29,7 +29,7 @@ def cpu_seconds(guest: Guest, job: str) -> float:
     """User and system time of one boot."""
     before = os.times()
     with tempfile.TemporaryDirectory() as folder:
-        launch(guest, job, Path(folder), job_seconds=lambda number: 600.0)
+        launch(guest, job, Path(folder), job_seconds=lambda number: 900.0)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
@@ -38,10 +38,10 @@ def main() -> None:
     """Measure, and print a line per mode."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     progress.quiet = True
-    lab = Lab(*sys.argv[2:3])
+    lab = Lab(*sys.argv[2:3], suite_name="".join(sys.argv[3:4]))
     machine = Machine()
     kernel = check_kernels.of_base(lab, "stock")
-    boot = plan.make_plan(plan.select_workloads([], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
+    boot = plan.make_plan(plan.select_workloads(sys.argv[4:], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
     job = lab.job_script(boot)
     bare = lab.guest_of(kernel.image, machine, check_trials.APPEND, None)
     guests = {
