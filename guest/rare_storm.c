@@ -2,9 +2,9 @@
 /*
  * States of page tables that are rare: rights to execute that are taken away, pages given back lazily, parts of contiguous
  * blocks, HugeTLB pages of contiguous entries or with a shared table, huge zero pages, userfaultfd, KSM, memory of a device,
- * guard pages that are moved, forks that fail. In each case another CPU uses an entry all the
- * time, up to the moment in which it is changed. The metric reached_CASE counts how often that was so, and the entry was
- * the one that the case is about. A case that never reached its state says so.
+ * guard pages that are moved, forks that fail, wide ranges. In each case another CPU uses an entry all the time, up to
+ * the moment in which it is changed. The metric reached_CASE counts how often that was so, and the entry was the one that
+ * the case is about. A case that never reached its state says so.
  */
 #include "storm_cases.h"
 
@@ -505,6 +505,33 @@ static void case_move_guard(long round)
 	reached(n);
 }
 
+/* As much is given back as one range TLBI can name, and a page less or more, while the other CPU reads the last page. */
+static void case_wide(long round)
+{
+	long n = 0;
+	int i;
+
+	(void)round;
+	for (i = 0; i < TURNS; i++) {
+		size_t size = PAGE * ((1UL << 21) - 1 + i % 3), at;
+		char *memory = mmap(fresh(size), size, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+		verify(memory != MAP_FAILED, "no memory");
+		for (at = 0; at < size; at += PAGE << 15)	/* more places than an mmu_gather has runs */
+			store(memory + at);
+		store(memory + size - PAGE);
+		begin(load, memory + size - PAGE);
+		n += other.seen == 1;
+		must(madvise(memory, size, MADV_DONTNEED));
+		used("the other CPU does not read what it may");
+		verify(!other.seen, "a page that was given back holds %ld", other.seen);
+		end();
+		must(munmap(memory, size));
+	}
+	reached(n);
+}
+
 /* What all processes could write to, less what can be swapped, in KiB. */
 static long committed(void)
 {
@@ -794,6 +821,7 @@ static const struct storm_case cases[] = {
 	{ "uffd_copy", case_uffd_copy }, { "uffd_continue", case_uffd_continue }, { "ksm", case_ksm },
 	{ "device", case_device }, { "device_drop", case_device_drop }, { "device_alone", case_device_alone },
 	{ "hugetlb_shared", case_hugetlb_shared }, { "move_guard", case_move_guard }, { "fork_fails", case_fork_fails },
+	{ "wide", case_wide },
 };
 
 int main(int argc, char **argv)
