@@ -21,6 +21,7 @@
 #define KPF_ZERO_PAGE	(1UL << 24)
 #define KSM	"/sys/kernel/mm/ksm/"
 #define TURNS	8			/* changes in each round of a case */
+#define BIG	(512UL << 20)		/* too much for a fork that may have half of it */
 
 #ifdef __aarch64__
 #define RETURN	0xd65f03c0u
@@ -438,7 +439,7 @@ static void case_hugetlb_shared(long round)
 	int file = memfd_create("shared", MFD_HUGETLB | MFD_CLOEXEC), i;
 	long n = 0;
 
-	if (file < 0 || !room_for(8) || ftruncate(file, size) ||
+	if (file < 0 || HUGE != 2UL << 20 || !room_for(8) || ftruncate(file, size) ||
 	    !put_file(HUGETLB "hugepages-2048kB/nr_hugepages", "4")) {
 		cannot("this kernel has no HugeTLB pages of 2 MiB");
 		return;
@@ -560,7 +561,7 @@ static void case_fork_fails(long round)
 	long n = 0;
 	int i;
 
-	big = mmap(fresh(256 * HUGE), 256 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	big = mmap(fresh(BIG), BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	verify(big != MAP_FAILED, "no memory");
 	for (i = 0; i < TURNS; i++) {
 		long uses, faults;
@@ -568,7 +569,7 @@ static void case_fork_fails(long round)
 
 		begin(store, memory);
 		faults = other.faults;
-		snprintf(limit, sizeof(limit), "%ld", committed() + (128 * HUGE >> 10));
+		snprintf(limit, sizeof(limit), "%ld", committed() + (BIG / 2 >> 10));
 		put_file("/proc/sys/vm/overcommit_kbytes", limit);
 		put_file(setting, "2");
 		pid = fork();
@@ -586,7 +587,7 @@ static void case_fork_fails(long round)
 		n += pid < 0;
 	}
 	must(munmap(memory, PAGE));
-	must(munmap(big, 256 * HUGE));
+	must(munmap(big, BIG));
 	reached(n);
 }
 
