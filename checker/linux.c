@@ -203,6 +203,9 @@ bool linux_idle(const struct linux_guest *l, unsigned int cpu, enum linux_hook h
 		return !s->cpus[cpu].section;
 	if (hook == HOOK_NOTIFIED)
 		return !l->stage2 || !read_once(&l->stage2->pendings.open);
+	/* What is copied is looked for in the tables of stage 2. */
+	if ((hook == HOOK_FOLIO_COPY || hook == HOOK_COPY_HIGHPAGE) && l->stage2 && read_once(&l->stage2->seen.loads))
+		return false;
 	/* seen.cleaned must not stay 0. */
 	return hook >= HOOK_START_WRITEBACK && !read_once(&s->pendings.n) && read_once(&s->seen.cleaned) &&
 	       !(l->stage2 && read_once(&l->stage2->pendings.n));

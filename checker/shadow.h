@@ -199,13 +199,14 @@ void shadow_verdict(struct shadow *s);
 void shadow_report_pending(struct shadow *s, unsigned int cpu, uint64_t pc, unsigned int stack,
 			      enum rule rule, const struct pending *inv);
 /* For the same modules: a finding in which the place where it was noticed is filled in. */
+struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule);
+
 /*
- * A page is freed, or copied, while stage 2 maps it, or lets it be written: a guest may do so at any time. Report it once for
- * each root.
+ * A page is freed, or copied, while stage 2 maps it, or lets it be written. Report it, once for each root, while a guest
+ * runs with that root, or when one enters: KVM forgets the tables of a machine that ends before it clears them.
  */
 void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule rule, uint64_t pc);
-
-struct finding finding_here(struct shadow *s, unsigned int cpu, uint64_t pc, enum rule rule);
+void shadow_entered(struct shadow *s, struct table *root);
 
 /* Advance the clock of the model. Returns the time of the event at hand. */
 static inline uint64_t tick(struct shadow *s)

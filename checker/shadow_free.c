@@ -9,6 +9,8 @@
  * reaches the table. If no CPU can use an old entry at that time, it is checked again
  * when a CPU gets the context (shadow_context.c) or runs user code with it.
  */
+#include <stdlib.h>
+
 #include "once.h"
 #include "shadow_internal.h"
 
@@ -127,7 +129,7 @@ void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule 
 		struct context *c = container_of(node, struct context, all);
 		struct search at = { .page = page, .written = rule != RULE_FREE_MAPPED };
 
-		if (!c->root || c->root->told)
+		if (!c->root || c->root->told || c->root->untold)
 			continue;
 		at.f = finding_here(s, cpu, pc, rule);
 		at.f.asid = c->asid;
@@ -135,9 +137,27 @@ void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule 
 		table_all(&s->spaces, c->root, leads_to, &at);
 		if (!at.found)
 			continue;
-		c->root->told = true;
-		report(&s->reports, &at.f);
+		c->root->untold = malloc(sizeof(at.f));
+		if (!c->root->untold)
+			abort();
+		*c->root->untold = at.f;
 	}
+	list_for(node, &s->spaces.contexts) {
+		struct context *c = container_of(node, struct context, all);
+
+		if (c->root && c->loaded)
+			shadow_entered(s, c->root);
+	}
+}
+
+void shadow_entered(struct shadow *s, struct table *root)
+{
+	if (!root->untold)
+		return;
+	root->told = true;
+	report(&s->reports, root->untold);
+	free(root->untold);
+	root->untold = NULL;
 }
 
 void shadow_free(struct shadow *s, unsigned int cpu, uint64_t pfn, unsigned int order,

@@ -44,6 +44,7 @@ static void table_free(struct spaces *s, struct table *t)
 	s->n_tables--;
 	free(t->desc);
 	free(t->since);
+	free(t->untold);
 	free(t);
 }
 

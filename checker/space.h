@@ -88,7 +88,8 @@ struct table {
 	struct regime r;
 	int8_t level;
 	bool seen_valid;		/* had a valid descriptor once */
-	bool told;			/* a root of stage 2: that it maps a page which was freed */
+	bool told;			/* a root of stage 2: of a page that it still maps; see shadow_mapped() */
+	struct finding *untold;		/* the same, until a guest enters */
 	cpumask unloaded;		/* CPUs that announced this root as not loaded: unload.h */
 	uint16_t n;			/* number of descriptors */
 	uint64_t pa;

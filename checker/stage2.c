@@ -91,6 +91,8 @@ static void enters(struct stage2 *v, unsigned int cpu, uint64_t pc)
 	m->on[cpu].who = v->vmpidr[cpu];
 	m->on[cpu].holds = true;
 	m->on[cpu].stale = false;
+	if (v->s.cpus[cpu].context && v->s.cpus[cpu].context->root)
+		shadow_entered(&v->s, v->s.cpus[cpu].context->root);
 }
 
 /* TLBIs may have removed its entries while it ran, and it made new ones. */

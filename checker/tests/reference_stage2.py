@@ -154,6 +154,7 @@ class Machines:
         self.roots = roots
         self.seen: set[int] = set()  # VMIDs that a CPU has had
         self.told: set[int] = set()  # VMIDs of which it was said that they map a page that is free
+        self.untold: dict[int, int] = {}  # those of which it is to be said when they run next, and the line of the free
         self.cpu = [Cpu() for _ in range(cpus)]
         self.pending: list[Pending] = []
         self.found: list[tuple[str, str, int]] = []
@@ -428,6 +429,13 @@ class Machines:
             elif me.left[vmid][1]:
                 self.find("vcpu", "moved")
         me.left[vmid] = (vcpu, False)
+        if vmid in self.untold:
+            self.tell(vmid)
+
+    def tell(self, vmid: int) -> None:
+        """It maps a page that was freed, and runs."""
+        self.found.append(("free", "mapped", self.untold.pop(vmid)))
+        self.told.add(vmid)
 
     def do_host(self, cpu: int) -> None:
         me = self.cpu[cpu]
@@ -447,12 +455,14 @@ class Machines:
                 other.left[vmid] = (vcpu, True)
 
     def do_free(self, cpu: int, page: int) -> None:
-        for vmid in self.seen - self.told:
+        for vmid in self.seen - self.told - self.untold.keys():
             for _, _, level, desc in list(self.of(vmid)):
                 first = output_of(level, desc)
                 if kind_of(level, desc) == "leaf" and first <= page < first + (1 << SHIFT[level]):
-                    self.find("free", "mapped")
-                    self.told.add(vmid)
+                    self.untold[vmid] = self.line
+                    break
+        for vmid in [v for v in self.untold if self.running(v)]:
+            self.tell(vmid)
         for w in list(self.pending):
             if not w.output_in(page) or "free" in w.said:
                 continue
