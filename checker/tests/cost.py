@@ -3,8 +3,9 @@
 
     PYTHONPATH=src python checker/tests/cost.py [ROUNDS [BASE [SUITE [WORKLOAD ...]]]]
 
-Each round boots stock with the default workloads, or those named: without plugin, counting, and checking, in turning order. A ratio is
-of one round; medians and ranges are printed. CPU time, because boots wait for timers at times, which costs nothing.
+Each round boots stock with the default workloads, or those named: without plugin, counting, and checking, in turning
+order. A ratio is of one round; medians and ranges are printed. CPU time, because boots wait for timers at times, which
+costs nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def main() -> None:
     lab = Lab(*sys.argv[2:3], suite_name="".join(sys.argv[3:4]))
     machine = Machine()
     kernel = check_kernels.of_base(lab, "stock")
-    boot = plan.make_plan(plan.select_workloads(sys.argv[4:], lab.workloads), [plan.Spec("stock", "stock")], lab.base, 1)[0]
+    workloads = plan.select_workloads(sys.argv[4:], lab.workloads)
+    boot = plan.make_plan(workloads, [plan.Spec("stock", "stock")], lab.base, 1)[0]
     job = lab.job_script(boot)
     bare = lab.guest_of(kernel.image, machine, check_trials.APPEND, None)
     guests = {
