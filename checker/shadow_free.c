@@ -128,25 +128,24 @@ void shadow_mapped(struct shadow *s, unsigned int cpu, uint64_t page, enum rule 
 	list_for(node, &s->spaces.contexts) {
 		struct context *c = container_of(node, struct context, all);
 		struct search at = { .page = page, .written = rule != RULE_FREE_MAPPED };
+		struct table *root = c->root;
 
-		if (!c->root || c->root->told || c->root->untold)
+		if (!root || root->told)
 			continue;
-		at.f = finding_here(s, cpu, pc, rule);
-		at.f.asid = c->asid;
-		at.f.holders = c->loaded;
-		table_all(&s->spaces, c->root, leads_to, &at);
-		if (!at.found)
-			continue;
-		c->root->untold = malloc(sizeof(at.f));
-		if (!c->root->untold)
-			abort();
-		*c->root->untold = at.f;
-	}
-	list_for(node, &s->spaces.contexts) {
-		struct context *c = container_of(node, struct context, all);
-
-		if (c->root && c->loaded)
-			shadow_entered(s, c->root);
+		if (!root->untold) {
+			at.f = finding_here(s, cpu, pc, rule);
+			at.f.asid = c->asid;
+			at.f.holders = c->loaded;
+			table_all(&s->spaces, root, leads_to, &at);
+			if (!at.found)
+				continue;
+			root->untold = malloc(sizeof(at.f));
+			if (!root->untold)
+				abort();
+			*root->untold = at.f;
+		}
+		if (c->loaded)
+			shadow_entered(s, root);
 	}
 }
 

@@ -21,9 +21,11 @@
  * this update before, no store instruction cleared AP[2]; shadow_wrote() reads it from
  * memory.
  *
- * Kinds: no-tlbi, no TLBI that covers the entry was issued; no-dsb, one was issued and
- * no DSB has completed it; unlocked, the same when a page of a file is unlocked; mapped, no old entry
- * but a valid one of stage 2 lets a guest write to a page that is copied.
+ * Kinds:
+ *	no-tlbi		no TLBI that covers the entry was issued
+ *	no-dsb		one was issued, and no DSB has completed it
+ *	unlocked	as no-dsb, when a page of a file is unlocked
+ *	mapped		a page is copied, and a guest may still write to it: by a valid entry of stage 2
  */
 #ifndef LULL_WRITTEN_H
 #define LULL_WRITTEN_H

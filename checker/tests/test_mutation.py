@@ -45,7 +45,7 @@ MUTATIONS = [
     Mutation("copies-of-what-guests-read", "shadow_free.c", "at->written && ", "false && "),
     Mutation("guests-write-what-is-cleaned", "written.c", "how == SYNC_COPY && ", ""),
     Mutation("guests-may-write-copies", "written.c", "shadow_mapped(s, cpu, page, RULE_WRITTEN_MAPPED, pc);", ";"),
-    Mutation("machines-that-ended", "shadow_free.c", "if (c->root && c->loaded)", "if (c->root)"),
+    Mutation("machines-that-ended", "shadow_free.c", "if (c->loaded)\n\t\t\tshadow_entered", "shadow_entered"),
     Mutation("guests-enter-untold", "stage2.c", "shadow_entered(&v->s, v->s.cpus[cpu].context->root);", ";"),
     Mutation("maps-nothing", "space.c", "s->mapped[(pa - s->ram.base) >> 12] += n;", ";"),
     Mutation("all-vcpus-are-one", "stage2.c", "m->on[cpu].who != v->vmpidr[cpu]", "false"),
